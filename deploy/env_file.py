@@ -1,0 +1,32 @@
+"""Read and write `NAME=value` files that a shell can source as they are."""
+
+import os
+import shlex
+from collections.abc import Mapping
+from pathlib import Path
+
+
+def read_env_file(path: Path) -> dict[str, str]:
+    """Return the file's variables; an absent file has none."""
+    if not path.exists():
+        return {}
+    return dict(_assignments(path.read_text()))
+
+
+def _assignments(text: str) -> list[tuple[str, str]]:
+    lines = (line.strip() for line in text.splitlines())
+    pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
+    return [(name.strip(), "".join(shlex.split(value))) for name, _, value in pairs]
+
+
+def write_env_file(path: Path, values: Mapping[str, str]) -> None:
+    """Write the variables for the owner's eyes only, complete or not at all.
+
+    A reader that polls for the file must never see half of it: hence the rename.
+    """
+    draft = path.with_name(f"{path.name}.draft")
+    draft.unlink(missing_ok=True)
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w") as file:
+        file.writelines(f"{name}={shlex.quote(value)}\n" for name, value in values.items())
+    draft.replace(path)

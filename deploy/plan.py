@@ -1,0 +1,208 @@
+"""What to run: a strategy and an environment make a list of processes."""
+
+import os
+import secrets
+import signal
+import string
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from deploy.env_file import read_env_file, write_env_file
+from deploy.ports import free_ports
+from deploy.readiness import is_question
+from deploy.stores import redis_command
+from deploy.strategy import Strategy, StrategyError, fill_in, search_path
+
+ROOT = Path(__file__).resolve().parent.parent
+CARRIERS = ("POSTNL", "TORTOISE", "COLIBRI", "LANTERN", "MERIDIAN")
+
+# What each process answers when it is ready; a strategy may say otherwise, by process.
+READINESS = {
+    "hub": "GET http://${HUB_BIND}/healthz",
+    "worker": "file ${RUN_DIR}/worker.ready",
+    "sweeper": "file ${RUN_DIR}/sweeper.ready",
+    "simulator": "GET ${SIMULATOR_URL}/healthz",
+    "redis": "redis ${REDIS_URL}",
+}
+# Web, and whatever front stands before it.
+ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
+
+# The rest needs these to end its work in order, so they are stopped after it.
+BACKING = ("redis", "simulator")
+
+# Set for each stack by us: a value that happens to be in the caller's shell must not leak in.
+OWN = {
+    "APP_PORT",
+    "PORT",
+    "HUB_BIND",
+    "OFFLOAD_BACKEND",
+    "OFFLOAD_RESOLVE_URL",
+    "RUN_DIR",
+    "ACCOUNTS_FILE",
+    "SIMULATOR_URL",
+    "SIMULATOR_LEDGER",
+    "STRATEGY",
+    *(f"CARRIER_URL_{carrier}" for carrier in CARRIERS),
+}
+
+
+@dataclass(frozen=True)
+class PlannedProcess:
+    """One process to start: a shell command, the question whether it is ready, how it stops."""
+
+    name: str
+    command: str
+    readiness: str
+    stop_signal: int
+    backing: bool
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All that is known before the first process starts."""
+
+    strategy: Strategy
+    run_dir: Path
+    environment: Mapping[str, str]
+    processes: tuple[PlannedProcess, ...]
+
+    @property
+    def base_url(self) -> str:
+        """Return the address that clients use, without a path."""
+        return f"http://127.0.0.1:{self.environment['PORT']}"
+
+    @property
+    def accounts_file(self) -> Path:
+        """Return the file with the demo accounts' keys."""
+        return Path(self.environment["ACCOUNTS_FILE"])
+
+
+def make_plan(
+    strategy: Strategy,
+    *,
+    run_dir: Path,
+    port: int | None = None,
+    database_url: str = "",
+    redis_url: str = "",
+    overrides: Mapping[str, str] | None = None,
+    inherited: Mapping[str, str] | None = None,
+) -> Plan:
+    """Choose ports, complete the environment and list the processes.
+
+    Without `redis_url` a Redis of our own is the first of them; without `database_url` the
+    database is a SQLite file in `run_dir`. `overrides` wins over everything; then what stands in
+    `inherited` (the caller's environment), except what has to differ from stack to stack; then
+    the strategy's own environment.
+    """
+    run_dir = run_dir.resolve()
+    run_dir.mkdir(parents=True, exist_ok=True)
+    outside = dict(os.environ if inherited is None else inherited)
+    ports = _ports(strategy, port)
+    chosen = _defaults(run_dir) | _without(outside, OWN) | _fixed(strategy, run_dir, ports)
+    chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
+    chosen["REDIS_URL"] = redis_url or f"redis://127.0.0.1:{ports['REDIS_PORT']}/0"
+    chosen["PATH"] = _path(outside)
+    chosen |= {
+        name: fill_in(value, chosen, f"{strategy.name}: environment")
+        for name, value in strategy.environment.items()
+        if name not in outside or name in OWN
+    }
+    chosen |= overrides or {}
+    embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir)}
+    lines = {**embedded, **strategy.processes}
+    processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
+    return Plan(strategy, run_dir, chosen, processes)
+
+
+def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
+    names = ["PORT", "APP_PORT", "HUB_PORT", "REDIS_PORT", "SIMULATOR_PORT", *CARRIERS]
+    names += strategy.ports
+    ports = dict(zip(names, free_ports(len(names)), strict=True))
+    return ports | ({"PORT": port} if port else {})
+
+
+def _redis_line(port: int, run_dir: Path) -> str:
+    return redis_command(port, run_dir / "redis")
+
+
+def _without(values: Mapping[str, str], names: set[str]) -> dict[str, str]:
+    return {name: value for name, value in values.items() if name not in names}
+
+
+def _defaults(run_dir: Path) -> dict[str, str]:
+    """Return what the caller's environment may say otherwise."""
+    return {
+        **_kept_secrets(run_dir / "secrets.env"),
+        "DEBUG": "0",
+        "DEMO": "1",
+        "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
+        "BIND_HOST": "127.0.0.1",
+        "DJANGO_SETTINGS_MODULE": "shipping.settings",
+        "HUB_WORKERS": "1",  # one process holds 10,000 connections
+        "WEB_WORKERS": "2",
+        "WORKER_CONCURRENCY": "500",
+    }
+
+
+def _kept_secrets(path: Path) -> dict[str, str]:
+    """Return secrets of this run directory: what was encrypted yesterday must be readable today."""
+    kept = read_env_file(path)
+    names = ("SECRET_KEY", "OFFLOAD_SECRET")
+    if not all(kept.get(name) for name in names):
+        alphabet = string.ascii_letters + string.digits
+        kept = {name: "".join(secrets.choice(alphabet) for _ in range(64)) for name in names}
+        write_env_file(path, kept)
+    return kept
+
+
+def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[str, str]:
+    carriers = {f"CARRIER_URL_{code}": f"http://127.0.0.1:{ports[code]}" for code in CARRIERS}
+    return {
+        **carriers,
+        **{name: str(ports[name]) for name in ("PORT", "APP_PORT", *strategy.ports)},
+        "STRATEGY": strategy.name,
+        "RUN_DIR": str(run_dir),
+        "ACCOUNTS_FILE": str(run_dir / "accounts.env"),
+        "HUB_BIND": f"127.0.0.1:{ports['HUB_PORT']}",
+        "SIMULATOR_URL": f"http://127.0.0.1:{ports['SIMULATOR_PORT']}",
+        "SIMULATOR_LEDGER": str(run_dir / "ledger.jsonl"),
+        "OFFLOAD_BACKEND": strategy.backend,
+        "OFFLOAD_RESOLVE_URL": _resolve_url(strategy, ports),
+        "PYTHONUNBUFFERED": "1",
+        "NO_PROXY": "127.0.0.1,localhost",  # the machine's proxy doesn't know our loopback
+        "no_proxy": "127.0.0.1,localhost",
+    }
+
+
+def _resolve_url(strategy: Strategy, ports: Mapping[str, int]) -> str:
+    """Return where the hub asks the app: not through the front, where there is one."""
+    behind_front = any("APP_PORT" in line for line in strategy.processes.values())
+    port = ports["APP_PORT" if behind_front else "PORT"]
+    return f"http://127.0.0.1:{port}/internal/holds/"
+
+
+def _path(outside: Mapping[str, str]) -> str:
+    """Return a PATH whose `python` is the one that runs this."""
+    interpreter = Path(sys.executable).parent
+    return os.pathsep.join([str(interpreter), search_path(outside.get("PATH", ""))])
+
+
+def _process(
+    strategy: Strategy, name: str, command: str, environment: Mapping[str, str]
+) -> PlannedProcess:
+    question = strategy.readiness.get(name) or READINESS.get(name, ANY_OTHER)
+    if not is_question(question):
+        raise StrategyError(f"{strategy.name}: {name}: {question!r} asks nothing")
+    return PlannedProcess(
+        name=name,
+        command=command,
+        readiness=fill_in(question, environment, f"{strategy.name}: readiness of {name}"),
+        stop_signal=_signal(strategy.stop.get(name, "TERM")),
+        backing=name in BACKING,
+    )
+
+
+def _signal(name: str) -> int:
+    return signal.Signals[f"SIG{name.removeprefix('SIG')}"]

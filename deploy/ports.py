@@ -1,0 +1,43 @@
+"""Free ports on loopback."""
+
+import random
+import socket
+
+# Below the kernels' own choices for outgoing connections (Linux 32768+, macOS 49152+): a port
+# found free there could be taken by any client's connection before our server binds it.
+LOWEST, HIGHEST = 20_000, 32_000
+
+
+class NoFreePortError(RuntimeError):
+    """No free port was found."""
+
+
+def is_free(port: int, host: str = "127.0.0.1") -> bool:
+    """Say whether a server could bind the port now."""
+    with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+        # Servers set it too: a port in TIME_WAIT is free for them, one with a listener is not.
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((host, port))
+            # macOS lets a bind pass beside a listener on another address; listening shows it.
+            probe.listen(1)
+        except OSError:
+            return False
+    return True
+
+
+def free_ports(count: int) -> list[int]:
+    """Return that many different free ports, in random order so that parallel runs rarely meet."""
+    candidates = random.sample(range(LOWEST, HIGHEST), HIGHEST - LOWEST)
+    found: list[int] = []
+    for port in candidates:
+        if len(found) == count:
+            return found
+        if is_free(port):
+            found.append(port)
+    raise NoFreePortError(f"fewer than {count} free ports between {LOWEST} and {HIGHEST}")
+
+
+def free_port() -> int:
+    """Return one free port."""
+    return free_ports(1)[0]

@@ -1,0 +1,54 @@
+"""What is done once before the processes start: configuration files, migrations, demo accounts."""
+
+import subprocess
+from collections.abc import Sequence
+from pathlib import Path
+
+from deploy.plan import ROOT, Plan
+from deploy.strategy import fill_in
+
+COMMANDS = (
+    "python manage.py migrate --verbosity 0",
+    'python manage.py demo_account --env-file "$ACCOUNTS_FILE"',
+)
+# Migrations take 3 s on SQLite; a hung database is noticed after this.
+COMMAND_SECONDS = 120
+
+
+class PrepareError(RuntimeError):
+    """A step before the start failed; the message has its output."""
+
+
+def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
+    """Write the configuration files, forget old readiness, and run the commands in order."""
+    render_templates(plan)
+    for stale in plan.run_dir.glob("*.ready"):
+        stale.unlink()
+    for command in commands:
+        _run(plan, command)
+
+
+def render_templates(plan: Plan) -> list[Path]:
+    """Write each `<name>.in` of the strategy's folder to `<run_dir>/<name>`, filled in."""
+    written = []
+    for template in plan.strategy.templates:
+        target = plan.run_dir / template.name.removesuffix(".in")
+        target.write_text(fill_in(template.read_text(), plan.environment, str(template)))
+        written.append(target)
+    return written
+
+
+def _run(plan: Plan, command: str) -> None:
+    done = subprocess.run(
+        ["/bin/sh", "-c", f"exec {command}"],
+        env=dict(plan.environment),
+        cwd=ROOT,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        timeout=COMMAND_SECONDS,
+        check=False,
+    )
+    if done.returncode:
+        raise PrepareError(f"`{command}` ended with {done.returncode}:\n{done.stdout}")

