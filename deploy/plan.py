@@ -180,7 +180,7 @@ def _resolve_url(strategy: Strategy, ports: Mapping[str, int]) -> str:
     """Return where the hub asks the app: not through the front, where there is one."""
     behind_front = any("APP_PORT" in line for line in strategy.processes.values())
     port = ports["APP_PORT" if behind_front else "PORT"]
-    return f"http://127.0.0.1:{port}/internal/holds/"
+    return f"http://127.0.0.1:{port}/_offload/resolve"
 
 
 def _path(outside: Mapping[str, str]) -> str:

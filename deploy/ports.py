@@ -2,6 +2,7 @@
 
 import random
 import socket
+import sys
 
 # Below the kernels' own choices for outgoing connections (Linux 32768+, macOS 49152+): a port
 # found free there could be taken by any client's connection before our server binds it.
@@ -15,12 +16,12 @@ class NoFreePortError(RuntimeError):
 def is_free(port: int, host: str = "127.0.0.1") -> bool:
     """Say whether a server could bind the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
-        # Servers set it too: a port in TIME_WAIT is free for them, one with a listener is not.
-        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        # Servers set it, too: a port in TIME_WAIT is free for them, one with a listener is not.
+        # macOS would let it pass beside a listener on all addresses.
+        if sys.platform == "linux":
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind((host, port))
-            # macOS lets a bind pass beside a listener on another address; listening shows it.
-            probe.listen(1)
         except OSError:
             return False
     return True

