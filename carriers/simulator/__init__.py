@@ -1,0 +1,1 @@
+"""Simulated slow carriers: one ASGI process that stands alone (see README.md)."""

@@ -1,0 +1,206 @@
+"""What the carriers have sold, indexed; rebuilt from the ledger at start."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from decimal import Decimal
+
+from carriers.simulator.call import By
+from carriers.simulator.catalogue import CATALOGUE, CarrierSpec
+from carriers.simulator.ledger import Entry, Event, Ledger
+from carriers.simulator.parcel import Parcel
+
+# Addresses are kept in memory alone, for the newest bookings: enough for any client that looks an
+# answer up again, and about 20 MB. Older labels, and those from before a restart, have no address.
+ADDRESSES_KEPT = 20_000
+
+
+@dataclass(slots=True, eq=False)
+class Booking:
+    """A label that was bought; `stage` is its place in the tracking journey."""
+
+    carrier: str
+    reference: str
+    shipment_id: str
+    tracking_number: str
+    product: int
+    price: str
+    at: float
+    by: str
+    receiver: dict[str, str] | None = None
+    voided: bool = False
+    stage: int = 0
+    # Set while its line is on the way to the disk: whoever asks for it waits for that.
+    committing: asyncio.Future[None] | None = None
+
+
+class Bookings:
+    """Every booking of every carrier."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+        self._references: dict[tuple[str, str], list[Booking]] = defaultdict(list)
+        self._shipments: dict[tuple[str, str], Booking] = {}
+        self._tracking: dict[str, Booking] = {}
+        self._addressed: deque[Booking] = deque()
+        for entry in ledger.entries:
+            self._replay(entry)
+
+    async def book(self, spec: CarrierSpec, parcel: Parcel, by: By) -> Booking:
+        """Sell a label; a carrier that dedups returns the first one of that reference.
+
+        Returns when it is in the ledger; raises LedgerError, and then nothing was sold.
+        """
+        key = (spec.code, parcel.reference)
+        # No await between this look and `_add`: fifty calls at once find one booking.
+        if spec.repeats == "dedup" and self._references.get(key):
+            first = self._references[key][0]
+            if first.committing is not None:
+                await asyncio.shield(first.committing)
+            return first
+        booking = Booking(
+            carrier=spec.code,
+            reference=parcel.reference,
+            shipment_id=secrets.token_hex(8),
+            tracking_number=self._new_tracking_number(spec),
+            product=parcel.product,
+            price=str(spec.products[parcel.product].price),
+            at=time.time(),
+            by=by,
+            receiver=dict(parcel.receiver),
+        )
+        self._add(booking)
+        await self._commit_first(booking)
+        self._keep_address(booking)
+        return booking
+
+    async def void(self, booking: Booking) -> bool:
+        """Take a label back; False where it is voided already or on its way."""
+        if booking.voided or booking.stage > 0:
+            return False
+        booking.voided = True
+        try:
+            await self._enter("voided", booking)
+        except BaseException:
+            booking.voided = False
+            raise
+        return True
+
+    def live(self, carrier: str, reference: str, lag: float = 0.0) -> list[Booking]:
+        """Return what isn't voided and is older than `lag` seconds, oldest first."""
+        newest = time.time() - lag
+        return [
+            booking
+            for booking in self._references.get((carrier, reference), ())
+            if not booking.voided and booking.committing is None and booking.at <= newest
+        ]
+
+    def known(self, carrier: str, reference: str) -> bool:
+        """Return whether a reference was ever booked, voided ones included."""
+        return bool(self._references.get((carrier, reference)))
+
+    def by_shipment(self, carrier: str, shipment_id: str) -> Booking | None:
+        """Return a carrier's booking by the id that it gave it."""
+        return self._shipments.get((carrier, shipment_id))
+
+    def by_tracking(self, tracking_number: str) -> Booking | None:
+        """Return a booking by its tracking number."""
+        return self._tracking.get(tracking_number)
+
+    def all(self) -> Iterable[Booking]:
+        """Return every booking that is in the ledger, voided ones included."""
+        return [booking for booking in self._shipments.values() if booking.committing is None]
+
+    async def _commit_first(self, booking: Booking) -> None:
+        booking.committing = asyncio.ensure_future(self._enter("booked", booking))
+        booking.committing.add_done_callback(lambda done: self._committed(booking, done))
+        await asyncio.shield(booking.committing)
+
+    def _committed(self, booking: Booking, done: asyncio.Future[None]) -> None:
+        booking.committing = None
+        if done.cancelled() or done.exception() is not None:
+            self._remove(booking)
+
+    async def _enter(self, event: Event, booking: Booking) -> None:
+        entry = await self._ledger.append(
+            event,
+            carrier=booking.carrier,
+            reference=booking.reference,
+            shipment_id=booking.shipment_id,
+            tracking_number=booking.tracking_number,
+            product=booking.product,
+            price=booking.price,
+            by=booking.by if event == "booked" else "call",
+        )
+        if event == "booked":
+            booking.at = entry.at
+
+    def _add(self, booking: Booking) -> None:
+        self._references[booking.carrier, booking.reference].append(booking)
+        self._shipments[booking.carrier, booking.shipment_id] = booking
+        self._tracking[booking.tracking_number] = booking
+
+    def _remove(self, booking: Booking) -> None:
+        self._references[booking.carrier, booking.reference].remove(booking)
+        del self._shipments[booking.carrier, booking.shipment_id]
+        del self._tracking[booking.tracking_number]
+
+    def _keep_address(self, booking: Booking) -> None:
+        self._addressed.append(booking)
+        if len(self._addressed) > ADDRESSES_KEPT:
+            self._addressed.popleft().receiver = None
+
+    def _new_tracking_number(self, spec: CarrierSpec) -> str:
+        # The index covers earlier runs, too: it was rebuilt from the ledger.
+        while True:
+            number = spec.tracking.format(secrets.randbelow(10**10))
+            if number not in self._tracking:
+                return number
+
+    def _replay(self, entry: Entry) -> None:
+        if entry.event == "voided":
+            self._shipments[entry.carrier, entry.shipment_id].voided = True
+            return
+        self._add(
+            Booking(
+                carrier=entry.carrier,
+                reference=entry.reference,
+                shipment_id=entry.shipment_id,
+                tracking_number=entry.tracking_number,
+                product=entry.product,
+                price=entry.price,
+                at=entry.at,
+                by=entry.by,
+            )
+        )
+
+
+def summary(bookings: Bookings) -> dict[str, dict[str, object]]:
+    """Return, per carrier, what was sold, taken back, paid and bought twice."""
+    sold: dict[str, list[Booking]] = {code: [] for code in CATALOGUE}
+    for booking in bookings.all():
+        sold.setdefault(booking.carrier, []).append(booking)
+    return {code: _summary(group) for code, group in sold.items()}
+
+
+def _summary(group: list[Booking]) -> dict[str, object]:
+    live: dict[str, int] = defaultdict(int)
+    for booking in group:
+        live[booking.reference] += not booking.voided
+    double = sorted(reference for reference, count in live.items() if count > 1)
+    spent = sum((Decimal(b.price) for b in group if not b.voided), Decimal("0.00"))
+    return {
+        "booked": len(group),
+        "voided": sum(booking.voided for booking in group),
+        "references": len(live),
+        "double_booked": len(double),
+        # A hundred are enough to find the cause; the number above is complete.
+        "double_booked_references": double[:100],
+        "late_commits": sum(booking.by == "late commit" for booking in group),
+        "spent": str(spent),
+    }

@@ -1,0 +1,163 @@
+"""One carrier: its state, and the way of a call through faults, latency and booking."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from starlette.applications import Starlette
+from starlette.responses import Response
+from starlette.types import Receive, Scope, Send
+
+from carriers.simulator.bookings import Booking, Bookings
+from carriers.simulator.call import Call, Work
+from carriers.simulator.catalogue import CarrierSpec
+from carriers.simulator.fault import Fault
+from carriers.simulator.labels import Label, render
+from carriers.simulator.latency import Latency
+from carriers.simulator.ledger import LedgerError
+from carriers.simulator.magic import Magic, refuse_if_asked
+from carriers.simulator.params import Params
+from carriers.simulator.parcel import Parcel, check
+from carriers.simulator.shapes import SHAPES
+from carriers.simulator.tracking import Tracking
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Tuning:
+    """What `PUT /carriers/{code}` sets; times in seconds."""
+
+    lookup_lag: float = 0.0
+    book_at: str = "end"
+    token_ttl: float = 600.0  # as the wire format says
+
+    def changed(self, params: Params) -> Tuning:
+        """Return these settings with what is given; raises BadParams."""
+        tuning = Tuning(
+            lookup_lag=params.number("lookup_lag", self.lookup_lag, high=3600.0),
+            book_at=params.choice("book_at", self.book_at, ("start", "end")),
+            token_ttl=params.number("token_ttl", self.token_ttl, high=86_400.0),
+        )
+        params.finish()
+        return tuning
+
+
+class Carrier:
+    """An ASGI application, and everything about it that the control API shows and sets."""
+
+    def __init__(
+        self,
+        spec: CarrierSpec,
+        latency: Latency,
+        seed: int,
+        bookings: Bookings,
+        tracking: Tracking,
+    ) -> None:
+        self.spec = spec
+        self.bookings = bookings
+        self.faults: dict[str, Fault] = {}
+        self.calls = self.in_flight = self.peak = 0
+        self.latency = self._first_latency = latency
+        self.tuning = Tuning()
+        self._seed = seed
+        self._tracking = tracking
+        self._magic = Magic()
+        self._later: set[asyncio.Task[None]] = set()
+        self.shape = SHAPES[spec.shape](self)
+        self._app = Starlette(
+            routes=self.shape.routes(), exception_handlers=self.shape.exception_handlers()
+        )
+
+    def reset(self) -> None:
+        """Go back to what the environment said: no faults, first latency and settings."""
+        self.faults.clear()
+        self.latency = self._first_latency
+        self.tuning = Tuning()
+        self.peak = self.in_flight
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Count the call while it is in flight."""
+        self.calls += 1
+        self.in_flight += 1
+        self.peak = max(self.peak, self.in_flight)
+        try:
+            await self._app(scope, receive, send)
+        except asyncio.CancelledError:
+            pass  # only the end of the process cancels calls; their connections are gone
+        finally:
+            self.in_flight -= 1
+
+    async def answer(self, call: Call, work: Work) -> Response:
+        """Do `work` as slowly as this carrier is, through the faults that strike this call."""
+        now = time.monotonic()
+        proceed: Work = partial(self._spend_latency, call, work)
+        striking = [fault for fault in self.faults.values() if fault.strikes(call, now)]
+        for fault in [*striking, *self._magic.faults_for(call)]:
+            proceed = partial(fault.apply, call, self, proceed)
+        return await proceed()
+
+    async def book(self, parcel: Parcel, call: Call) -> Booking:
+        """Sell a label; raises Refusal."""
+        refuse_if_asked(parcel)
+        check(parcel, self.spec)
+        booking = await self.bookings.book(self.spec, parcel, call.by)
+        self._tracking.announced(booking)
+        return booking
+
+    def found(self, reference: str) -> list[Booking]:
+        """Return what a lookup shows: live and settled, oldest first."""
+        return self.bookings.live(self.spec.code, reference, self.tuning.lookup_lag)
+
+    def label(self, booking: Booking) -> Label:
+        """Draw a booking's documents."""
+        return render(booking)
+
+    def refusing(self, now: float) -> bool:
+        """Return whether a fault wants the port closed."""
+        return any(fault.refusing(now) for fault in self.faults.values())
+
+    def error(self, status: int) -> Response:
+        """Return a server error in this carrier's own form."""
+        return self.shape.error(status, "INTERNAL", "Something went wrong")
+
+    def throttled(self, retry_after: int) -> Response:
+        """Return a 429 in this carrier's own form."""
+        response = self.shape.error(429, "THROTTLED", "Too many requests")
+        response.headers["Retry-After"] = str(retry_after)
+        return response
+
+    def later(self, work: Coroutine[Any, Any, object]) -> None:
+        """Run something that no client waits for."""
+        task = asyncio.create_task(self._unwatched(work))
+        self._later.add(task)
+        task.add_done_callback(self._later.discard)
+
+    async def forget_later(self) -> None:
+        """Drop what was to be done later: the process ends."""
+        tasks = list(self._later)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _unwatched(self, work: Coroutine[Any, Any, object]) -> None:
+        try:
+            await work
+        except LedgerError as error:
+            logger.error("%s: a late commit was not booked: %s", self.spec.code, error)
+
+    async def _spend_latency(self, call: Call, work: Work) -> Response:
+        spends = call.kind == "buy" and call.spends_latency
+        seconds = self.latency.seconds(self._seed, self.spec.code, call.key) if spends else 0.0
+        if self.tuning.book_at == "end":
+            await asyncio.sleep(seconds)
+            return await work()
+        response = await work()
+        await asyncio.sleep(seconds)
+        return response

@@ -1,0 +1,247 @@
+"""The control API: what faults, carriers, the ledger and tracking look like to a test."""
+
+from __future__ import annotations
+
+import time
+from bisect import bisect_right
+from dataclasses import asdict
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from carriers.simulator.bookings import summary
+from carriers.simulator.carrier import Carrier
+from carriers.simulator.fault import KINDS, make
+from carriers.simulator.latency import LONGEST, Latency
+from carriers.simulator.params import BadParams, Params
+from carriers.simulator.parcel import Malformed
+from carriers.simulator.shapes.shape import json_object
+
+if TYPE_CHECKING:
+    from carriers.simulator.simulator import Simulator
+
+# One answer of 10,000 entries is 3 MB and 0.1 s of the loop's time: more must be paged.
+_MOST = 10_000
+_DEFAULT = 1_000
+
+
+class Unknown(Exception):
+    """The path names a carrier, kind or number that there is not."""
+
+
+def control_app(simulator: Simulator) -> Starlette:
+    """Make the application of the control port."""
+    control = Control(simulator)
+    return Starlette(
+        routes=control.routes(),
+        exception_handlers={
+            Unknown: lambda _, error: _refuse(404, error),
+            BadParams: lambda _, error: _refuse(400, error),
+            Malformed: lambda _, error: _refuse(400, error),
+        },
+    )
+
+
+def _refuse(status: int, error: Exception) -> Response:
+    return JSONResponse({"error": str(error)}, status)
+
+
+class Control:
+    """The endpoints; README.md describes them."""
+
+    def __init__(self, simulator: Simulator) -> None:
+        self._simulator = simulator
+
+    def routes(self) -> list[Route]:
+        """Return every endpoint."""
+        return [
+            Route("/healthz", self.healthz),
+            Route("/carriers", self.carriers),
+            Route("/carriers/{code}", self.change, methods=["PUT"]),
+            Route("/carriers/{code}/latency", self.latency, methods=["PUT"]),
+            Route("/carriers/{code}/faults/{kind}", self.put_fault, methods=["PUT"]),
+            Route("/carriers/{code}/faults/{kind}", self.delete_faults, methods=["DELETE"]),
+            Route("/carriers/{code}/faults", self.delete_faults, methods=["DELETE"]),
+            Route("/faults", self.faults),
+            Route("/faults", self.delete_all_faults, methods=["DELETE"]),
+            Route("/reset", self.reset, methods=["POST"]),
+            Route("/ledger", self.ledger),
+            Route("/ledger/summary", self.ledger_summary),
+            Route("/tracking/events", self.tracking_events),
+            Route("/tracking/{tracking_number}/advance", self.advance, methods=["POST"]),
+        ]
+
+    async def healthz(self, request: Request) -> Response:
+        """Say that the process answers; a carrier that refuses is no illness."""
+        return JSONResponse({"status": "ok"})
+
+    async def carriers(self, request: Request) -> Response:
+        """List the carriers as they are now."""
+        sums = summary(self._simulator.bookings)
+        carriers = self._simulator.carriers.values()
+        return JSONResponse(
+            {"carriers": [self._show(carrier, sums[carrier.spec.code]) for carrier in carriers]}
+        )
+
+    async def change(self, request: Request) -> Response:
+        """Set lookup_lag, book_at or token_ttl."""
+        carrier = self._carrier(request)
+        carrier.tuning = carrier.tuning.changed(Params(await json_object(request)))
+        return JSONResponse(asdict(carrier.tuning))
+
+    async def latency(self, request: Request) -> Response:
+        """Set a carrier's latency for the calls that come from now on."""
+        carrier = self._carrier(request)
+        carrier.latency = _read_latency(Params(await json_object(request)))
+        return JSONResponse(carrier.latency.as_json())
+
+    async def faults(self, request: Request) -> Response:
+        """List the faults of all carriers."""
+        now = time.monotonic()
+        listed = [
+            {"carrier": code, **fault.describe(now)}
+            for code, carrier in self._simulator.carriers.items()
+            for fault in carrier.faults.values()
+        ]
+        return JSONResponse({"faults": listed, "kinds": sorted(KINDS)})
+
+    async def put_fault(self, request: Request) -> Response:
+        """Begin a fault; one of the same kind begins anew."""
+        carrier, kind = self._carrier(request), self._kind(request)
+        given = await json_object(request) if await request.body() else {}
+        fault = make(kind, Params(given))
+        carrier.faults[kind] = fault
+        await self._simulator.follow_faults()
+        return JSONResponse({"carrier": carrier.spec.code, **fault.describe(time.monotonic())})
+
+    async def delete_faults(self, request: Request) -> Response:
+        """End one fault of a carrier, or all; one that isn't there has ended."""
+        carrier = self._carrier(request)
+        if "kind" in request.path_params:
+            carrier.faults.pop(self._kind(request), None)
+        else:
+            carrier.faults.clear()
+        await self._simulator.follow_faults()
+        return Response(status_code=204)
+
+    async def delete_all_faults(self, request: Request) -> Response:
+        """End every fault."""
+        for carrier in self._simulator.carriers.values():
+            carrier.faults.clear()
+        await self._simulator.follow_faults()
+        return Response(status_code=204)
+
+    async def reset(self, request: Request) -> Response:
+        """Put faults, latencies and settings back to how the process began."""
+        for carrier in self._simulator.carriers.values():
+            carrier.reset()
+        await self._simulator.follow_faults()
+        return Response(status_code=204)
+
+    async def ledger(self, request: Request) -> Response:
+        """List entries after `since`, oldest first."""
+        since, limit = _page(request)
+        entries = self._simulator.ledger.entries
+        start = bisect_right(entries, since, key=lambda entry: entry.seq)
+        wanted = {
+            name: value
+            for name in ("carrier", "reference")
+            if (value := request.query_params.get(name)) is not None
+        }
+        matching = (
+            entry
+            for entry in islice(entries, start, None)
+            if all(getattr(entry, name) == value for name, value in wanted.items())
+        )
+        found = list(islice(matching, limit + 1))
+        page = found[:limit]
+        last = page[-1].seq if page else since
+        shown = [asdict(entry) for entry in page]
+        return JSONResponse({"entries": shown, "last_seq": last, "more": len(found) > limit})
+
+    async def ledger_summary(self, request: Request) -> Response:
+        """Sum the ledger up per carrier."""
+        return JSONResponse(summary(self._simulator.bookings))
+
+    async def tracking_events(self, request: Request) -> Response:
+        """List tracking events after `since`, oldest first."""
+        since, limit = _page(request)
+        events = self._simulator.tracking.events(since, limit)
+        last = events[-1]["seq"] if events else since
+        return JSONResponse({"events": events, "last_seq": last})
+
+    async def advance(self, request: Request) -> Response:
+        """Take one parcel to its next tracking status now."""
+        number = request.path_params["tracking_number"]
+        booking = self._simulator.bookings.by_tracking(number)
+        if booking is None:
+            raise Unknown(f"no such tracking number: {number}")
+        if not self._simulator.tracking.advance(booking):
+            return JSONResponse({"error": "it is delivered, or voided"}, 409)
+        return JSONResponse({"tracking_number": number, "stage": booking.stage})
+
+    def _carrier(self, request: Request) -> Carrier:
+        code = request.path_params["code"]
+        try:
+            return self._simulator.carriers[code]
+        except KeyError:
+            known = ", ".join(self._simulator.carriers)
+            raise Unknown(f"no such carrier: {code}; known: {known}") from None
+
+    def _kind(self, request: Request) -> str:
+        kind: str = request.path_params["kind"]
+        if kind not in KINDS:
+            raise Unknown(f"no such fault: {kind}; known: {', '.join(sorted(KINDS))}")
+        return kind
+
+    def _show(self, carrier: Carrier, sums: dict[str, object]) -> dict[str, object]:
+        now = time.monotonic()
+        listener = self._simulator.listeners[carrier.spec.code]
+        return {
+            "code": carrier.spec.code,
+            "name": carrier.spec.name,
+            "url": listener.url,
+            "repeats": carrier.spec.repeats,
+            "latency": carrier.latency.as_json(),
+            **asdict(carrier.tuning),
+            "in_flight": carrier.in_flight,
+            "peak_in_flight": carrier.peak,
+            "calls": carrier.calls,
+            "booked": sums["booked"],
+            "faults": [k for k, f in carrier.faults.items() if f.state(now) == "active"],
+            "refusing": not listener.is_open,
+        }
+
+
+def _read_latency(params: Params) -> Latency:
+    if params.has("fixed"):
+        seconds = params.number("fixed", 0.0, high=LONGEST)
+        p50, p95 = seconds, seconds
+    else:
+        p50 = params.number("p50", -1.0, high=LONGEST)
+        p95 = params.number("p95", -1.0, high=LONGEST)
+    params.finish()
+    try:
+        return Latency(p50, p95)
+    except ValueError as error:
+        raise BadParams(f"latency: {error}") from None
+
+
+def _page(request: Request) -> tuple[int, int]:
+    return (
+        _query_number(request, "since", 0, high=2**63),
+        _query_number(request, "limit", _DEFAULT, low=1, high=_MOST),
+    )
+
+
+def _query_number(request: Request, name: str, default: int, *, low: int = 0, high: int) -> int:
+    text = request.query_params.get(name, str(default))
+    # isascii: other scripts have digits, too, and int() takes them.
+    number = int(text) if text.isascii() and text.isdigit() and len(text) < 20 else -1
+    if not low <= number <= high:
+        raise BadParams(f"{name}: must be a whole number from {low} to {high}")
+    return number

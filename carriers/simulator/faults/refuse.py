@@ -1,0 +1,16 @@
+"""refuse: the listening socket is closed, so that connecting fails with ECONNREFUSED."""
+
+from __future__ import annotations
+
+from carriers.simulator.fault import Fault
+
+
+class Refuse(Fault):
+    """Closes the port and its idle connections; calls that are in flight are still answered."""
+
+    kind = "refuse"
+    per_call = False
+
+    def refusing(self, now: float) -> bool:
+        """Return whether it is time to be away."""
+        return self.state(now) == "active"

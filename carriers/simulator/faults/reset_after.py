@@ -1,0 +1,20 @@
+"""reset_after: the label is bought, and its answer lost in a reset."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from carriers.simulator.call import Call, Work
+from carriers.simulator.fault import Fault, Premises
+from carriers.simulator.replies import Reset
+
+
+class ResetAfter(Fault):
+    """Resets after the booking is in the ledger: the double purchase waiting to happen."""
+
+    kind = "reset_after"
+
+    async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
+        """Book, then break the connection."""
+        await proceed()
+        return Reset()

@@ -1,0 +1,24 @@
+"""throttle: 429 with Retry-After; nothing was made."""
+
+from __future__ import annotations
+
+from starlette.responses import Response
+
+from carriers.simulator.call import Call, Work
+from carriers.simulator.fault import Fault, Premises
+from carriers.simulator.params import Params
+
+
+class Throttle(Fault):
+    """Answers at once that the client shall come again in `retry_after` seconds."""
+
+    kind = "throttle"
+    magic_argument = "retry_after"
+
+    def __init__(self, params: Params) -> None:
+        super().__init__(params)
+        self.retry_after = params.whole("retry_after", 1, low=0, high=3600)
+
+    async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
+        """Put off."""
+        return premises.throttled(self.retry_after)

@@ -1,0 +1,166 @@
+"""The ledger: an append-only file of what was bought and voided.
+
+Two things make it evidence. A line is on the disk (fsync) before its call is answered, so that no
+client knows of a purchase which the ledger lacks. And it holds nothing that the application told
+us but references, so that it can be kept and shown.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import json
+import logging
+import os
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+Event = Literal["booked", "voided"]
+logger = logging.getLogger(__name__)
+
+
+class LedgerError(Exception):
+    """The ledger can't be read or written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One line; `at` in unix seconds, `price` as the carrier writes it."""
+
+    seq: int
+    at: float
+    event: Event
+    carrier: str
+    reference: str
+    shipment_id: str
+    tracking_number: str
+    product: int
+    price: str
+    by: str
+
+
+class Ledger:
+    """Writes entries in order, many per fsync; `entries` are those that are on the disk."""
+
+    def __init__(self, path: Path) -> None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+        try:
+            self._claim(path)
+            self.entries = self._replay(path)
+        except BaseException:
+            os.close(self._fd)
+            raise
+        self._size = os.fstat(self._fd).st_size
+        self._last_seq = self.entries[-1].seq if self.entries else 0
+        self._waiting: list[tuple[Entry, asyncio.Future[None]]] = []
+        self._writer: asyncio.Task[None] | None = None
+        # One thread: two fsyncs at once would let a later line overtake an earlier one.
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
+        self._closed = False
+
+    async def append(
+        self,
+        event: Event,
+        *,
+        carrier: str,
+        reference: str,
+        shipment_id: str,
+        tracking_number: str,
+        product: int,
+        price: str,
+        by: str,
+    ) -> Entry:
+        """Write one entry and return when it is on the disk; raises LedgerError."""
+        if self._closed:
+            raise LedgerError("the ledger is closed")
+        self._last_seq += 1
+        entry = Entry(
+            self._last_seq,
+            round(time.time(), 6),
+            event,
+            carrier,
+            reference,
+            shipment_id,
+            tracking_number,
+            product,
+            price,
+            by,
+        )
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((entry, done))
+        if self._writer is None:
+            self._writer = asyncio.create_task(self._write_all())
+        # Shielded: a call that is given up doesn't take its neighbours' future with it.
+        await asyncio.shield(done)
+        return entry
+
+    async def close(self) -> None:
+        """Refuse new entries, write those that wait, close the file."""
+        self._closed = True
+        while self._writer is not None:
+            await asyncio.shield(self._writer)
+        self._thread.shutdown()
+        os.close(self._fd)
+
+    async def _write_all(self) -> None:
+        # What arrives while a batch is being fsynced is the next batch.
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            await self._commit(batch)
+        self._writer = None
+
+    async def _commit(self, batch: list[tuple[Entry, asyncio.Future[None]]]) -> None:
+        lines = "".join(json.dumps(asdict(entry)) + "\n" for entry, _ in batch).encode()
+        loop = asyncio.get_running_loop()
+        try:
+            await loop.run_in_executor(self._thread, self._write, lines)
+        except OSError as error:
+            logger.error("the ledger can't be written: %s", error)
+            for _, done in batch:
+                done.set_exception(LedgerError(str(error)))
+                done.exception()  # its caller may be gone: seen here, so not reported twice
+            return
+        for entry, done in batch:
+            self.entries.append(entry)
+            done.set_result(None)
+
+    def _write(self, lines: bytes) -> None:
+        """Put whole lines on the disk or leave the file as it was."""
+        try:
+            rest = memoryview(lines)
+            while rest:
+                rest = rest[os.write(self._fd, rest) :]
+            os.fsync(self._fd)
+        except OSError:
+            # Half a line would spoil the next one that is written.
+            os.ftruncate(self._fd, self._size)
+            raise
+        self._size += len(lines)
+
+    def _claim(self, path: Path) -> None:
+        # Two simulators on one file would each know half of the purchases.
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise LedgerError(f"{path} is in use by another simulator") from None
+
+    def _replay(self, path: Path) -> list[Entry]:
+        data = path.read_bytes()
+        whole = data.rfind(b"\n") + 1
+        if whole < len(data):
+            # The process died while writing: nobody was told of this line.
+            logger.warning("%s: dropped a torn last line", path)
+            os.ftruncate(self._fd, whole)
+        lines = data[:whole].splitlines()
+        return [_entry(line, path, number) for number, line in enumerate(lines, 1)]
+
+
+def _entry(line: bytes, path: Path, number: int) -> Entry:
+    try:
+        return Entry(**json.loads(line))
+    except (ValueError, TypeError):
+        raise LedgerError(f"{path}, line {number}: not an entry of a ledger") from None

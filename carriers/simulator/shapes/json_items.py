@@ -1,0 +1,93 @@
+"""JSON, partial success per item: `colibri`."""
+
+from __future__ import annotations
+
+import asyncio
+from base64 import b64encode
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from carriers.simulator.call import Call
+from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from, reference_from
+from carriers.simulator.shapes.shape import Shape, json_object, require
+
+# The documents of a hundred labels are 0.7 MB: more doesn't belong into one answer.
+_MOST_ITEMS = 100
+
+
+class JsonItems(Shape):
+    """Many parcels a call, each with its own result; the same `client_id` is the same label."""
+
+    def routes(self) -> list[Route]:
+        """Return the carrier's endpoints."""
+        return [
+            Route("/v1/labels", self.create, methods=["POST"]),
+            Route("/v1/voids", self.void, methods=["POST"]),
+        ]
+
+    def error(self, status: int, code: str, message: str) -> Response:
+        """Return an error of a whole call."""
+        return JSONResponse({"code": code, "message": message}, status)
+
+    async def create(self, request: Request) -> Response:
+        """Buy labels."""
+        parcels = [
+            parcel_from(item.get("client_id"), item.get("product"), item.get("grams"), item["to"])
+            for item in await _items(request, "to")
+        ]
+        references = tuple(parcel.reference for parcel in parcels)
+        companies = tuple(parcel.receiver["company"] for parcel in parcels)
+        call = Call("buy", references, companies)
+
+        async def work() -> Response:
+            results = await asyncio.gather(*(self._book(parcel, call) for parcel in parcels))
+            return JSONResponse({"results": results})
+
+        return await self.carrier.answer(call, work)
+
+    async def void(self, request: Request) -> Response:
+        """Take labels back."""
+        references = tuple(
+            reference_from(item["client_id"]) for item in await _items(request, "client_id")
+        )
+
+        async def work() -> Response:
+            results = await asyncio.gather(*map(self._void, references))
+            return JSONResponse({"results": results})
+
+        return await self.carrier.answer(Call("void", references), work)
+
+    async def _book(self, parcel: Parcel, call: Call) -> dict[str, Any]:
+        try:
+            booking = await self.carrier.book(parcel, call)
+        except Refusal as refusal:
+            error = {"code": refusal.code, "text": refusal.message}
+            return {"client_id": parcel.reference, "status": "error", "error": error}
+        label = self.carrier.label(booking)
+        return {
+            "client_id": parcel.reference,
+            "status": "ok",
+            "barcode": booking.tracking_number,
+            "cost": booking.price,
+            "label_pdf": b64encode(label.pdf).decode(),
+            "label_zpl": b64encode(label.zpl).decode(),
+        }
+
+    async def _void(self, reference: str) -> dict[str, str]:
+        # No lag here: the lag is of lookups, and this carrier has none.
+        live = self.carrier.bookings.live(self.carrier.spec.code, reference)
+        voided = bool(live) and await self.carrier.bookings.void(live[0])
+        return {"client_id": reference, "status": "ok" if voided else "error"}
+
+
+async def _items(request: Request, needed: str) -> list[dict[str, Any]]:
+    require(request.headers.get("x-api-key"))
+    items = (await json_object(request)).get("items")
+    if not isinstance(items, list) or not 1 <= len(items) <= _MOST_ITEMS:
+        raise Malformed(f"items must be a list of 1 to {_MOST_ITEMS}")
+    if not all(isinstance(item, dict) and needed in item for item in items):
+        raise Malformed(f"each item must be an object with {needed}")
+    return items

@@ -1,0 +1,94 @@
+"""JSON, base64 documents: `postnl` and `tortoise`."""
+
+from __future__ import annotations
+
+from base64 import b64encode
+
+from starlette.requests import Request
+from starlette.responses import JSONResponse, Response
+from starlette.routing import Route
+
+from carriers.simulator.bookings import Booking
+from carriers.simulator.call import Call
+from carriers.simulator.parcel import Parcel, Refusal, parcel_from, reference_from
+from carriers.simulator.shapes.shape import Shape, json_object, require
+
+
+class JsonLabel(Shape):
+    """One parcel a call; lists by reference."""
+
+    refused_status = 422
+
+    def routes(self) -> list[Route]:
+        """Return the carrier's endpoints."""
+        return [
+            Route("/shipments", self.create, methods=["POST"]),
+            Route("/shipments", self.list, methods=["GET"]),
+            Route("/shipments/{shipment_id}", self.void, methods=["DELETE"]),
+        ]
+
+    def error(self, status: int, code: str, message: str) -> Response:
+        """Return an error in this format."""
+        return JSONResponse({"code": code, "message": message}, status)
+
+    async def create(self, request: Request) -> Response:
+        """Buy a label."""
+        _authorize(request)
+        body = await json_object(request)
+        parcel = parcel_from(
+            body.get("reference"), body.get("product"), body.get("weight_g"), body.get("receiver")
+        )
+        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],))
+        return await self.carrier.answer(call, lambda: self._book(parcel, call))
+
+    async def list(self, request: Request) -> Response:
+        """Look bookings up by reference."""
+        _authorize(request)
+        reference = reference_from(request.query_params.get("reference"))
+
+        async def work() -> Response:
+            found = self.carrier.found(reference)
+            return JSONResponse({"shipments": [self._shipment(booking) for booking in found]})
+
+        return await self.carrier.answer(Call("lookup", (reference,)), work)
+
+    async def void(self, request: Request) -> Response:
+        """Take a label back."""
+        _authorize(request)
+        shipment_id = request.path_params["shipment_id"]
+        return await self.carrier.answer(
+            Call("void", (shipment_id,)), lambda: self._void(shipment_id)
+        )
+
+    async def _book(self, parcel: Parcel, call: Call) -> Response:
+        try:
+            booking = await self.carrier.book(parcel, call)
+        except Refusal as refusal:
+            return self.refused(refusal)
+        return JSONResponse(self._shipment(booking), 201)
+
+    async def _void(self, shipment_id: str) -> Response:
+        booking = self.carrier.bookings.by_shipment(self.carrier.spec.code, shipment_id)
+        if booking is None:
+            return self.error(404, "NOT_FOUND", "No such shipment")
+        if not await self.carrier.bookings.void(booking):
+            return self.error(409, "NOT_VOIDABLE", "Already voided, or on its way")
+        return Response(status_code=204)
+
+    def _shipment(self, booking: Booking) -> dict[str, object]:
+        label = self.carrier.label(booking)
+        return {
+            "shipment_id": booking.shipment_id,
+            "reference": booking.reference,
+            "tracking_number": booking.tracking_number,
+            "price": booking.price,
+            "label": {
+                "pdf": b64encode(label.pdf).decode(),
+                "zpl": b64encode(label.zpl).decode(),
+            },
+        }
+
+
+def _authorize(request: Request) -> None:
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    require(key.strip() if scheme.lower() == "bearer" else None)

@@ -1,0 +1,79 @@
+"""What every wire format has: routes, and one form for its errors."""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from carriers.simulator.ledger import LedgerError
+from carriers.simulator.parcel import Malformed, Refusal
+
+if TYPE_CHECKING:
+    from carriers.simulator.carrier import Carrier
+
+# The one credential that every carrier declines, so that a client can try its wrong ones.
+INVALID = "invalid"
+
+
+class Unauthorized(Exception):
+    """No credentials, or the one that is always wrong."""
+
+
+def require(credential: str | None) -> None:
+    """Raise Unauthorized unless there is a credential; any but `invalid` will do."""
+    if not credential or credential == INVALID:
+        raise Unauthorized
+
+
+class Shape(ABC):
+    """A carrier's wire format."""
+
+    refused_status = 400
+
+    def __init__(self, carrier: Carrier) -> None:
+        self.carrier = carrier
+
+    @abstractmethod
+    def routes(self) -> list[Route]:
+        """Return the carrier's endpoints."""
+
+    @abstractmethod
+    def error(self, status: int, code: str, message: str) -> Response:
+        """Return an error in this format."""
+
+    def exception_handlers(self) -> Mapping[Any, Callable[[Request, Exception], Response]]:
+        """Return how this format says no."""
+        return {
+            Unauthorized: lambda _, error: self.unauthorized(),
+            Malformed: lambda _, error: self.malformed(str(error)),
+            LedgerError: lambda _, error: self.error(500, "INTERNAL", "Something went wrong"),
+        }
+
+    def unauthorized(self) -> Response:
+        """Return the answer to wrong or missing credentials."""
+        return self.error(401, "UNAUTHORIZED", "Credentials are missing or wrong")
+
+    def malformed(self, message: str) -> Response:
+        """Return the answer to a body that isn't of this format."""
+        return self.error(400, "MALFORMED", message)
+
+    def refused(self, refusal: Refusal) -> Response:
+        """Return a documented refusal."""
+        return self.error(self.refused_status, refusal.code, refusal.message)
+
+
+async def json_object(request: Request) -> dict[str, Any]:
+    """Read a JSON object from a body; raises Malformed."""
+    try:
+        body = json.loads(await request.body())
+    except (ValueError, RecursionError):
+        raise Malformed("the body is not JSON") from None
+    if not isinstance(body, dict):
+        raise Malformed("the body is not an object")
+    return body

@@ -1,0 +1,149 @@
+"""SOAP with a login token: `lantern`."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from base64 import b64encode
+from typing import TYPE_CHECKING
+from xml.etree.ElementTree import Element
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from carriers.simulator.call import Call
+from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from
+from carriers.simulator.shapes.markup import address, element, xml_response, xml_root
+from carriers.simulator.shapes.shape import Shape, Unauthorized, require
+
+if TYPE_CHECKING:
+    from carriers.simulator.carrier import Carrier
+
+_ENVELOPE = (
+    '<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/">'
+    "<soap:Body>{}</soap:Body></soap:Envelope>"
+)
+
+
+class Soap(Shape):
+    """One parcel a call, and nothing to find a lost answer by."""
+
+    def __init__(self, carrier: Carrier) -> None:
+        super().__init__(carrier)
+        self._tokens: dict[str, float] = {}
+
+    def routes(self) -> list[Route]:
+        """Return the carrier's endpoint."""
+        return [Route("/soap", self.dispatch, methods=["POST"])]
+
+    def error(self, status: int, code: str, message: str) -> Response:
+        """Return a fault that promises nothing."""
+        return _fault("soap:Server", code, message, status)
+
+    def refused(self, refusal: Refusal) -> Response:
+        """Return a documented refusal."""
+        return _fault("soap:Client", refusal.code, refusal.message)
+
+    def malformed(self, message: str) -> Response:
+        """Return the answer to a body that isn't of this format."""
+        return _fault("soap:Client", "MALFORMED", message)
+
+    def unauthorized(self) -> Response:
+        """Return the answer to a wrong login, or to a token that has run out."""
+        return _fault("soap:Client.Authentication", "UNAUTHORIZED", "The token is not valid")
+
+    async def dispatch(self, request: Request) -> Response:
+        """Do what the SOAPAction says."""
+        actions = {
+            "Login": self._login,
+            "CreateShipment": self._create,
+            "CancelShipment": self._cancel,
+        }
+        name = request.headers.get("soapaction", "").strip('"')
+        if name not in actions:
+            raise Malformed(f"SOAPAction must be one of {', '.join(actions)}")
+        body = (await xml_root(request)).find("Body")
+        action = body.find(name) if body is not None else None
+        if action is None:
+            raise Malformed(f"the envelope's body has no {name}")
+        return await actions[name](action)
+
+    async def _login(self, action: Element) -> Response:
+        require(action.findtext("username"))
+        require(action.findtext("password"))
+
+        async def work() -> Response:
+            ttl = self.carrier.tuning.token_ttl
+            token = self._new_token(ttl)
+            return _reply("Login", token=token, expires_in=f"{ttl:.0f}")
+
+        return await self.carrier.answer(Call("login", ("login",)), work)
+
+    async def _create(self, action: Element) -> Response:
+        self._check_token(action)
+        parcel = parcel_from(
+            action.findtext("customer_reference"),
+            action.findtext("product"),
+            action.findtext("grams"),
+            address(action, "receiver"),
+        )
+        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],))
+        return await self.carrier.answer(call, lambda: self._book(parcel, call))
+
+    async def _cancel(self, action: Element) -> Response:
+        self._check_token(action)
+        tracking_number = action.findtext("tracking_number") or ""
+        return await self.carrier.answer(
+            Call("void", (tracking_number,)), lambda: self._void(tracking_number)
+        )
+
+    async def _book(self, parcel: Parcel, call: Call) -> Response:
+        try:
+            booking = await self.carrier.book(parcel, call)
+        except Refusal as refusal:
+            return self.refused(refusal)
+        label = self.carrier.label(booking)
+        return _reply(
+            "CreateShipment",
+            shipment_number=booking.shipment_id,
+            tracking_number=booking.tracking_number,
+            price=booking.price,
+            label_pdf=b64encode(label.pdf).decode(),
+            label_zpl=b64encode(label.zpl).decode(),
+        )
+
+    async def _void(self, tracking_number: str) -> Response:
+        booking = self.carrier.bookings.by_tracking(tracking_number)
+        if booking is None or booking.carrier != self.carrier.spec.code:
+            return self.refused(Refusal("NOT_FOUND", "No such shipment"))
+        if not await self.carrier.bookings.void(booking):
+            return self.refused(Refusal("NOT_VOIDABLE", "Already voided, or on its way"))
+        return _reply("CancelShipment")
+
+    def _new_token(self, ttl: float) -> str:
+        now = time.monotonic()
+        # Cleared here, so that a client which logs in for every call fills no memory.
+        self._tokens = {token: end for token, end in self._tokens.items() if end > now}
+        token = secrets.token_hex(16)
+        self._tokens[token] = now + ttl
+        return token
+
+    def _check_token(self, action: Element) -> None:
+        end = self._tokens.get(action.findtext("token") or "")
+        if end is None or end <= time.monotonic():
+            raise Unauthorized
+
+
+def _reply(name: str, **fields: str) -> Response:
+    inner = "".join(element(tag, text) for tag, text in fields.items())
+    return xml_response(_ENVELOPE.format(f"<{name}Response>{inner}</{name}Response>"))
+
+
+def _fault(faultcode: str, code: str, message: str, status: int = 500) -> Response:
+    inner = (
+        element("faultcode", faultcode)
+        + element("faultstring", message)
+        + f"<detail>{element('code', code)}</detail>"
+    )
+    return xml_response(_ENVELOPE.format(f"<soap:Fault>{inner}</soap:Fault>"), status)

@@ -1,0 +1,116 @@
+"""Two-step XML: `meridian`. Buying answers nothing; the label is fetched afterwards."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from carriers.simulator.call import Call
+from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from
+from carriers.simulator.shapes.markup import (
+    address,
+    attributes,
+    element,
+    xml_response,
+    xml_root,
+)
+from carriers.simulator.shapes.shape import Shape, Unauthorized, require
+
+
+class TwoStep(Shape):
+    """One parcel a call; its label is found by reference."""
+
+    def routes(self) -> list[Route]:
+        """Return the carrier's endpoints."""
+        return [
+            Route("/orders", self.create, methods=["POST"]),
+            Route("/orders/{reference:path}/label", self.label, methods=["GET"]),
+            Route("/orders/{reference:path}", self.void, methods=["DELETE"]),
+        ]
+
+    def error(self, status: int, code: str, message: str) -> Response:
+        """Return an error in this format."""
+        text = element("error", message).replace("<error", f"<error{attributes(code=code)}", 1)
+        return xml_response(text, status)
+
+    def unauthorized(self) -> Response:
+        """Return the answer to wrong or missing credentials."""
+        response = super().unauthorized()
+        response.headers["WWW-Authenticate"] = "Basic"
+        return response
+
+    async def create(self, request: Request) -> Response:
+        """Buy a label, and say only where it will be."""
+        _authorize(request)
+        root = await xml_root(request)
+        if root.tag != "order":
+            raise Malformed("the root is not an order")
+        parcel = parcel_from(
+            root.get("reference"), root.get("product"), root.get("grams"), address(root, "receiver")
+        )
+        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],))
+        return await self.carrier.answer(call, lambda: self._book(parcel, call))
+
+    async def label(self, request: Request) -> Response:
+        """Return the oldest live label of a reference."""
+        _authorize(request)
+        reference = request.path_params["reference"]
+
+        async def work() -> Response:
+            return self._label(reference)
+
+        return await self.carrier.answer(Call("lookup", (reference,)), work)
+
+    async def void(self, request: Request) -> Response:
+        """Take a label back."""
+        _authorize(request)
+        reference = request.path_params["reference"]
+        return await self.carrier.answer(Call("void", (reference,)), lambda: self._void(reference))
+
+    async def _book(self, parcel: Parcel, call: Call) -> Response:
+        try:
+            await self.carrier.book(parcel, call)
+        except Refusal as refusal:
+            return self.refused(refusal)
+        location = f"/orders/{quote(parcel.reference, safe='')}"
+        return Response(status_code=201, headers={"Location": location})
+
+    def _label(self, reference: str) -> Response:
+        found = self.carrier.found(reference)
+        if not found:
+            return self.error(404, "NOT_FOUND", "There is no label")
+        booking = found[0]
+        label = self.carrier.label(booking)
+        head = attributes(
+            reference=booking.reference, tracking=booking.tracking_number, price=booking.price
+        )
+        pdf = element("pdf", base64.b64encode(label.pdf).decode())
+        zpl = element("zpl", base64.b64encode(label.zpl).decode())
+        return xml_response(f"<label{head}>{pdf}{zpl}</label>")
+
+    async def _void(self, reference: str) -> Response:
+        bookings = self.carrier.bookings
+        if not bookings.known(self.carrier.spec.code, reference):
+            return self.error(404, "NOT_FOUND", "No such order")
+        # The newest: where a reference was bought twice, the label that is shown is the oldest.
+        live = bookings.live(self.carrier.spec.code, reference)
+        if not live or not await bookings.void(live[-1]):
+            return self.error(409, "NOT_VOIDABLE", "Already voided, or on its way")
+        return Response(status_code=204)
+
+
+def _authorize(request: Request) -> None:
+    scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
+    if scheme.lower() != "basic":
+        raise Unauthorized
+    try:
+        user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
+    except (binascii.Error, UnicodeDecodeError):
+        raise Unauthorized from None
+    require(user)
+    require(password)
