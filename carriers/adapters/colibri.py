@@ -1,0 +1,113 @@
+"""Colibri Express: JSON with a result per item; the same `client_id` returns the first label."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from decimal import Decimal
+from typing import Any
+
+from carriers.base import (
+    Carrier,
+    CarrierRequest,
+    CarrierResponse,
+    Consignment,
+    Credentials,
+    Outcome,
+    Purchase,
+    Refused,
+    Steps,
+    Unknown,
+    Voided,
+    VoidResult,
+)
+from carriers.classify import Promises
+from carriers.errors import CarrierAnswerUnreadable
+from carriers.methods import ShippingMethod
+from carriers.shapes import documents, json_body
+
+
+class ColibriExpress(Carrier):
+    """One item per request: a batch would tie one parcel's fate to another's."""
+
+    code = "colibri"
+    name = "Colibri Express"
+    repeats = "dedup"
+    promises = Promises(throttle_promises_nothing=True)
+    credential_names = ("api_key",)
+    methods = (
+        ShippingMethod(20, "Colibri Express 0-5kg", "colibri", "0.001", "5.000", Decimal("3.10")),
+        ShippingMethod(21, "Colibri Express 5-31kg", "colibri", "5.001", "31.000", Decimal("6.80")),
+    )
+
+    def build(self, consignment: Consignment) -> CarrierRequest:
+        item = {
+            "client_id": consignment.reference,
+            "product": consignment.product,
+            "to": asdict(consignment.receiver),
+            "from": asdict(consignment.sender),
+            "grams": consignment.weight_g,
+        }
+        return _post("/v1/labels", [item], consignment.credentials, buys=True)
+
+    def parse(self, response: CarrierResponse, consignment: Consignment) -> Outcome:
+        if response.status != 200:
+            return self.settle(response, json_body.refusal(response.body))
+        result = _only_result(response.body, consignment.reference)
+        if result.get("status") == "error":
+            error = json_body.member(result.get("error"), "the item's error")
+            refusal = json_body.refusal_of(error, "code", "text")
+            return refusal or Unknown("unreadable", "an item's error without a code")
+        if result.get("status") != "ok":
+            raise CarrierAnswerUnreadable("the item has no known status")
+        return documents.announced(
+            carrier_id=result.get("client_id"),
+            tracking=result.get("barcode"),
+            cost=result.get("cost"),
+            pdf=result.get("label_pdf"),
+            zpl=result.get("label_zpl"),
+        )
+
+    def build_probe(self, credentials: Credentials) -> CarrierRequest:
+        # It has no lookup; voiding nothing buys nothing.
+        return _post("/v1/voids", [], credentials, buys=False)
+
+    def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
+        item = {"client_id": purchase.reference}
+        response = yield _post("/v1/voids", [item], credentials, buys=False)
+        if response.status != 200:
+            return self.settle(response, json_body.refusal(response.body))
+        try:
+            result = _only_result(response.body, purchase.reference)
+        except CarrierAnswerUnreadable as error:
+            return Unknown("unreadable", str(error))
+        return Voided() if result.get("status") == "ok" else _not_voided(result)
+
+
+def _not_voided(result: Mapping[str, Any]) -> VoidResult:
+    error = result.get("error")
+    refusal = json_body.refusal_of(error, "code", "text") if isinstance(error, dict) else None
+    if refusal or result.get("status") == "error":
+        return refusal or Refused("NOT_VOIDABLE", "the carrier keeps this label")
+    return Unknown("unreadable", "the item has no known status")
+
+
+def _post(
+    path: str, items: list[dict[str, Any]], credentials: Credentials, *, buys: bool
+) -> CarrierRequest:
+    headers = {
+        "X-Api-Key": credentials.get("api_key", ""),
+        "Content-Type": "application/json",
+        "Accept": "application/json",
+    }
+    return CarrierRequest("POST", path, headers, json_body.dump({"items": items}), buys=buys)
+
+
+def _only_result(body: bytes, client_id: str) -> Mapping[str, Any]:
+    results = json_body.members(json_body.load(body).get("results"), "results")
+    if len(results) != 1 or results[0].get("client_id") != client_id:
+        raise CarrierAnswerUnreadable("the answer is about another reference")
+    return results[0]
+
+
+carrier = ColibriExpress()

@@ -1,0 +1,128 @@
+"""Meridian Mail: XML in two steps, an order that answers nothing and then its label."""
+
+from __future__ import annotations
+
+import base64
+from decimal import Decimal
+from urllib.parse import quote, urlsplit
+from xml.etree import ElementTree as ET
+
+from carriers.base import (
+    Absent,
+    Announced,
+    Carrier,
+    CarrierRequest,
+    CarrierResponse,
+    Consignment,
+    Credentials,
+    Found,
+    LookupResult,
+    Outcome,
+    Purchase,
+    Refused,
+    Steps,
+    Unknown,
+    Voided,
+    VoidResult,
+    unsettled_lookup,
+)
+from carriers.classify import Phase, Promises
+from carriers.errors import CarrierAnswerUnreadable
+from carriers.methods import ShippingMethod
+from carriers.shapes import documents, xml_body
+from carriers.shapes.json_label import void_refusal
+
+
+class MeridianMail(Carrier):
+    """The POST buys; a label that can't be fetched then is unknown, and looked up later."""
+
+    code = "meridian"
+    name = "Meridian Mail"
+    repeats = "lookup"
+    # Why 30 s: six times the p95 of the whole talk; an order lagging more is a person's business.
+    settling = 30.0
+    promises = Promises(throttle_promises_nothing=True)
+    credential_names = ("username", "password")
+    methods = (
+        ShippingMethod(40, "Meridian Mail 0-20kg", "meridian", "0.001", "20.000", Decimal("5.40")),
+    )
+
+    def build(self, consignment: Consignment) -> CarrierRequest:
+        order = ET.Element(
+            "order",
+            reference=consignment.reference,
+            product=consignment.product,
+            grams=str(consignment.weight_g),
+        )
+        xml_body.add_address(order, "receiver", consignment.receiver)
+        xml_body.add_address(order, "sender", consignment.sender)
+        headers = _headers(consignment.credentials)
+        return CarrierRequest("POST", "/orders", headers, xml_body.dump(order), buys=True)
+
+    def announce(self, consignment: Consignment) -> Steps[Outcome]:
+        created = yield self.build(consignment)
+        if created.status not in (200, 201):
+            return self.settle(created, _refusal(created.body))
+        if urlsplit(created.headers.get("location", "")).path != _path(consignment.reference):
+            return Unknown("unreadable", "the order is not where it should be")
+        response = yield self.build_lookup(consignment.reference, consignment.credentials)
+        if response.status != 200:
+            return self.settle(response, None, Phase.AFTER)
+        try:
+            return _read_label(response.body, consignment.reference)
+        except CarrierAnswerUnreadable as error:
+            return Unknown("unreadable", str(error))
+
+    def build_lookup(self, reference: str, credentials: Credentials) -> CarrierRequest:
+        return CarrierRequest("GET", f"{_path(reference)}/label", _headers(credentials))
+
+    def parse_lookup(self, response: CarrierResponse, reference: str) -> LookupResult:
+        if response.status == 404:
+            return Absent()
+        if response.status != 200:
+            return unsettled_lookup(response)
+        return Found((_read_label(response.body, reference),))
+
+    def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
+        path = _path(purchase.reference)
+        response = yield CarrierRequest("DELETE", path, _headers(credentials))
+        if response.status == 204:
+            return Voided()
+        return self.settle(response, _refusal(response.body) or void_refusal(response))
+
+
+def _path(reference: str) -> str:
+    return f"/orders/{quote(reference, safe='')}"
+
+
+def _headers(credentials: Credentials) -> dict[str, str]:
+    pair = f"{credentials.get('username', '')}:{credentials.get('password', '')}"
+    basic = base64.b64encode(pair.encode()).decode()
+    return {"Authorization": f"Basic {basic}", "Content-Type": "application/xml"}
+
+
+def _refusal(body: bytes) -> Refused | None:
+    try:
+        root = xml_body.load(body)
+    except CarrierAnswerUnreadable:
+        return None
+    code = root.get("code")
+    if xml_body.local_name(root) != "error" or not code:
+        return None
+    return Refused(code, (root.text or "").strip())
+
+
+def _read_label(body: bytes, reference: str) -> Announced:
+    label = xml_body.load(body)
+    if xml_body.local_name(label) != "label" or label.get("reference") != reference:
+        raise CarrierAnswerUnreadable("the answer is about another reference")
+    return documents.announced(
+        carrier_id=reference,
+        tracking=label.get("tracking"),
+        cost=label.get("price"),
+        pdf=xml_body.text(label, "pdf"),
+        zpl=xml_body.text(label, "zpl"),
+    )
+
+
+carrier = MeridianMail()

@@ -1,0 +1,19 @@
+"""PostNL: JSON with base64 documents; here with its free test letter."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from carriers.methods import ShippingMethod
+from carriers.shapes.json_label import JsonLabelCarrier
+
+
+class PostNL(JsonLabelCarrier):
+    """The free test carrier: fast, cheap, and honest about what it has booked."""
+
+    code = "postnl"
+    name = "PostNL"
+    methods = (ShippingMethod(8, "Unstamped letter", "postnl", "0.001", "1.000", Decimal("0.00")),)
+
+
+carrier = PostNL()

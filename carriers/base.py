@@ -1,0 +1,242 @@
+"""The adapter protocol: how to talk to a carrier, without any input or output.
+
+An adapter speaks in *steps*: a generator that yields a `CarrierRequest`, is sent the
+`CarrierResponse`, and returns an outcome. Who waits, and how (threads, gevent, asyncio), is the
+transport's business: `carriers.transport` and `carriers.transport_async` drive the same generators.
+A carrier with one request per purchase writes `build` and `parse` only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import ClassVar, Literal, TypeVar
+
+from carriers import classify
+from carriers.classify import Phase, Promises
+from carriers.errors import CarrierAnswerUnreadable
+from carriers.methods import ShippingMethod
+from carriers.outcomes import (
+    Absent,
+    Announced,
+    Answered,
+    Document,
+    Format,
+    Found,
+    LookupResult,
+    NotSent,
+    Outcome,
+    ProbeResult,
+    Refused,
+    Throttled,
+    Unknown,
+    Voided,
+    VoidResult,
+)
+
+__all__ = [
+    "Absent",
+    "Address",
+    "Announced",
+    "Answered",
+    "Carrier",
+    "CarrierRequest",
+    "CarrierResponse",
+    "Consignment",
+    "Document",
+    "Format",
+    "Found",
+    "Item",
+    "LookupResult",
+    "NotSent",
+    "Outcome",
+    "ProbeResult",
+    "Purchase",
+    "Refused",
+    "Repeats",
+    "Steps",
+    "Throttled",
+    "Unknown",
+    "VoidResult",
+    "Voided",
+]
+
+T = TypeVar("T")
+Repeats = Literal["dedup", "lookup", "none"]
+Credentials = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """An address under the field names that every carrier uses; `country` is ISO 3166 alpha-2."""
+
+    name: str = ""
+    company: str = ""
+    street: str = ""
+    house_number: str = ""
+    street_2: str = ""
+    postal_code: str = ""
+    city: str = ""
+    state: str = ""
+    country: str = ""
+    email: str = ""
+    phone: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One line of a parcel's contents, for customs; `value` and `weight_g` are per piece."""
+
+    description: str
+    quantity: int
+    weight_g: int
+    value: Decimal
+    hs_code: str = ""
+    origin_country: str = ""
+    sku: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Consignment:
+    """All that an adapter needs to announce one parcel.
+
+    `reference` is what the carrier knows it by, the same over all tries; `product` the shipping
+    method's id. The credentials are kept out of the repr, which ends up in logs.
+    """
+
+    reference: str
+    product: str
+    receiver: Address
+    sender: Address
+    weight_g: int
+    credentials: Credentials = field(repr=False)
+    order_number: str = ""
+    items: tuple[Item, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """What is known of a label bought earlier: each carrier voids by another of these."""
+
+    reference: str
+    carrier_id: str
+    tracking_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierRequest:
+    """One HTTP request to a carrier; `path` is relative to the carrier's base URL.
+
+    `buys`: the carrier may sell a label on it, from its first byte on.
+    `nothing_made`: the carrier has promised that whatever was sent before bought nothing.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
+    body: bytes = field(default=b"", repr=False)
+    buys: bool = False
+    nothing_made: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierResponse:
+    """One complete HTTP answer; header names in lower case, `elapsed` in seconds."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+    elapsed: float = 0.0
+
+
+Steps = Generator[CarrierRequest, CarrierResponse, T]
+
+
+class Carrier:
+    """A carrier's adapter. Stateless but for what it may cache under a lock: shared by all threads.
+
+    `settling`: seconds after a send until a lookup's "absent" can be believed.
+    """
+
+    code: ClassVar[str]
+    name: ClassVar[str]
+    repeats: ClassVar[Repeats]
+    settling: ClassVar[float] = 0.0
+    promises: ClassVar[Promises] = Promises()
+    methods: ClassVar[tuple[ShippingMethod, ...]]
+    # Names of the credentials that a contract with this carrier holds.
+    credential_names: ClassVar[tuple[str, ...]]
+
+    def build(self, consignment: Consignment) -> CarrierRequest:
+        """Build the buying request of a carrier that needs only one."""
+        raise NotImplementedError
+
+    def parse(self, response: CarrierResponse, consignment: Consignment) -> Outcome:
+        """Read its answer; raise `CarrierAnswerUnreadable` where it makes no sense."""
+        raise NotImplementedError
+
+    def build_lookup(self, reference: str, credentials: Credentials) -> CarrierRequest:
+        """Build the request that lists what the carrier holds under a reference."""
+        raise NotImplementedError
+
+    def parse_lookup(self, response: CarrierResponse, reference: str) -> LookupResult:
+        """Read its answer."""
+        raise NotImplementedError
+
+    def build_probe(self, credentials: Credentials) -> CarrierRequest:
+        """Build a request that buys nothing and shows whether the carrier is alive."""
+        return self.build_lookup("circuit-breaker-probe", credentials)
+
+    def announce(self, consignment: Consignment) -> Steps[Outcome]:
+        """Buy a label."""
+        response = yield self.build(consignment)
+        try:
+            return self.parse(response, consignment)
+        except CarrierAnswerUnreadable as error:
+            return Unknown(classify.unknown_reason(response.status), str(error))
+
+    def lookup(self, reference: str, credentials: Credentials) -> Steps[LookupResult]:
+        """Ask what the carrier holds under a reference; `Unknown` where it can't say."""
+        if self.repeats != "lookup":
+            return Unknown("no_lookup", f"{self.name} can't be asked by reference")
+        response = yield self.build_lookup(reference, credentials)
+        try:
+            return self.parse_lookup(response, reference)
+        except CarrierAnswerUnreadable as error:
+            return Unknown("unreadable", str(error))
+
+    def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
+        """Cancel a label that was bought."""
+        raise NotImplementedError
+
+    def probe(self, credentials: Credentials) -> Steps[ProbeResult]:
+        """Find out, without buying, whether the carrier is alive: for a half-open breaker."""
+        response = yield self.build_probe(credentials)
+        if self.is_sign_of_life(response):
+            return Answered()
+        return Unknown(classify.unknown_reason(response.status), f"HTTP {response.status}")
+
+    def is_sign_of_life(self, response: CarrierResponse) -> bool:
+        """Tell whether a probe's answer shows a working carrier: a refusal does, a 429 does not."""
+        status = response.status
+        return 200 <= status < 300 or (400 <= status < 500 and status not in (408, 429))
+
+    def settle(
+        self,
+        response: CarrierResponse,
+        refusal: Refused | None,
+        phase: Phase = Phase.BUYING,
+    ) -> Refused | Throttled | NotSent | Unknown:
+        """Classify an answer that carries no label."""
+        retry_after = response.headers.get("retry-after")
+        return classify.answer(response.status, retry_after, refusal, phase, self.promises)
+
+
+def unsettled_lookup(response: CarrierResponse) -> Unknown:
+    """Turn any answer that is no list into "can't say": a lookup's failure proves nothing."""
+    if response.status in (401, 403):
+        return Unknown("credentials", f"HTTP {response.status} to a lookup")
+    if response.status == 429:
+        return Unknown("throttled", "HTTP 429 to a lookup")
+    return Unknown(classify.unknown_reason(response.status), f"HTTP {response.status} to a lookup")

@@ -1,0 +1,86 @@
+"""One talk with a carrier: its deadline, and whether a purchase has left. Shared by the transports.
+
+Why `leaving` is asked at the first byte and not before the connection is made: whoever is frozen or
+waits for DNS in between must find out that its time is over before it buys, not after.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+from carriers import classify
+from carriers.base import CarrierRequest
+from carriers.errors import CarrierError, CarrierTimeout, SendForbidden
+from carriers.outcomes import NotSent, Unknown
+
+# Why 5 MB: a label's PDF and ZPL are some 100 KB in base64; a customs set of ten pages below 3 MB.
+LARGEST_BODY = 5_000_000
+USER_AGENT = "slow-carriers/0.1"
+
+
+def always() -> bool:
+    """Guard nothing: the default for `may_buy`."""
+    return True
+
+
+class Call:
+    """The state of one talk."""
+
+    def __init__(
+        self,
+        base_url: str,
+        deadline: float,
+        connect_timeout: float,
+        may_buy: Callable[[], bool],
+    ) -> None:
+        if deadline <= 0 or connect_timeout <= 0:
+            raise ValueError("a call needs a deadline and a connect time-out")
+        self.base_url = base_url.rstrip("/")
+        self.ends_at = time.monotonic() + deadline
+        self.connect_timeout = connect_timeout
+        self.buy_sent = False
+        self._may_buy = may_buy
+        self._request: CarrierRequest | None = None
+
+    def begin(self, request: CarrierRequest) -> None:
+        """Start a step."""
+        self._request = request
+        if request.nothing_made:
+            self.buy_sent = False
+        self.check_deadline()
+
+    def remaining(self) -> float:
+        """Return the seconds left, never below a millisecond: 0 means "don't block" to a socket."""
+        return max(self.ends_at - time.monotonic(), 0.001)
+
+    def connect_budget(self) -> float:
+        """Return the seconds that making the connection may take."""
+        return min(self.connect_timeout, self.remaining())
+
+    def check_deadline(self) -> None:
+        """Raise CarrierTimeout once the total deadline has passed."""
+        if time.monotonic() >= self.ends_at:
+            raise CarrierTimeout("the total deadline has passed")
+
+    def leaving(self) -> None:
+        """Note that bytes are about to leave; raise where they must not.
+
+        From here on a buying request counts as sent, even if the very next instruction fails:
+        erring to this side costs a look-up, to the other a second label.
+        """
+        if self._request is None or not self._request.buys or self.buy_sent:
+            return
+        self.check_deadline()
+        if not self._may_buy():
+            raise SendForbidden
+        self.buy_sent = True
+
+    def url(self) -> str:
+        """Return the address of the current step's request."""
+        assert self._request is not None  # noqa: S101 - for the type checker; begin() comes first
+        return self.base_url + self._request.path
+
+    def outcome(self, error: CarrierError) -> NotSent | Unknown:
+        """Turn trouble into this talk's outcome."""
+        return classify.trouble(error, buy_sent=self.buy_sent)

@@ -1,0 +1,112 @@
+"""What can go wrong between us and a carrier.
+
+::
+
+    CarrierError(message, *, permanent, sent)
+    ├── CarrierNotSent                 nothing of this request left us        sent=False
+    │   ├── CarrierUnreachable         DNS, refused, connect time-out
+    │   ├── CarrierTlsError            the handshake failed
+    │   ├── BreakerOpen                the circuit breaker refused the call
+    │   ├── BulkheadFull               all of this carrier's slots are taken
+    │   ├── SendForbidden              the guard said no before the first byte
+    │   └── RequestUnbuildable         our own data doesn't fit in HTTP       permanent=True
+    └── CarrierSilent                  the request left us, the answer is missing  sent=True
+        ├── CarrierTimeout             the total deadline or a read's time-out passed
+        ├── CarrierReset               the connection was cut before an answer
+        └── CarrierAnswerUnreadable    there was an answer, and it makes no sense
+
+`permanent` says whether the same call may work later; `sent` whether the carrier may have acted.
+A class's docstring is its default message. The transports turn all of these into outcomes:
+`carriers.transport.perform` raises none of them.
+"""
+
+from __future__ import annotations
+
+
+class CarrierError(Exception):
+    """The carrier could not be used"""
+
+    reason = "carrier_error"
+    permanent = False
+    sent = False
+
+    def __init__(
+        self,
+        message: str | None = None,
+        *,
+        permanent: bool | None = None,
+        sent: bool | None = None,
+    ) -> None:
+        super().__init__(message or self.__doc__)
+        if permanent is not None:
+            self.permanent = permanent
+        if sent is not None:
+            self.sent = sent
+
+
+class CarrierNotSent(CarrierError):
+    """Nothing was sent to the carrier"""
+
+    reason = "not_sent"
+
+
+class CarrierUnreachable(CarrierNotSent):
+    """The carrier could not be reached"""
+
+    reason = "unreachable"
+
+
+class CarrierTlsError(CarrierNotSent):
+    """No trusted TLS connection to the carrier"""
+
+    reason = "tls"
+
+
+class BreakerOpen(CarrierNotSent):
+    """The carrier's circuit breaker is open"""
+
+    reason = "breaker_open"
+
+
+class BulkheadFull(CarrierNotSent):
+    """All slots for calls to this carrier are taken"""
+
+    reason = "bulkhead_full"
+
+
+class SendForbidden(CarrierNotSent):
+    """The send guard refused this purchase just before it left"""
+
+    reason = "send_forbidden"
+
+
+class RequestUnbuildable(CarrierNotSent):
+    """The request holds something that HTTP can't carry"""
+
+    reason = "unbuildable"
+    permanent = True
+
+
+class CarrierSilent(CarrierError):
+    """The request was sent and its answer is missing"""
+
+    reason = "silent"
+    sent = True
+
+
+class CarrierTimeout(CarrierSilent):
+    """The carrier did not answer in time"""
+
+    reason = "timeout"
+
+
+class CarrierReset(CarrierSilent):
+    """The connection was cut before the carrier answered"""
+
+    reason = "reset"
+
+
+class CarrierAnswerUnreadable(CarrierSilent):
+    """The carrier's answer could not be read"""
+
+    reason = "unreadable"

@@ -1,0 +1,102 @@
+"""How a talk with a carrier can end.
+
+Three ends, not two: a label, a refusal, or *unknown*. `NotSent` and `Throttled` are kept apart from
+`Unknown` because only they may be tried again without asking the carrier first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+Format = Literal["pdf", "zpl"]
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A printable document that came with a label; `content` was checked to be a `format`."""
+
+    kind: str
+    format: Format
+    content: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Announced:
+    """The carrier sold a label. `price` in the contract's currency."""
+
+    carrier_id: str
+    tracking_number: str
+    price: Decimal
+    documents: tuple[Document, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """The carrier said no in a documented way: nothing was made, and asking again won't help.
+
+    `credentials` marks a refusal of the account's credentials rather than of the parcel.
+    """
+
+    code: str
+    message: str
+    credentials: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Throttled:
+    """The carrier wants less of us. `retry_after` in seconds, where it said so.
+
+    `nothing_made` is the carrier's documented promise; without it this is as good as unknown.
+    """
+
+    retry_after: float | None
+    nothing_made: bool
+
+
+@dataclass(frozen=True, slots=True)
+class NotSent:
+    """No byte of a buying request left us. `reason` is a `CarrierError.reason`."""
+
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """A label may or may not have been bought: reconcile, never just try again.
+
+    `reason`: timeout, reset, unreadable, server_error, throttled, credentials or no_lookup.
+    """
+
+    reason: str
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The carrier knows the reference: its shipments, oldest first."""
+
+    announced: tuple[Announced, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Absent:
+    """The carrier answered that it has nothing under the reference, as of now."""
+
+
+@dataclass(frozen=True, slots=True)
+class Voided:
+    """The carrier cancelled the label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """The carrier answered a probe sensibly: it is alive, whatever it said."""
+
+
+Outcome = Announced | Refused | Throttled | NotSent | Unknown
+LookupResult = Found | Absent | NotSent | Unknown
+VoidResult = Voided | Refused | Throttled | NotSent | Unknown
+ProbeResult = Answered | NotSent | Unknown

@@ -1,0 +1,74 @@
+"""Reading what every carrier's answer has in some shape: documents, prices, identifiers.
+
+Each reader raises `CarrierAnswerUnreadable` rather than pass on something half right: a label that
+doesn't print is found at the warehouse door, an unknown outcome within seconds.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from decimal import Decimal, InvalidOperation
+
+from carriers.base import Announced, Document, Format
+from carriers.errors import CarrierAnswerUnreadable
+
+# Why 255: the API's own limit for strings; a longer identifier is not an identifier.
+LONGEST_IDENTIFIER = 255
+# Why 1024: where PDF readers look for the end-of-file marker (ISO 32000-1, implementation note 18).
+PDF_TAIL = 1024
+
+
+def identifier(value: object, name: str) -> str:
+    """Read a non-empty string."""
+    if not isinstance(value, str) or not 0 < len(value.strip()) <= LONGEST_IDENTIFIER:
+        raise CarrierAnswerUnreadable(f"{name} is missing")
+    return value.strip()
+
+
+def price(value: object) -> Decimal:
+    """Read an amount; carriers write it as a string or as a number."""
+    if isinstance(value, bool) or not isinstance(value, str | int | float):
+        raise CarrierAnswerUnreadable("the price is missing")
+    try:
+        amount = Decimal(str(value))
+    except InvalidOperation as error:
+        raise CarrierAnswerUnreadable("the price is no number") from error
+    if not amount.is_finite() or amount < 0:
+        raise CarrierAnswerUnreadable("the price is no amount")
+    return amount
+
+
+def document(value: object, format_: Format) -> Document:
+    """Decode a base64 document and check that it is what it says, to its end."""
+    if not isinstance(value, str):
+        raise CarrierAnswerUnreadable(f"the {format_} label is missing")
+    try:
+        # XML carriers wrap their base64; other characters than white space are damage.
+        content = base64.b64decode("".join(value.split()), validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise CarrierAnswerUnreadable(f"the {format_} label is no base64") from error
+    if not _is_whole(content, format_):
+        raise CarrierAnswerUnreadable(f"the {format_} label is broken")
+    return Document("label", format_, content)
+
+
+def _is_whole(content: bytes, format_: Format) -> bool:
+    if format_ == "pdf":
+        return content.startswith(b"%PDF") and b"%%EOF" in content[-PDF_TAIL:]
+    return b"^XA" in content and b"^XZ" in content
+
+
+def announced(
+    *, carrier_id: object, tracking: object, cost: object, pdf: object, zpl: object
+) -> Announced:
+    """Read the parts of a label; ZPL may be left out, nothing may be broken."""
+    documents = [document(pdf, "pdf")]
+    if zpl not in (None, ""):
+        documents.append(document(zpl, "zpl"))
+    return Announced(
+        identifier(carrier_id, "the shipment's id"),
+        identifier(tracking, "the tracking number"),
+        price(cost),
+        tuple(documents),
+    )

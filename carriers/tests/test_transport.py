@@ -1,0 +1,289 @@
+"""The transport for threads against real sockets that misbehave."""
+
+from __future__ import annotations
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+import requests
+
+from carriers.outcomes import Answered, NotSent, Unknown
+from carriers.tests import certificates, servers
+from carriers.tests.transport_cases import (
+    CONNECT,
+    DEADLINE,
+    MISBEHAVIOURS,
+    asking,
+    buying,
+    closed_port,
+    fits,
+    is_not_sent,
+    steps,
+)
+from carriers.transport import perform
+from carriers.watchdog import Watchdog
+
+
+def talk(url, *requests_, **options):
+    return perform(steps(*requests_), url, options.pop("deadline", DEADLINE), CONNECT, **options)
+
+
+@pytest.mark.parametrize(("handler", "allowed", "remark"), MISBEHAVIOURS)
+def test_a_purchase_is_judged_by_what_came_back(handler, allowed, remark):
+    with servers.serving(handler) as served:
+        outcome = talk(served.url, buying())
+    assert fits(outcome, allowed), remark
+    assert len(served.requests) <= 1, "nothing is ever sent twice"
+
+
+@pytest.mark.parametrize("handler", [servers.hang, servers.reset_after_reading, servers.garbage])
+def test_a_request_that_buys_nothing_leaves_nothing_unknown(handler):
+    with servers.serving(handler) as served:
+        assert isinstance(talk(served.url, asking()), NotSent)
+
+
+def test_a_failure_before_the_purchase_is_not_sent_and_after_it_unknown():
+    answers = servers.answering(servers.http(200), b"HTTP/1.1 nonsense\r\n\r\n")
+    with servers.serving(answers) as served:
+        assert isinstance(talk(served.url, asking(), buying()), Unknown)
+    with servers.serving(answers) as served:
+        assert isinstance(talk(served.url, asking(), asking(), buying()), NotSent)
+    with servers.serving(answers) as served:
+        assert isinstance(talk(served.url, buying(), asking()), Unknown)
+
+
+def test_a_refused_connection_is_not_sent():
+    assert is_not_sent(talk(f"http://127.0.0.1:{closed_port()}", buying()), "unreachable")
+
+
+def test_a_name_that_does_not_resolve_is_not_sent(monkeypatch):
+    def unresolvable(*args, **kwargs):
+        raise socket.gaierror(socket.EAI_NONAME, "unknown")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unresolvable)
+    assert is_not_sent(talk("http://carrier.invalid", buying()), "unreachable")
+
+
+def test_a_late_resolver_sends_nothing_after_the_deadline(monkeypatch):
+    real = socket.getaddrinfo
+
+    def late(*args, **kwargs):
+        time.sleep(0.6)
+        return real(*args, **kwargs)
+
+    monkeypatch.setattr(socket, "getaddrinfo", late)
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        assert isinstance(talk(served.url, buying(), deadline=0.5), NotSent)
+        assert served.requests == []
+
+
+def test_a_connect_that_hangs_is_not_sent():
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
+        port = full.getsockname()[1]
+        held = [socket.socket() for _ in range(4)]  # fill the backlog: further SYNs go unanswered
+        for client in held:
+            client.setblocking(False)
+            client.connect_ex(("127.0.0.1", port))
+        started = time.monotonic()
+        outcome = perform(steps(buying()), f"http://127.0.0.1:{port}", 5.0, 0.3)
+        assert is_not_sent(outcome, "unreachable")
+        assert time.monotonic() - started < 3
+        for client in held:
+            client.close()
+
+
+@pytest.mark.parametrize(
+    "handler", [servers.trickle_headers, servers.trickle_body, servers.trickle_endless_body]
+)
+def test_a_trickling_carrier_is_cut_at_the_total_deadline(handler):
+    with servers.serving(handler) as served:
+        started = time.monotonic()
+        outcome = talk(served.url, buying())
+        taken = time.monotonic() - started
+    assert outcome == Unknown("timeout", "The carrier did not answer in time")
+    assert abs(taken - DEADLINE) < 0.5
+
+
+def test_without_the_watchdog_a_trickle_goes_on(monkeypatch):
+    """The negative control: time-outs per read alone never cut a trickle."""
+    monkeypatch.setattr(Watchdog, "watch", lambda *_: _NeverCut())
+    ended = threading.Event()
+    with servers.serving(servers.trickle_body) as served:
+
+        def call():
+            talk(served.url, buying(), deadline=0.5)
+            ended.set()
+
+        thread = threading.Thread(target=call)
+        thread.start()
+        assert not ended.wait(2.0)
+    thread.join(10)
+
+
+class _NeverCut:
+    cut = False
+
+    def let_go(self):
+        pass
+
+
+def test_one_deadline_covers_all_steps():
+    def slow(connection, served):
+        servers.read_request(connection, served)
+        time.sleep(0.4)
+        connection.sendall(servers.http(200))
+
+    with servers.serving(slow) as served:
+        started = time.monotonic()
+        outcome = talk(served.url, *[asking(f"/{n}") for n in range(9)], deadline=1.0)
+        assert isinstance(outcome, NotSent)
+        assert time.monotonic() - started < 1.5
+        assert len(served.requests) == 3
+
+
+def test_a_body_stuck_on_its_way_is_cut_and_unknown():
+    with servers.serving(servers.not_reading) as served:
+        started = time.monotonic()
+        outcome = talk(served.url, buying(body=b"x" * 20_000_000))
+        assert fits(outcome, {"timeout", "reset"})
+        assert abs(time.monotonic() - started - DEADLINE) < 0.5
+
+
+def test_tls_works_and_is_cut_at_the_deadline_too(tmp_path):
+    server, client = certificates.contexts(tmp_path)
+    with servers.serving(servers.answering(servers.http(200, b"{}")), server) as served:
+        assert talk(served.url, buying(), tls=client) == Answered()
+    with servers.serving(servers.trickle_body, server) as served:
+        started = time.monotonic()
+        assert fits(talk(served.url, buying(), tls=client), {"timeout"})
+        assert abs(time.monotonic() - started - DEADLINE) < 0.5
+
+
+def test_failing_tls_is_not_sent(tmp_path):
+    server, client = certificates.contexts(tmp_path)
+    with servers.serving(servers.answering(servers.http(200)), server) as served:
+        assert is_not_sent(talk(served.url, buying()), "tls"), "an untrusted certificate"
+        wrong_name = served.url.replace("localhost", "127.0.0.1")
+        assert is_not_sent(talk(wrong_name, buying(), tls=client), "tls"), "another's certificate"
+        assert served.requests == []
+    with servers.serving(servers.garbage) as served:
+        url = served.url.replace("http:", "https:")
+        assert is_not_sent(talk(url, buying()), "tls"), "plain HTTP where TLS was expected"
+    with servers.serving(servers.hang_in_handshake) as served:
+        url = served.url.replace("http:", "https:")
+        assert isinstance(talk(url, buying()), NotSent), "a handshake that never ends"
+
+
+def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only():
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        outcome = talk(served.url, asking(), buying(), may_buy=lambda: False)
+        assert is_not_sent(outcome, "send_forbidden")
+        assert len(served.requests) == 1
+
+
+def test_what_http_cannot_carry_is_not_sent():
+    request = buying()
+    for value in ("line\r\nbreak", "snow ☃"):
+        bad = type(request)("POST", "/", {"Authorization": value}, b"", buys=True)
+        with servers.serving(servers.answering(servers.http(200))) as served:
+            assert is_not_sent(talk(served.url, bad), "unbuildable")
+            assert served.requests == []
+
+
+def test_proxies_of_the_environment_are_ignored(monkeypatch):
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        assert talk(served.url, buying()) == Answered()
+
+
+def test_no_connection_is_used_twice():
+    ports = []
+
+    def keep_alive(connection, served):
+        while not served.stop.is_set():
+            before = len(served.requests)
+            servers.read_request(connection, served)
+            if len(served.requests) == before:
+                return
+            ports.append(connection.getpeername()[1])
+            connection.sendall(servers.http(200))
+
+    with servers.serving(keep_alive) as served:
+        assert talk(served.url, buying(), asking()) == Answered()
+    assert len(set(ports)) == 2
+
+
+def test_no_time_out_is_none(monkeypatch):
+    seen = []
+    real = requests.Session.send
+
+    def spy(session, request, **kwargs):
+        seen.append(kwargs["timeout"])
+        return real(session, request, **kwargs)
+
+    monkeypatch.setattr(requests.Session, "send", spy)
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        talk(served.url, asking(), buying())
+    assert len(seen) == 2
+    assert all(0 < value <= DEADLINE for pair in seen for value in pair)
+
+
+@pytest.mark.parametrize(("deadline", "connect"), [(0, 1), (-1, 1), (1, 0)])
+def test_a_call_without_a_deadline_is_refused(deadline, connect):
+    with pytest.raises(ValueError, match="deadline"):
+        perform(steps(buying()), "http://127.0.0.1:1", deadline, connect)
+
+
+def test_no_descriptor_is_left_behind():
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        talk(served.url, buying())
+        before = len(os.listdir("/proc/self/fd"))
+        for _ in range(20):
+            talk(served.url, buying())
+            talk(f"http://127.0.0.1:{closed_port()}", buying())
+        assert len(os.listdir("/proc/self/fd")) <= before + 2
+
+
+def test_the_watchdog_works_in_a_forked_child():
+    """Servers fork after import; the parent's watchdog thread does not come along."""
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        talk(served.url, asking())  # starts the thread in this process
+    program = (
+        "import os, sys\n"
+        "from carriers.tests import servers, test_transport as t\n"
+        "with servers.serving(servers.answering(servers.http(200))) as served:\n"
+        "    t.talk(served.url, t.asking())\n"
+        "child = os.fork()\n"
+        "if child == 0:\n"
+        "    with servers.serving(servers.trickle_body) as served:\n"
+        "        ok = t.fits(t.talk(served.url, t.buying()), {'timeout'})\n"
+        "    os._exit(0 if ok else 1)\n"
+        "sys.exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))\n"
+    )
+    assert subprocess.run([sys.executable, "-c", program], timeout=60, check=False).returncode == 0
+
+
+@pytest.mark.integration
+@pytest.mark.skipif("SLOW_CARRIERS_UNDER_GEVENT" in os.environ, reason="this is that run")
+def test_all_of_this_holds_under_gevent():
+    program = (
+        "from gevent import monkey; monkey.patch_all()\n"
+        "import sys, pytest\n"
+        f"sys.exit(pytest.main([{__file__!r}, '-q', '-p', 'no:cacheprovider',"
+        " '-W', 'ignore', '-k', 'not forked_child']))\n"
+    )
+    environment = {**os.environ, "SLOW_CARRIERS_UNDER_GEVENT": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", program],
+        env=environment,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]

@@ -1,0 +1,76 @@
+"""What both transports must make of each misbehaviour: one table, two test modules."""
+
+from __future__ import annotations
+
+import socket
+
+from carriers.base import Address, CarrierRequest, Consignment
+from carriers.classify import Phase, Promises, answer
+from carriers.outcomes import Answered, NotSent, Unknown
+from carriers.tests import servers
+
+# Seconds. Short enough for a quick suite, long enough for two busy cores.
+DEADLINE = 1.5
+CONNECT = 1.0
+
+
+def steps(*requests: CarrierRequest):
+    """Send requests one after the other; end on the first that isn't answered 200."""
+    for request in requests:
+        response = yield request
+        if response.status != 200:
+            return answer(response.status, None, None, Phase.BUYING, Promises())
+    return Answered()
+
+
+def buying(path="/buy", body=b"{}"):
+    return CarrierRequest("POST", path, {"Content-Type": "application/json"}, body, buys=True)
+
+
+def asking(path="/ask"):
+    return CarrierRequest("GET", path)
+
+
+CONSIGNMENT = Consignment(
+    reference="ref-1",
+    product="8",
+    receiver=Address(name="A. Receiver", country="NL"),
+    sender=Address(name="A. Sender", country="NL"),
+    weight_g=500,
+    credentials={"api_key": "k", "username": "u", "password": "p"},
+)
+
+# (handler, allowed outcomes for a purchase, remark)
+MISBEHAVIOURS = [
+    (servers.answering(servers.http(200, b"{}")), {Answered()}, "the control: all is well"),
+    (servers.reset_after_reading, {"reset"}, "booked or not? nobody knows"),
+    (servers.close_after_reading, {"reset"}, "a polite close says as little"),
+    (servers.hang, {"timeout"}, "never answers"),
+    (servers.trickle_headers, {"timeout"}, "each read succeeds; only the total is exceeded"),
+    (servers.trickle_body, {"timeout"}, "the same after the headers"),
+    (servers.trickle_endless_body, {"timeout"}, "being cut must not look like the end of the body"),
+    (servers.truncate_body, {"unreadable"}, "shorter than promised"),
+    (servers.flood, {"unreadable"}, "cut at the size limit"),
+    (servers.garbage, {"unreadable"}, "no HTTP"),
+    (servers.answering(servers.http(500)), {"server_error"}, "a 5xx is no promise of anything"),
+    (
+        servers.answering(servers.http(302, Location="/again"), servers.http(200, b"{}")),
+        {"unreadable"},
+        "a redirect is not followed: that would be a second purchase",
+    ),
+]
+
+
+def fits(outcome, allowed):
+    """Tell whether an outcome is one of those allowed (reasons stand for Unknown)."""
+    return outcome in allowed or (isinstance(outcome, Unknown) and outcome.reason in allowed)
+
+
+def is_not_sent(outcome, reason):
+    return isinstance(outcome, NotSent) and outcome.reason == reason
+
+
+def closed_port():
+    """Return a port that refuses."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        return listener.getsockname()[1]

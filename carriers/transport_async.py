@@ -1,0 +1,152 @@
+"""Talks to carriers with aiohttp: for the strategy whose views are coroutines.
+
+The same rules as in `carriers.transport`: one total deadline, a fresh connection per request, no
+redirects, retries, cookies, proxies. Cancelling the task cancels the talk and says nothing about
+the purchase: whoever may be cancelled (a client hanging up) must shield it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import time
+from collections.abc import Callable
+from types import SimpleNamespace
+from typing import Any, TypeVar
+
+import aiohttp
+from yarl import URL
+
+from carriers.base import CarrierRequest, CarrierResponse, Steps
+from carriers.call import LARGEST_BODY, USER_AGENT, Call, always
+from carriers.errors import (
+    CarrierAnswerUnreadable,
+    CarrierError,
+    CarrierReset,
+    CarrierTimeout,
+    CarrierTlsError,
+    CarrierUnreachable,
+    RequestUnbuildable,
+)
+from carriers.outcomes import NotSent, Unknown
+from carriers.transport import CHUNK, default_tls
+
+T = TypeVar("T")
+
+
+async def perform(
+    steps: Steps[T],
+    base_url: str,
+    deadline: float,
+    connect_timeout: float,
+    *,
+    may_buy: Callable[[], bool] = always,
+    tls: ssl.SSLContext | None = None,
+) -> T | NotSent | Unknown:
+    """Drive an adapter's steps as `carriers.transport.perform` does; `may_buy` must not block."""
+    call = Call(base_url, deadline, connect_timeout, may_buy)
+    try:
+        async with _session(call, tls) as session:
+            request = next(steps)
+            while True:
+                # aiohttp rounds its own time-outs over 5 s up to whole seconds; this one is exact.
+                async with asyncio.timeout(call.remaining()):
+                    response = await _fetch(call, request, session)
+                request = steps.send(response)
+    except StopIteration as end:
+        return end.value
+    except TimeoutError:
+        return call.outcome(CarrierTimeout())
+    except CarrierError as error:
+        return call.outcome(error)
+    finally:
+        steps.close()
+
+
+def _session(call: Call, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(
+            limit=0,  # the bulkhead bounds calls in flight; a queue here would eat their deadline
+            force_close=True,
+            ssl=tls or default_tls(),
+        ),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        trace_configs=[_first_byte_trace(call)],
+        auto_decompress=False,
+        trust_env=False,
+    )
+
+
+def _first_byte_trace(call: Call) -> aiohttp.TraceConfig:
+    async def leaving(*_: Any) -> None:
+        call.leaving()
+
+    # aiohttp calls this when the headers are ready and before the first write: raising stops them.
+    trace = aiohttp.TraceConfig(trace_config_ctx_factory=SimpleNamespace)
+    trace.on_request_headers_sent.append(leaving)
+    return trace
+
+
+async def _fetch(
+    call: Call, request: CarrierRequest, session: aiohttp.ClientSession
+) -> CarrierResponse:
+    started = time.monotonic()
+    call.begin(request)
+    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **request.headers}
+    try:
+        async with session.request(
+            request.method,
+            URL(call.url(), encoded=True),
+            headers=headers,
+            data=request.body or None,
+            allow_redirects=False,
+            timeout=time_outs(call),
+        ) as response:
+            body = await _bounded(response)
+    except TROUBLE as error:
+        raise _as_carrier_error(error, call) from error
+    answered = {name.lower(): value for name, value in response.headers.items()}
+    return CarrierResponse(response.status, answered, body, time.monotonic() - started)
+
+
+def time_outs(call: Call) -> aiohttp.ClientTimeout:
+    """Return aiohttp's time-outs for a step, none of them left to its defaults."""
+    return aiohttp.ClientTimeout(
+        total=call.remaining(),
+        connect=call.connect_budget(),
+        sock_connect=call.connect_budget(),
+        sock_read=call.remaining(),
+    )
+
+
+async def _bounded(response: aiohttp.ClientResponse) -> bytes:
+    body = bytearray()
+    async for chunk in response.content.iter_chunked(CHUNK):
+        body += chunk
+        if len(body) > LARGEST_BODY:
+            raise CarrierAnswerUnreadable("the answer is too large")
+    return bytes(body)
+
+
+TROUBLE = (aiohttp.ClientError, OSError, ValueError)
+
+
+def _as_carrier_error(error: Exception, call: Call) -> CarrierError:
+    for kind, make in ERRORS:
+        if isinstance(error, kind):
+            return make(f"{type(error).__name__}: {error}")
+    if isinstance(error, ValueError) and not call.buy_sent:
+        return RequestUnbuildable(str(error))
+    return CarrierReset(type(error).__name__)
+
+
+# In this order: the first that fits. aiohttp's classes inherit from several of each other.
+ERRORS: tuple[tuple[type[Exception], Callable[[str], CarrierError]], ...] = (
+    (aiohttp.ClientSSLError, CarrierTlsError),
+    (aiohttp.ClientConnectorError, CarrierUnreachable),
+    (aiohttp.ConnectionTimeoutError, CarrierUnreachable),
+    (TimeoutError, CarrierTimeout),
+    (aiohttp.ClientPayloadError, CarrierAnswerUnreadable),
+    (aiohttp.ClientResponseError, CarrierAnswerUnreadable),
+    (aiohttp.InvalidURL, RequestUnbuildable),
+)
