@@ -33,7 +33,15 @@ KEYS = {
 }
 
 # A plain user's PATH on Debian lacks sbin, where nginx and haproxy are.
-SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin", "/opt/homebrew/bin", "/usr/local/bin")
+SYSTEM_FOLDERS = (
+    "/usr/local/sbin",
+    "/usr/sbin",
+    "/sbin",
+    "/opt/homebrew/bin",
+    "/usr/local/bin",
+    "/usr/bin",
+    "/bin",
+)
 # `nginx -V` and the like answer at once; a check that hangs is a check that fails.
 CHECK_SECONDS = 10
 

@@ -1,0 +1,131 @@
+import signal
+from pathlib import Path
+
+import pytest
+
+from deploy.plan import make_plan
+from deploy.prepare import PrepareError, prepare
+from deploy.strategy import StrategyError, load, names
+from deploy.tests.tiny import tiny_strategy
+
+PROCFILE = "web: web $PORT\nfront: front\nworker: worker\nsimulator: simulator\n"
+REDIS = "redis://127.0.0.1:1/0"
+
+
+@pytest.fixture
+def strategy(tmp_path):
+    toml = '[readiness]\nfront = "port 127.0.0.1:${EXTRA_PORT}"\n[stop]\nfront = "QUIT"\n'
+    extra = '[environment]\nWEB_THREADS = "7"\nADDRESS = "at ${EXTRA_PORT}"\n'
+    return tiny_strategy(tmp_path, PROCFILE, 'ports = ["EXTRA_PORT"]\n' + toml + extra)
+
+
+@pytest.fixture
+def plan(strategy, tmp_path):
+    return make_plan(strategy, run_dir=tmp_path / "run", redis_url=REDIS, inherited={})
+
+
+def question(plan, name):
+    return next(planned.readiness for planned in plan.processes if planned.name == name)
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_strategy_can_be_planned(name, tmp_path):
+    plan = make_plan(load(name), run_dir=tmp_path, redis_url=REDIS)
+    assert plan.environment["OFFLOAD_BACKEND"] == load(name).backend
+
+
+def test_every_process_is_asked_in_its_own_way(plan):
+    port, run_dir = plan.environment["PORT"], plan.run_dir
+    assert question(plan, "web") == f"GET http://127.0.0.1:{port}/readyz"
+    assert question(plan, "worker") == f"file {run_dir}/worker.ready"
+    assert question(plan, "simulator") == f"GET {plan.environment['SIMULATOR_URL']}/healthz"
+    assert question(plan, "front") == f"port 127.0.0.1:{plan.environment['EXTRA_PORT']}"
+
+
+def test_a_question_that_asks_nothing_is_refused(tmp_path):
+    strategy = tiny_strategy(tmp_path, "web: true\n", '[readiness]\nweb = "hope"\n')
+    with pytest.raises(StrategyError, match="'hope' asks nothing"):
+        make_plan(strategy, run_dir=tmp_path, redis_url=REDIS)
+
+
+def test_stop_signals_are_the_strategys(plan):
+    signals = {planned.name: planned.stop_signal for planned in plan.processes}
+    assert (signals["front"], signals["web"]) == (signal.SIGQUIT, signal.SIGTERM)
+
+
+def test_an_embedded_redis_comes_first_unless_one_is_given(strategy, plan, tmp_path):
+    assert "redis" not in [planned.name for planned in plan.processes]
+    embedded = make_plan(strategy, run_dir=tmp_path / "run")
+    assert embedded.processes[0].name == "redis"
+    assert embedded.environment["REDIS_URL"] in embedded.processes[0].readiness
+
+
+def test_the_database_is_sqlite_unless_one_is_given(strategy, plan, tmp_path):
+    assert plan.environment["DATABASE_URL"] == f"sqlite:///{plan.run_dir}/db.sqlite3"
+    given = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, database_url="postgresql://x/y")
+    assert given.environment["DATABASE_URL"] == "postgresql://x/y"
+
+
+def test_ports_never_meet(plan):
+    names = ["PORT", "APP_PORT", "EXTRA_PORT", "SIMULATOR_URL", "HUB_BIND", "CARRIER_URL_POSTNL"]
+    assert len({plan.environment[name].rpartition(":")[2] for name in names}) == len(names)
+
+
+def test_the_callers_environment_wins_over_defaults_and_loses_against_overrides(strategy, tmp_path):
+    plan = make_plan(
+        strategy,
+        run_dir=tmp_path,
+        redis_url=REDIS,
+        inherited={"WEB_THREADS": "9", "DEBUG": "1", "WORKER_CONCURRENCY": "5"},
+        overrides={"DEBUG": "0"},
+    )
+    chosen = [plan.environment[name] for name in ("WEB_THREADS", "DEBUG", "WORKER_CONCURRENCY")]
+    assert chosen == ["9", "0", "5"]
+
+
+def test_what_must_differ_from_stack_to_stack_is_not_inherited(strategy, tmp_path):
+    leak = {"SIMULATOR_URL": "http://elsewhere", "PORT": "1", "RUN_DIR": "/elsewhere"}
+    plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=leak)
+    assert not set(leak.items()) & set(plan.environment.items())
+
+
+def test_a_strategys_environment_may_name_ports(plan):
+    assert plan.environment["ADDRESS"] == f"at {plan.environment['EXTRA_PORT']}"
+
+
+def test_the_hub_asks_behind_the_front(strategy, tmp_path):
+    plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS)
+    assert f":{plan.environment['PORT']}/" in plan.environment["OFFLOAD_RESOLVE_URL"]
+    fronted = tiny_strategy(tmp_path / "other", "web: serve $APP_PORT\nfront: nginx\n")
+    plan = make_plan(fronted, run_dir=tmp_path, redis_url=REDIS)
+    assert f":{plan.environment['APP_PORT']}/" in plan.environment["OFFLOAD_RESOLVE_URL"]
+
+
+def test_secrets_stay_the_same_in_a_run_directory(strategy, plan, tmp_path):
+    again = make_plan(strategy, run_dir=tmp_path / "run", redis_url=REDIS)
+    other = make_plan(strategy, run_dir=tmp_path / "other", redis_url=REDIS)
+    secret = plan.environment["SECRET_KEY"]
+    assert again.environment["SECRET_KEY"] == secret != other.environment["SECRET_KEY"]
+    assert len(secret) == 64
+
+
+def test_loopback_never_goes_through_the_machines_proxy(strategy, tmp_path):
+    proxied = make_plan(
+        strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"http_proxy": "http://proxy:1"}
+    )
+    assert "127.0.0.1" in proxied.environment["no_proxy"]
+
+
+def test_preparing_fills_in_files_forgets_readiness_and_runs_in_order(tmp_path):
+    strategy = tiny_strategy(tmp_path, "web: true\n", nginx__conf__in="listen ${PORT} $host;")
+    plan = make_plan(strategy, run_dir=tmp_path / "a run", redis_url=REDIS)
+    (plan.run_dir / "worker.ready").write_text("1")
+    prepare(plan, ['echo one > "$RUN_DIR/order"', 'echo two >> "$RUN_DIR/order"'])
+    assert (plan.run_dir / "order").read_text() == "one\ntwo\n"
+    assert (plan.run_dir / "nginx.conf").read_text() == f"listen {plan.environment['PORT']} $host;"
+    assert not list(Path(plan.run_dir).glob("*.ready"))
+
+
+def test_a_step_that_fails_shows_its_output(plan):
+    with pytest.raises(PrepareError, match="ended with 3:\nno such table"):
+        prepare(plan, ["sh -c 'echo no such table; exit 3'"])

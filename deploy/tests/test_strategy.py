@@ -1,0 +1,84 @@
+import pytest
+
+from deploy import strategy as strategies
+from deploy.strategy import STRATEGIES, StrategyError, fill_in, load, names, why_unavailable
+from deploy.tests.tiny import TOML, tiny_strategy
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_folder_is_a_strategy(name):
+    strategy = load(name)
+    assert {"web", "worker", "sweeper", "simulator"} <= set(strategy.processes)
+    assert (STRATEGIES / name / "README.md").read_text().startswith(f"# {name}\n")
+
+
+def test_the_default_needs_nothing_that_is_not_in_the_lock():
+    assert not load("asgi-hold").needs.binaries
+    assert why_unavailable(load("asgi-hold")) == ""
+
+
+def test_a_folder_is_all_it_takes(tmp_path):
+    assert names(tmp_path) == []
+    tiny_strategy(tmp_path, "web: true\n")
+    assert names(tmp_path) == ["tiny"]
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones(tmp_path):
+    tiny_strategy(tmp_path, "web: true\n")
+    with pytest.raises(StrategyError, match="no strategy 'other'; there are: tiny"):
+        load("other", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("toml", "complaint"),
+    [
+        (TOML.replace("Tiny", ""), "title"),
+        (TOML.replace("waits in the worker", "magic"), "family"),
+        (TOML.replace("inline", "magic"), "backend"),
+        (TOML + "colour = 1\n", "unknown keys .'colour'."),
+        (TOML + "[readiness]\nfront = 'port 1'\n", "Procfile doesn't: .'front'."),
+        (TOML + "[stop]\nfront = 'QUIT'\n", "Procfile doesn't: .'front'."),
+    ],
+)
+def test_nonsense_is_refused(tmp_path, toml, complaint):
+    tiny_strategy(tmp_path, "web: true\n")
+    (tmp_path / "tiny" / "strategy.toml").write_text(toml)
+    with pytest.raises(StrategyError, match=complaint):
+        load("tiny", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("needs", "reason"),
+    [
+        ('binaries = ["sh"]', ""),
+        ('binaries = ["no-such-program"]', "no-such-program not found"),
+        ('modules = ["json"]', ""),
+        ('modules = ["no_such_module"]', "no_such_module not found"),
+        ('check = "true"', ""),
+        ('check = "test -e Procfile"', ""),  # runs in the strategy's folder
+        ('check = "false"', "`false` fails"),
+        (
+            'check = "false"\ninstall = "apt-get install it"',
+            "`false` fails; install with: apt-get install it",
+        ),
+    ],
+)
+def test_what_is_missing_is_named(tmp_path, needs, reason):
+    strategy = tiny_strategy(tmp_path, "web: true\n", f"[needs]\n{needs}\n")
+    assert why_unavailable(strategy) == reason
+
+
+def test_a_check_that_hangs_is_a_check_that_fails(tmp_path, monkeypatch):
+    monkeypatch.setattr(strategies, "CHECK_SECONDS", 0.1)
+    strategy = tiny_strategy(tmp_path, "web: true\n", '[needs]\ncheck = "exec sleep 20"\n')
+    assert why_unavailable(strategy) == "`exec sleep 20` did not end"
+
+
+def test_only_braced_upper_case_is_filled_in():
+    text = "listen ${PORT}; proxy_set_header Host $host$request_uri ${remote_addr} $PORT;"
+    assert fill_in(text, {"PORT": "8000"}) == text.replace("${PORT}", "8000")
+
+
+def test_a_variable_without_a_value_is_refused():
+    with pytest.raises(StrategyError, match=r"nginx.conf: \$\{PORTT\} has no value"):
+        fill_in("listen ${PORTT};", {"PORT": "8000"}, "nginx.conf")
