@@ -13,7 +13,7 @@ class PostNL(JsonLabelCarrier):
 
     code = "postnl"
     name = "PostNL"
-    methods = (ShippingMethod(8, "Unstamped letter", "postnl", "0.001", "1.000", Decimal("0.00")),)
+    methods = (ShippingMethod(8, "Unstamped letter", "postnl", "0.001", "31.000", Decimal("0.00")),)
 
 
 carrier = PostNL()

@@ -1,0 +1,135 @@
+"""The operator's view of what is stored. Secrets are masked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin
+from django.http import HttpRequest
+
+from parcels.models import (
+    Account,
+    Announcement,
+    ApiKey,
+    Attempt,
+    CarrierContract,
+    Document,
+    Hold,
+    Parcel,
+)
+
+
+class ReadOnly:
+    """The protocol writes these rows; a hand that edits them breaks what it promises."""
+
+    def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
+
+
+class AttemptInline(ReadOnly, admin.TabularInline):
+    model = Attempt
+    fields = ("date_created", "kind", "fence", "sent_at", "duration", "outcome", "detail",
+              "carrier_id", "tracking_number", "recorded")  # fmt: skip
+
+
+class AnnouncementInline(ReadOnly, admin.TabularInline):
+    model = Announcement
+    fields = ("reference", "carrier", "state", "tries", "sent_at", "error")
+    show_change_link = True
+
+
+@admin.register(Parcel)
+class ParcelAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("id", "account", "status", "carrier", "tracking_number", "date_created")
+    list_filter = ("status", "carrier", "account")
+    list_select_related = ("account",)
+    search_fields = ("=id", "=tracking_number", "=order_number", "=external_reference")
+    inlines = (AnnouncementInline,)
+    show_full_result_count = False
+    ordering = ("-id",)
+
+
+@admin.register(Announcement)
+class AnnouncementAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("reference", "parcel", "carrier", "state", "tries", "run_at", "error")
+    list_filter = ("state", "carrier")
+    search_fields = ("=reference", "=parcel__id", "=carrier_id")
+    inlines = (AttemptInline,)
+    show_full_result_count = False
+    ordering = ("-id",)
+
+
+@admin.register(Attempt)
+class AttemptAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("announcement", "kind", "fence", "outcome", "duration", "date_created")
+    list_filter = ("kind", "outcome", "recorded")
+    list_select_related = ("announcement",)
+    show_full_result_count = False
+    ordering = ("-id",)
+
+
+@admin.register(Document)
+class DocumentAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("parcel", "type", "format", "date_created")
+    show_full_result_count = False
+    ordering = ("-id",)
+
+
+@admin.register(Hold)
+class HoldAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("id", "account", "deadline_at", "released_at")
+    show_full_result_count = False
+
+
+class ContractForm(forms.ModelForm):
+    """Shows which credentials there are, never their values; what is typed replaces them."""
+
+    credentials = forms.JSONField(
+        required=False, help_text="JSON object. Leave empty to keep what is stored."
+    )
+
+    class Meta:
+        model = CarrierContract
+        fields = ("account", "carrier", "name", "credentials", "is_default")
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.initial["credentials"] = None
+
+    def clean_credentials(self) -> Any:
+        given = self.cleaned_data["credentials"]
+        if given is None or given == "":
+            return self.instance.credentials if self.instance.pk else {}
+        if not isinstance(given, dict):
+            raise forms.ValidationError("A JSON object is needed.")
+        return given
+
+
+@admin.register(CarrierContract)
+class CarrierContractAdmin(admin.ModelAdmin):
+    form = ContractForm
+    list_display = ("account", "carrier", "name", "is_default", "masked")
+    list_filter = ("carrier",)
+    readonly_fields = ("masked",)
+
+    @admin.display(description="stored credentials")
+    def masked(self, contract: CarrierContract) -> str:
+        return ", ".join(f"{name}: ••••••" for name in contract.credentials) or "none"
+
+
+class ApiKeyInline(ReadOnly, admin.TabularInline):
+    model = ApiKey
+    fields = ("public_key", "date_created", "revoked_at")
+
+
+@admin.register(Account)
+class AccountAdmin(admin.ModelAdmin):
+    list_display = ("name", "is_active", "date_created")
+    inlines = (ApiKeyInline,)

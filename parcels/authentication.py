@@ -1,0 +1,35 @@
+"""HTTP Basic by key pair: the public key is the user, the secret key the password."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest
+from rest_framework.authentication import BasicAuthentication
+from rest_framework.exceptions import AuthenticationFailed
+from rest_framework.request import Request
+
+from parcels.models import Account, ApiKey
+
+# Compared with when the public key is unknown: both failures then do the same work.
+_NOBODY = ApiKey(public_key="", secret_hash="0" * 64)
+_MESSAGE = "Invalid username/password."
+
+
+class KeyPairAuthentication(BasicAuthentication):
+    """Make `request.user` the account, and `request.auth` the key."""
+
+    www_authenticate_realm = "api"
+
+    def authenticate_credentials(  # type: ignore[override] # the user is an account here
+        self, userid: str, password: str, request: HttpRequest | Request | None = None
+    ) -> tuple[Account, ApiKey]:
+        if "\0" in userid:  # PostgreSQL refuses the character instead of finding nothing
+            userid = ""
+        key = (
+            ApiKey.objects.select_related("account")
+            .filter(public_key=userid, revoked_at=None, account__is_active=True)
+            .first()
+        )
+        matches = (key or _NOBODY).matches(password)
+        if key is None or not matches:
+            raise AuthenticationFailed(_MESSAGE)
+        return key.account, key

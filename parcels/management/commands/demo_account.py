@@ -1,0 +1,56 @@
+"""Make the two demo accounts and write their keys to a file."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+from typing import Any
+
+from django.core.management.base import BaseCommand
+from django.db import transaction
+
+from parcels.models import Account, ApiKey
+
+NAMES = (("Demo Shop", ""), ("Second Shop", "_2"))
+
+
+class Command(BaseCommand):
+    help = "Make two demo accounts with keys, written as KEY=value lines to --env-file."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--env-file", type=Path, required=True)
+
+    @transaction.atomic
+    def handle(self, *args: Any, env_file: Path, **options: Any) -> None:
+        known = _read(env_file)
+        lines: list[str] = []
+        for name, suffix in NAMES:
+            account = _account(name)
+            public, secret = known.get(f"PUBLIC_KEY{suffix}"), known.get(f"SECRET_KEY{suffix}")
+            if not public or not secret or not _is_key_of(account, public, secret):
+                key, secret = ApiKey.generate(account)
+                public = key.public_key
+            lines += [f"PUBLIC_KEY{suffix}={public}", f"SECRET_KEY{suffix}={secret}"]
+        env_file.parent.mkdir(parents=True, exist_ok=True)
+        env_file.touch(mode=0o600)
+        env_file.write_text("\n".join(lines) + "\n")
+
+
+def _account(name: str) -> Account:
+    # "none": the demo's and the load tests' accounts carry no rate limits.
+    account, _ = Account.objects.get_or_create(
+        name=name, defaults={"read_limit": "none", "write_limit": "none"}
+    )
+    return account
+
+
+def _read(path: Path) -> dict[str, str]:
+    if not path.exists():
+        return {}
+    pairs = (line.partition("=") for line in path.read_text().splitlines())
+    return {name: value for name, _, value in pairs}
+
+
+def _is_key_of(account: Account, public_key: str, secret_key: str) -> bool:
+    key = ApiKey.objects.filter(account=account, public_key=public_key, revoked_at=None).first()
+    return key is not None and key.matches(secret_key)

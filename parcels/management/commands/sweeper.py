@@ -1,0 +1,107 @@
+"""Run the sweeper: a plain loop in a process of its own.
+
+Not a periodic task of the broker that it guards. Several may run at once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import signal
+from argparse import ArgumentParser
+from concurrent.futures import ThreadPoolExecutor
+from threading import BoundedSemaphore, Event
+from typing import Any
+
+from django.conf import settings
+from django.core.management.base import BaseCommand
+from django.db import connection
+
+from parcels.services import sweep
+from parcels.services.announce import announce
+from parcels.services.reconcile import reconcile
+from parcels.services.wake import broker_identity, wake
+
+log = logging.getLogger(__name__)
+
+# Calls that the sweeper makes itself while the broker is away: enough to keep going, few enough
+# to stay a safety net.
+OWN_CALLS = 32
+WORK = {"announce": announce, "reconcile": reconcile}
+
+
+class Command(BaseCommand):
+    help = "Find what a lost message, a killed process or a lost store left behind."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("--every", type=float, default=1.0, help="seconds between rounds")
+        parser.add_argument("--rounds", type=int, default=0, help="end after N rounds; 0: never")
+
+    def handle(self, *args: Any, every: float, rounds: int, **options: Any) -> None:
+        stop = Event()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, lambda *_: stop.set())
+        sweeper = Sweeper()
+        done = 0
+        while not stop.is_set():
+            if sweeper.round():
+                (settings.RUN_DIR / "sweeper.ready").write_text(str(os.getpid()))
+            done += 1
+            if done == rounds:
+                break
+            # Jitter: several sweepers that were started together must not stay in step.
+            stop.wait(every * random.uniform(0.75, 1.25))
+        sweeper.end()
+
+
+class Sweeper:
+    """One sweeper's state: its own callers, and which broker it saw last."""
+
+    def __init__(self) -> None:
+        self.pool = ThreadPoolExecutor(OWN_CALLS, thread_name_prefix="sweeper")
+        self.room = BoundedSemaphore(OWN_CALLS)
+        self.broker: str | None = None
+
+    def round(self) -> bool:
+        """Do everything once; False when the database was away."""
+        try:
+            sweep.end_leases()
+            self._notice_new_broker()
+            for due in sweep.due_announcements():
+                if not wake(due.task, due.id, due.carrier):
+                    self._do_myself(due)
+            sweep.release_forgotten()
+            sweep.show_overdue_reviews()
+            sweep.forget_old_holds()
+        except Exception:
+            # Whatever it is (a database that restarts, a disk that is full): the next round tries.
+            log.exception("this round failed")
+            return False
+        finally:
+            connection.close()
+        return True
+
+    def end(self) -> None:
+        """Wait for the calls under way: what was sent must be recorded."""
+        self.pool.shutdown(wait=True)
+
+    def _notice_new_broker(self) -> None:
+        identity = broker_identity()
+        if identity and self.broker and identity != self.broker:
+            log.warning("the broker was restarted: waking everything that waits")
+            sweep.wake_all_again()
+        self.broker = identity or self.broker
+
+    def _do_myself(self, due: sweep.Due) -> None:
+        if self.room.acquire(blocking=False):
+            self.pool.submit(self._work, due)
+
+    def _work(self, due: sweep.Due) -> None:
+        try:
+            WORK[due.task](due.id)
+        except Exception:
+            log.exception("announcement %s", due.id)
+        finally:
+            connection.close()
+            self.room.release()

@@ -1,0 +1,134 @@
+"""Announcements: registering a parcel at its carrier, and each attempt at it.
+
+The row is the truth; every message about it is only a wake-up.
+"""
+
+from __future__ import annotations
+
+import secrets
+
+from django.db import models
+from django.db.models.functions import Now
+
+from parcels.models.account import Account
+from parcels.models.parcel import Parcel
+
+
+class State(models.TextChoices):
+    """pending → announcing → announced | failed | unknown; unknown is reconciled, never retried."""
+
+    PENDING = "pending"
+    ANNOUNCING = "announcing"
+    UNKNOWN = "unknown"
+    NEEDS_REVIEW = "needs_review"
+    ANNOUNCED = "announced"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+    VOIDED = "voided"
+
+
+# A parcel has at most one announcement in these: it is bought, or may be.
+LIVE = [
+    State.PENDING,
+    State.ANNOUNCING,
+    State.UNKNOWN,
+    State.NEEDS_REVIEW,
+    State.ANNOUNCED,
+]
+# Nothing more will happen by itself.
+FINAL = [State.ANNOUNCED, State.FAILED, State.CANCELLED, State.VOIDED]
+
+
+def new_reference() -> str:
+    """Return what the carrier will know the announcement by: 24 characters, never used twice."""
+    return "P" + secrets.token_hex(12)[:23].upper()
+
+
+class Announcement(models.Model):
+    """One purchase of one label, over all its tries."""
+
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
+    parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="announcements")
+    carrier = models.CharField(max_length=32)
+    reference = models.CharField(max_length=32, unique=True, default=new_reference)
+    state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
+
+    # Not before this moment: a pending one is claimed, an unknown one is reconciled.
+    # By the database's clock, like the claim that compares it.
+    run_at = models.DateTimeField(db_default=Now())
+    # When the sweeper sends the next wake-up, should this still be pending or unknown.
+    wake_at = models.DateTimeField(db_default=Now())
+    # Past this moment a person decides.
+    deadline_at = models.DateTimeField()
+    lease_until = models.DateTimeField(null=True, blank=True)
+    claimed_at = models.DateTimeField(null=True, blank=True)
+    # Raised by each claim. Who records must bring the fence that it was given.
+    fence = models.IntegerField(default=0)
+    tries = models.IntegerField(default=0)
+    # When the latest try's send guard passed; from then on the carrier may have booked.
+    sent_at = models.DateTimeField(null=True, blank=True)
+    # How often a lookup has shown the carrier to have nothing.
+    absences = models.SmallIntegerField(default=0)
+    carrier_id = models.CharField(max_length=128, blank=True, default="")
+    error = models.CharField(max_length=500, blank=True, default="")
+    date_created = models.DateTimeField(auto_now_add=True)
+    date_ended = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["parcel"],
+                condition=models.Q(state__in=LIVE),
+                name="one_live_announcement_per_parcel",
+            ),
+            models.CheckConstraint(
+                condition=models.Q(state__in=State.values), name="announcement_state_known"
+            ),
+        ]
+        # Partial: their size is that of the work at hand, not of the history.
+        indexes = [
+            models.Index(
+                fields=["carrier", "wake_at"],
+                name="announcement_wake",
+                condition=models.Q(state__in=[State.PENDING, State.UNKNOWN]),
+            ),
+            models.Index(
+                fields=["lease_until"],
+                name="announcement_lease",
+                condition=models.Q(state=State.ANNOUNCING),
+            ),
+            models.Index(
+                fields=["deadline_at"],
+                name="announcement_review",
+                condition=models.Q(state=State.NEEDS_REVIEW),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.reference} ({self.state})"
+
+
+class Attempt(models.Model):
+    """One try at the carrier, written once and never changed. No personal data."""
+
+    announcement = models.ForeignKey(
+        Announcement, on_delete=models.CASCADE, related_name="attempts"
+    )
+    kind = models.CharField(max_length=16, default="announce")  # announce, lookup, void
+    fence = models.IntegerField()
+    sent_at = models.DateTimeField(null=True, blank=True)
+    # Seconds from the first connect to the outcome.
+    duration = models.FloatField(default=0)
+    outcome = models.CharField(max_length=32)
+    detail = models.CharField(max_length=500, blank=True, default="")
+    carrier_id = models.CharField(max_length=128, blank=True, default="")
+    tracking_number = models.CharField(max_length=64, blank=True, default="")
+    # False where the row had another owner by then: reconciliation decides about what came.
+    recorded = models.BooleanField(default=True)
+    date_created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.fence}: {self.outcome}"

@@ -1,0 +1,33 @@
+"""What the carrier gave: labels and customs papers."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from parcels.models.announcement import Attempt
+from parcels.models.parcel import Parcel
+
+
+class Document(models.Model):
+    """A document in the form in which the carrier made it."""
+
+    parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="documents")
+    type = models.CharField(max_length=32, default="label")
+    format = models.CharField(max_length=8)  # pdf, zpl
+    content = models.BinaryField()
+    # Set where the row had another owner when the carrier answered: kept as evidence, since a
+    # carrier without lookup gives its label only once.
+    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True)
+    date_created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(
+                fields=["parcel", "type", "format"],
+                condition=models.Q(attempt__isnull=True),
+                name="one_document_per_form",
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.type} ({self.format}) of parcel {self.parcel_id}"

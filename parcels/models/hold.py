@@ -1,0 +1,35 @@
+"""Who waits for which announcements."""
+
+from __future__ import annotations
+
+from django.db import models
+
+from parcels.models.account import Account
+from parcels.models.announcement import Announcement
+
+
+class Hold(models.Model):
+    """A parked client connection: what it waits for, and how to word its answer.
+
+    A row, and not only a key in Redis: any worker finds who waits, and a lost key costs nothing.
+    """
+
+    id = models.CharField(max_length=32, primary_key=True)
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
+    announcements = models.ManyToManyField(Announcement, related_name="holds")
+    # parcels.answers.Question as JSON.
+    question = models.JSONField()
+    deadline_at = models.DateTimeField()
+    released_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        indexes = [
+            models.Index(
+                fields=["deadline_at"],
+                name="hold_waiting",
+                condition=models.Q(released_at__isnull=True),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return self.id

@@ -1,0 +1,236 @@
+"""What clients may send. Unknown fields are ignored, as the dialect does."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.core.exceptions import ValidationError as PlainValidationError
+from django.core.validators import ProhibitNullCharactersValidator
+from django_countries import countries
+from rest_framework import serializers
+from rest_framework.validators import ProhibitSurrogateCharactersValidator
+
+# Within PostgreSQL's integer, and far above any real id.
+MAX_INTEGER = 2**31 - 1
+BLANK = "This field cannot be blank."
+_PLAIN_TEXT = (ProhibitNullCharactersValidator(), ProhibitSurrogateCharactersValidator())
+
+
+class Text(serializers.CharField):
+    """A string of at most 255 characters; null is the same as leaving it out."""
+
+    default_error_messages = {"blank": BLANK, "null": BLANK}
+
+    def __init__(self, **options: Any) -> None:
+        options.setdefault("max_length", 255)
+        if not options.get("required", True) or "default" in options:
+            options.setdefault("allow_null", True)
+            options.setdefault("allow_blank", True)
+        super().__init__(**options)
+
+
+def optional(**options: Any) -> Text:
+    """Return a string field that may be missing, blank or null."""
+    return Text(required=False, **options)
+
+
+def whole(**options: Any) -> serializers.IntegerField:
+    """Return an optional whole number that fits the database."""
+    return serializers.IntegerField(
+        **{"required": False, "allow_null": True, "max_value": MAX_INTEGER, "min_value": 0}
+        | options
+    )
+
+
+def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
+    """Return an optional decimal, not negative."""
+    return serializers.DecimalField(
+        max_digits=digits,
+        decimal_places=places,
+        required=False,
+        allow_null=True,
+        **{"min_value": Decimal(0)} | options,
+    )
+
+
+class Country(serializers.Field):
+    """A two-letter code; also the object in which a response shows a country."""
+
+    def to_internal_value(self, data: Any) -> str:
+        if isinstance(data, dict):
+            data = data.get("iso_2")
+        code = data.strip().upper() if isinstance(data, str) else ""
+        if not code or countries.alpha2(code) != code:
+            raise serializers.ValidationError("A two-letter country code is needed.")
+        return code
+
+
+class Shipment(serializers.Field):
+    """`{"id": 8}`, or a bare 8."""
+
+    def to_internal_value(self, data: Any) -> int | None:
+        if isinstance(data, dict):
+            data = data.get("id")
+        if data is None or data == "":
+            return None
+        if isinstance(data, bool) or not isinstance(data, int | str):
+            raise serializers.ValidationError("A shipping method's id is needed.")
+        try:
+            number = int(data)
+        except ValueError:
+            raise serializers.ValidationError("A shipping method's id is needed.") from None
+        if not 0 < number <= MAX_INTEGER:
+            raise serializers.ValidationError("There is no such shipping method.")
+        return number
+
+
+class Properties(serializers.JSONField):
+    """Free JSON, without the characters that no database takes."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        check_texts(data)
+        return super().to_internal_value(data)
+
+
+def check_texts(value: Any) -> None:
+    """Refuse NUL and lone surrogates anywhere in a JSON value."""
+    if isinstance(value, str):
+        for validator in _PLAIN_TEXT:
+            try:
+                validator(value)
+            except PlainValidationError as error:
+                raise serializers.ValidationError(error.messages) from None
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            check_texts(key)
+            check_texts(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            check_texts(inner)
+
+
+class ItemIn(serializers.Serializer):
+    """One kind of goods inside a parcel."""
+
+    description = Text(default="")
+    hs_code = Text(default="", max_length=12)
+    origin_country = Text(default="", max_length=3)
+    product_id = Text(default="")
+    item_id = Text(default="")
+    properties = Properties(required=False, allow_null=True)
+    quantity = serializers.IntegerField(default=1, min_value=1, max_value=MAX_INTEGER)
+    sku = Text(default="")
+    value = amount(12, 2)
+    weight = amount(9, 3)
+    mid_code = Text(default="", max_length=15)
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        """Make it plain JSON: decimals as the strings that the dialect shows."""
+        for name, places in (("value", 2), ("weight", 3)):
+            if attrs.get(name) is not None:
+                attrs[name] = f"{attrs[name]:.{places}f}"
+        return attrs
+
+
+FROM_FIELDS = (
+    "from_name",
+    "from_company_name",
+    "from_address_1",
+    "from_address_2",
+    "from_house_number",
+    "from_city",
+    "from_postal_code",
+    "from_state",
+    "from_country",
+    "from_telephone",
+    "from_email",
+)
+
+
+class ParcelIn(serializers.Serializer):
+    """A parcel to make."""
+
+    name = Text()
+    company_name = optional()
+    address = Text()
+    address_2 = optional()
+    house_number = optional()
+    city = Text()
+    postal_code = Text()
+    country = Country()
+    country_state = optional()
+    to_state = optional()
+    telephone = optional()
+    email = optional()
+
+    shipment = Shipment(required=False, allow_null=True)
+    shipping_method = Shipment(required=False, allow_null=True)
+    request_label = serializers.BooleanField(required=False, allow_null=True)
+    requestLabel = serializers.BooleanField(required=False, allow_null=True)
+    requestShipment = serializers.BooleanField(required=False, allow_null=True)
+    request_label_async = serializers.BooleanField(required=False, allow_null=True)
+    apply_shipping_rules = serializers.BooleanField(required=False, allow_null=True)
+    shipping_method_checkout_name = optional()
+
+    weight = amount(9, 3, min_value=Decimal("0.001"))
+    length = amount(8, 2)
+    width = amount(8, 2)
+    height = amount(8, 2)
+    quantity = whole(min_value=1, max_value=20)
+
+    order_number = optional()
+    external_reference = optional()
+    external_order_id = optional()
+    external_shipment_id = optional()
+    shipment_uuid = optional()
+    reference = optional()
+    note = optional()
+
+    contract = whole()
+    sender_address = whole()
+    to_service_point = whole()
+    to_post_number = optional()
+    insured_value = whole(max_value=5000)
+    total_insured_value = whole(max_value=5000)
+    total_order_value = amount(12, 2)
+    total_order_value_currency = optional(max_length=3)
+    customs_invoice_nr = optional()
+    customs_shipment_type = whole(max_value=4)
+    parcel_items = ItemIn(many=True, required=False, allow_null=True)
+
+    is_return = serializers.BooleanField(required=False, allow_null=True)
+
+    def get_fields(self) -> dict[str, serializers.Field]:
+        return super().get_fields() | {name: optional() for name in FROM_FIELDS}
+
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        try:
+            return super().to_internal_value(data)
+        except serializers.ValidationError as error:
+            if isinstance(error.detail, dict) and "country_state" in error.detail:
+                error.detail["to_state"] = error.detail.pop("country_state")
+            raise
+
+    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
+        errors: dict[str, list[str]] = {}
+        sizes = [attrs.get(name) for name in ("length", "width", "height")]
+        if any(size is not None for size in sizes) and None in sizes:
+            errors["non_field_errors"] = ["Give length, width and height, or none of them."]
+        if attrs.get("insured_value") and attrs.get("total_insured_value"):
+            errors["insured_value"] = ["Give insured_value or total_insured_value, not both."]
+        number = attrs.get("house_number")
+        if (
+            number is not None
+            and not number
+            and not any(map(str.isdigit, attrs.get("address", "1")))
+        ):
+            errors["house_number"] = [BLANK]
+        if errors:
+            raise serializers.ValidationError(errors)
+        return attrs
+
+
+# Made once: building sixty fields costs more than validating with them, and validating keeps
+# nothing in the instance.
+PARCEL_IN = ParcelIn()

@@ -1,0 +1,1 @@
+"""Writes. Services take keywords, and are the only ones who change rows."""

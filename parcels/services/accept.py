@@ -1,0 +1,252 @@
+"""Accept parcels: one transaction writes parcels, announcements and who waits.
+
+After the commit a best-effort wake-up. The request never fails because the broker is down.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from enum import Enum
+from typing import Any
+
+from django.conf import settings
+from django.db import IntegrityError, transaction
+from django.db.models.functions import Now
+from django.utils import timezone
+from rest_framework.exceptions import APIException, ValidationError
+
+from carriers import registry
+from parcels.models import Account, Announcement, CarrierContract, Parcel
+from parcels.serializers import FROM_FIELDS
+from parcels.services.wake import wake_after_commit
+from parcels.statuses import Status
+
+# Seconds until the sweeper doubts that the first wake-up arrived.
+FIRST_WAKE_UP = 5
+# Clients seldom send a weight for a letter; the dialect's peers assume a kilogram.
+DEFAULT_WEIGHT = Decimal("1.000")
+
+
+class Mode(Enum):
+    """How a parcel's label is asked for."""
+
+    STORE = "store"  # not at all: status 999
+    SYNC = "sync"  # in the answer
+    ASYNC = "async"  # the client looks again
+
+
+class ReferenceTaken(APIException):
+    status_code = 409
+    default_detail = "external_reference: 'It names another parcel of yours.'"
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """One validated parcel as it was asked for; `fields` are `ParcelIn`'s."""
+
+    fields: dict[str, Any]
+    mode: Mode
+
+    @property
+    def fingerprint(self) -> str:
+        """Return the SHA-256 of what was asked, as hex."""
+        body = json.dumps([self.fields, self.mode.value], sort_keys=True, default=str)
+        return hashlib.sha256(body.encode()).hexdigest()
+
+
+def mode_of(fields: dict[str, Any], *, respond_async: bool) -> Mode:
+    """Read how the label is asked for; asynchronous wins where both are."""
+    synchronous = any(
+        fields.get(name) for name in ("request_label", "requestLabel", "requestShipment")
+    )
+    if fields.get("request_label_async"):
+        return Mode.ASYNC
+    if synchronous:
+        return Mode.ASYNC if respond_async else Mode.SYNC
+    return Mode.STORE
+
+
+@dataclass(slots=True)
+class Accepted:
+    """What was stored. `announcements` are the new ones."""
+
+    parcels: list[Parcel]
+    announcements: list[Announcement]
+
+
+def accept(
+    *,
+    account: Account,
+    orders: Sequence[Order],
+    inside: Callable[[Accepted], None] | None = None,
+    wake: bool = True,
+) -> Accepted:
+    """Store the orders and queue their announcements.
+
+    `inside` runs in the same transaction (a hold's row must be there before any outcome).
+    An order whose external_reference is known with the same body yields the existing parcel.
+
+    Raises:
+        ValidationError: an order can't be announced as it is; nothing is stored.
+        ReferenceTaken: an external_reference is known with another body; nothing is stored.
+    """
+    for attempt in range(3):
+        try:
+            with transaction.atomic():
+                accepted = _store(account, orders)
+                if inside:
+                    inside(accepted)
+                if wake:
+                    wake_after_commit(accepted.announcements)
+            return accepted
+        except IntegrityError:
+            # Somebody took the external_reference between our look and our insert; now it shows.
+            if attempt == 2:
+                raise
+    raise AssertionError("unreachable")
+
+
+def _store(account: Account, orders: Sequence[Order]) -> Accepted:
+    known = _known(account, orders)
+    rows: list[Parcel] = []
+    result: list[Parcel] = []
+    announced: list[Parcel] = []
+    for order in orders:
+        reference = order.fields.get("external_reference")
+        if reference and reference in known:
+            if known[reference].fingerprint != order.fingerprint:
+                raise ReferenceTaken
+            result.append(known[reference])
+            continue
+        colli = _colli(account, order)
+        rows += colli
+        result += colli
+        if order.mode is not Mode.STORE:
+            announced += colli
+        if reference:
+            known[reference] = colli[0]
+    Parcel.objects.bulk_create(rows)
+    return Accepted(result, queue(announced))
+
+
+def _known(account: Account, orders: Sequence[Order]) -> dict[str, Parcel]:
+    references = [order.fields.get("external_reference") for order in orders]
+    wanted = [reference for reference in references if reference]
+    if not wanted:
+        return {}
+    found = Parcel.objects.filter(account=account, external_reference__in=wanted)
+    return {str(parcel.external_reference): parcel for parcel in found}
+
+
+def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
+    """Write a pending announcement for each parcel, whose status is 1001 already."""
+    if not parcels:
+        return []
+    deadline = timezone.now() + timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
+    return Announcement.objects.bulk_create(
+        Announcement(
+            account_id=parcel.account_id,
+            parcel=parcel,
+            carrier=parcel.carrier,
+            wake_at=Now() + timedelta(seconds=FIRST_WAKE_UP),
+            deadline_at=deadline,
+        )
+        for parcel in parcels
+    )
+
+
+def _colli(account: Account, order: Order) -> list[Parcel]:
+    count = order.fields.get("quantity") or 1
+    colli_uuid = uuid.uuid4()
+    parcels = [parcel_row(account, order) for _ in range(count)]
+    for number, parcel in enumerate(parcels):
+        parcel.colli_uuid, parcel.collo_nr, parcel.collo_count = colli_uuid, number, count
+        if number:  # the reference names the first: it is unique
+            parcel.external_reference = None
+    return parcels
+
+
+# Copied from the request as they are; missing or null is the model's default.
+_COPIED = (
+    *("name", "company_name", "address", "address_2", "house_number", "city", "postal_code"),
+    *("country", "telephone", "email", "order_number", "external_reference", "reference"),
+    *("external_order_id", "external_shipment_id", "shipment_uuid", "note", "weight"),
+    *("length", "width", "height", "shipping_method_checkout_name", "apply_shipping_rules"),
+    *("is_return", "sender_address", "to_service_point", "to_post_number", "total_order_value"),
+    *("total_order_value_currency", "customs_invoice_nr", "customs_shipment_type"),
+    *("parcel_items", "insured_value"),
+)
+
+
+def parcel_row(account: Account, order: Order) -> Parcel:
+    """Return an unsaved parcel.
+
+    Raises:
+        ValidationError: its label is asked for and something for that is missing or wrong.
+    """
+    fields = order.fields
+    values = {name: fields[name] for name in _COPIED if fields.get(name) is not None}
+    parcel = Parcel(account=account, fingerprint=order.fingerprint, **values)
+    parcel.external_reference = fields.get("external_reference") or None
+    parcel.to_state = fields.get("country_state") or fields.get("to_state") or None
+    parcel.insured_value = fields.get("total_insured_value") or fields.get("insured_value") or 0
+    parcel.from_address = {
+        name.removeprefix("from_"): fields[name] for name in FROM_FIELDS if fields.get(name)
+    }
+    parcel.weight = fields.get("weight") or DEFAULT_WEIGHT
+    parcel.shipping_method = fields.get("shipment") or fields.get("shipping_method")
+    parcel.contract = _contract(account, fields.get("contract"))
+    choose_carrier(parcel)
+    if order.mode is not Mode.STORE:
+        check_announceable(parcel)
+        parcel.status = Status.BEING_ANNOUNCED
+    return parcel
+
+
+def choose_carrier(parcel: Parcel) -> None:
+    """Set the carrier from the shipping method.
+
+    Raises:
+        ValidationError: there is no such method.
+    """
+    if parcel.shipping_method is None:
+        return
+    method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
+    if method is None:
+        raise ValidationError({"shipment": ["There is no such shipping method."]})
+    parcel.carrier = method.carrier
+
+
+def check_announceable(parcel: Parcel) -> None:
+    """Check what the carrier would refuse anyhow, before anything is stored.
+
+    Raises:
+        ValidationError: by field.
+    """
+    if parcel.shipping_method is None:
+        raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
+    method = registry.shipping_method(parcel.shipping_method)
+    errors: dict[str, list[str]] = {}
+    if not Decimal(method.min_weight) <= parcel.weight <= Decimal(method.max_weight):
+        errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
+    if parcel.country not in method.countries:
+        errors["country"] = [f"{method.name} does not go to {parcel.country}."]
+    if parcel.contract and parcel.contract.carrier != method.carrier:
+        errors["contract"] = [f"This contract is not with {method.carrier}."]
+    if errors:
+        raise ValidationError(errors)
+
+
+def _contract(account: Account, contract_id: int | None) -> CarrierContract | None:
+    if contract_id is None:
+        return None
+    contract = CarrierContract.objects.filter(account=account, pk=contract_id).first()
+    if contract is None:
+        raise ValidationError({"contract": ["There is no such contract."]})
+    return contract

@@ -1,0 +1,46 @@
+"""Claim an announcement: take it for a time that ends by itself, in one statement.
+
+`select_for_update(skip_locked=True)` takes no lock on SQLite and says nothing; one UPDATE with a
+subquery is atomic there under IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps
+claimants from waiting for each other. The count of rows says who won.
+"""
+
+from __future__ import annotations
+
+from django.conf import settings
+from django.db import connection
+
+from parcels.models import Announcement, State
+from parcels.services.clock import now_sql
+
+
+def claim(announcement_id: int) -> Announcement | None:
+    """Claim a pending announcement that is due; None when somebody else has it or it isn't due."""
+    return _claim("state = %s AND run_at <= {now} AND id = %s", [State.PENDING, announcement_id])
+
+
+def claim_unknown(announcement_id: int) -> Announcement | None:
+    """Claim an unknown announcement for reconciling; its state stays unknown."""
+    return _claim(
+        "state = %s AND run_at <= {now} AND (lease_until IS NULL OR lease_until <= {now})"
+        " AND id = %s",
+        [State.UNKNOWN, announcement_id],
+        state=State.UNKNOWN,
+    )
+
+
+def _claim(
+    condition: str, parameters: list[object], state: State = State.ANNOUNCING
+) -> Announcement | None:
+    table = Announcement._meta.db_table
+    skip = " FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
+    # sent_at belongs to the try: an unknown keeps it, a new try has none.
+    sent = "sent_at" if state == State.UNKNOWN else "NULL"
+    sql = (
+        f"UPDATE {table} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
+        f" lease_until = {now_sql(offset=True)}, fence = fence + 1, sent_at = {sent}"
+        f" WHERE id = (SELECT id FROM {table} WHERE {condition.format(now=now_sql())}{skip})"
+        " RETURNING *"
+    )
+    rows = list(Announcement.objects.raw(sql, [state, settings.ANNOUNCEMENT_LEASE, *parameters]))
+    return rows[0] if rows else None

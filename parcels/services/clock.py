@@ -1,0 +1,39 @@
+"""The database's clock: the only one that all processes share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import connection
+from django.db.models import DateTimeField, Func
+from django.db.models.sql.compiler import SQLCompiler
+
+# Django writes microseconds, SQLite's clock has milliseconds: "999" makes a row that was written
+# in this millisecond count as past.
+_SQLITE = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now'{offset}) || '999'"
+_POSTGRESQL = "clock_timestamp(){offset}"
+
+
+def now_sql(offset: bool = False) -> str:
+    """Return SQL for the moment of execution, not of the transaction's begin.
+
+    With `offset`, one parameter follows: seconds to add.
+    """
+    if connection.vendor == "sqlite":
+        return _SQLITE.format(offset=", (%s || ' seconds')" if offset else "")
+    return _POSTGRESQL.format(offset=" + %s * interval '1 second'" if offset else "")
+
+
+class DatabaseNow(Func):
+    """The moment of execution by the database's clock, `seconds` later or (negative) earlier."""
+
+    output_field = DateTimeField()
+
+    def __init__(self, seconds: float = 0) -> None:
+        super().__init__()
+        self.seconds = float(seconds)
+
+    def as_sql(  # type: ignore[override] # the signature of Func has extra keywords
+        self, compiler: SQLCompiler, connection: Any, **_: Any
+    ) -> tuple[str, list[float]]:
+        return now_sql(offset=True), [self.seconds]

@@ -1,0 +1,86 @@
+"""From a parcel to what a carrier needs to know of it."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import Any
+
+from django.conf import settings
+
+from carriers.base import Address, Consignment, Item
+from parcels.models import Announcement, CarrierContract, Parcel
+from parcels.representation import divide_address
+
+
+def consignment(announcement: Announcement, parcel: Parcel) -> Consignment:
+    """Return the consignment; one query for the credentials."""
+    return Consignment(
+        reference=announcement.reference,
+        product=str(parcel.shipping_method),
+        receiver=receiver(parcel),
+        sender=sender(parcel),
+        weight_g=int(parcel.weight * 1000),
+        credentials=credentials(parcel),
+        order_number=parcel.order_number,
+        items=tuple(_item(item) for item in parcel.parcel_items),
+    )
+
+
+def credentials(parcel: Parcel) -> dict[str, str]:
+    """Return the credentials of the parcel's contract, else the account's default, else ours."""
+    if parcel.contract:
+        return dict(parcel.contract.credentials)
+    contract = CarrierContract.objects.filter(
+        account_id=parcel.account_id, carrier=parcel.carrier, is_default=True
+    ).first()
+    return dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
+
+
+def receiver(parcel: Parcel) -> Address:
+    """Return where the parcel goes."""
+    street, number = divide_address(parcel.address, parcel.house_number)
+    return Address(
+        name=parcel.name,
+        company=parcel.company_name,
+        street=street,
+        house_number=number,
+        street_2=parcel.address_2,
+        postal_code=parcel.postal_code,
+        city=parcel.city,
+        state=parcel.to_state or "",
+        country=parcel.country,
+        email=parcel.email,
+        phone=parcel.telephone,
+    )
+
+
+def sender(parcel: Parcel) -> Address:
+    """Return where it comes from: the parcel's own words, else the account's name."""
+    given = parcel.from_address
+    if not given:
+        return Address(name=parcel.account.name, company=parcel.account.company_name)
+    return Address(
+        name=given.get("name", ""),
+        company=given.get("company_name", ""),
+        street=given.get("address_1", ""),
+        house_number=given.get("house_number", ""),
+        street_2=given.get("address_2", ""),
+        postal_code=given.get("postal_code", ""),
+        city=given.get("city", ""),
+        state=given.get("state", ""),
+        country=given.get("country", ""),
+        email=given.get("email", ""),
+        phone=given.get("telephone", ""),
+    )
+
+
+def _item(item: dict[str, Any]) -> Item:
+    return Item(
+        description=item["description"],
+        quantity=item["quantity"],
+        weight_g=int(Decimal(item.get("weight") or 0) * 1000),
+        value=Decimal(item.get("value") or 0),
+        hs_code=item["hs_code"],
+        origin_country=item["origin_country"],
+        sku=item["sku"],
+    )

@@ -1,0 +1,69 @@
+"""Labels in the forms that printers take: A6, four on an A4 sheet, ZPL, PNG."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Sequence
+from threading import Lock
+
+import pypdfium2
+from pypdf import PageObject, PdfReader, PdfWriter, Transformation
+
+# Points, 72 to the inch.
+A4 = (595.28, 841.89)
+A6 = (297.64, 420.94)
+QUADRANTS = 4
+# PDFium is not thread-safe, and under ASGI each request is a thread.
+_pdfium = Lock()
+
+
+def one_after_another(labels: Sequence[bytes]) -> bytes:
+    """Return one PDF with a page per label, each as the carrier made it."""
+    if len(labels) == 1:
+        return labels[0]
+    writer = PdfWriter()
+    for label in labels:
+        for page in PdfReader(io.BytesIO(label)).pages:
+            writer.add_page(page)
+    return _bytes(writer)
+
+
+def on_sheets(labels: Sequence[bytes], start_from: int) -> bytes:
+    """Return A4 sheets of four labels; the first label comes into quadrant `start_from` (0 to 3).
+
+    Quadrants go left to right, then down: a half-used sheet can be fed again.
+    """
+    writer = PdfWriter()
+    pages = [page for label in labels for page in PdfReader(io.BytesIO(label)).pages]
+    sheet: PageObject | None = None
+    for position, page in enumerate(pages, start=start_from):
+        quadrant = position % QUADRANTS
+        if sheet is None or quadrant == 0:
+            sheet = writer.add_blank_page(*A4)
+        sheet.merge_transformed_page(page, _placed(page, quadrant))
+    return _bytes(writer)
+
+
+def _placed(page: PageObject, quadrant: int) -> Transformation:
+    scale = min(A6[0] / float(page.mediabox.width), A6[1] / float(page.mediabox.height))
+    column, row = quadrant % 2, quadrant // 2
+    return Transformation().scale(scale).translate(column * A6[0], (1 - row) * A6[1])
+
+
+def as_png(label: bytes, dpi: int) -> bytes:
+    """Return the label's first page as a PNG."""
+    with _pdfium:
+        document = pypdfium2.PdfDocument(label)
+        try:
+            image = document[0].render(scale=dpi / 72, grayscale=True).to_pil()
+        finally:
+            document.close()
+    output = io.BytesIO()
+    image.save(output, "PNG", dpi=(dpi, dpi))
+    return output.getvalue()
+
+
+def _bytes(writer: PdfWriter) -> bytes:
+    output = io.BytesIO()
+    writer.write(output)
+    return output.getvalue()

@@ -1,0 +1,66 @@
+"""Wake a worker for an announcement. Best effort: the row and the sweeper guarantee the rest."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterable
+from functools import partial
+
+import redis
+from celery import current_app
+from django.db import transaction
+
+from parcels.models import Announcement
+
+log = logging.getLogger(__name__)
+
+# After a failed wake-up the broker is left alone for this long (seconds): one request in a while
+# pays the connection's time-out, not each. The sweeper wakes whatever is skipped.
+QUIET = 2.0
+_quiet_until = 0.0
+
+
+def wake_after_commit(announcements: Iterable[Announcement]) -> None:
+    """Wake a worker for each announcement, once the transaction has committed."""
+    for announcement in announcements:
+        transaction.on_commit(
+            partial(wake, "announce", announcement.pk, announcement.carrier), robust=True
+        )
+
+
+def wake(task: str, announcement_id: int, carrier: str) -> bool:
+    """Send the task to the carrier's queue; False when the broker can't be reached."""
+    global _quiet_until
+    if time.monotonic() < _quiet_until:
+        return False
+    try:
+        current_app.send_task(
+            f"parcels.tasks.{task}",
+            args=[announcement_id],
+            queue=f"announce.{carrier}",
+            ignore_result=True,
+            retry=False,
+        )
+    except Exception as error:
+        # Whatever the transport raises: a request never fails because the broker is down.
+        _quiet_until = time.monotonic() + QUIET
+        log.warning("no wake-up for announcement %s: %s", announcement_id, error)
+        return False
+    return True
+
+
+def broker_identity() -> str | None:
+    """Return what changes when a Redis broker restarts empty; None when it can't be told.
+
+    A broker that keeps its queue over a restart answers with another identity, too: that costs
+    one superfluous round of wake-ups.
+    """
+    url = str(current_app.conf.broker_url or "")
+    if not url.startswith(("redis://", "rediss://")):
+        return None
+    try:
+        with redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1) as client:
+            return str(client.info("server")["run_id"])
+    except redis.RedisError:
+        return None

@@ -1,0 +1,20 @@
+"""What Celery runs: thin, with ids only. Losing or repeating one costs time, never a label."""
+
+from __future__ import annotations
+
+from celery import shared_task
+
+from parcels.services.announce import announce as announce_service
+from parcels.services.reconcile import reconcile as reconcile_service
+
+
+@shared_task(name="parcels.tasks.announce")
+def announce(announcement_id: int) -> None:
+    """Announce a pending announcement, if it still is."""
+    announce_service(announcement_id)
+
+
+@shared_task(name="parcels.tasks.reconcile")
+def reconcile(announcement_id: int) -> None:
+    """Find out what became of an unknown one."""
+    reconcile_service(announcement_id)

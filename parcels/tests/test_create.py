@@ -1,0 +1,196 @@
+"""POST /parcels without a carrier: what is stored, what is queued, what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parcels.models import Announcement, Parcel
+from parcels.tests.requests import Shop, body
+
+Sent = list[tuple[str, int, str]]
+pytestmark = pytest.mark.django_db
+
+
+def test_a_parcel_without_a_label_is_stored_as_999(shop: Shop) -> None:
+    response = shop.post("parcels", {"parcel": body()})
+    parcel = response.json()["parcel"]
+    assert response.status_code == 200
+    assert parcel["status"] == {"id": 999, "message": "No label"}
+    assert parcel["label"] == {}
+    assert parcel["documents"] == []
+    assert parcel["tracking_number"] == ""
+    assert parcel["address"] == "Havenstraat 12"
+    assert parcel["address_divided"] == {"street": "Havenstraat", "house_number": "12"}
+    assert parcel["country"] == {"iso_2": "NL", "iso_3": "NLD", "name": "Netherlands"}
+    assert "errors" not in parcel
+    assert not Announcement.objects.exists()
+
+
+@pytest.mark.parametrize("shipment", [{"id": 8}, 8, "8", {"id": 8, "name": "Unstamped letter"}])
+def test_asynchronous_answers_1001_and_wakes_a_worker(
+    shop: Shop,
+    no_broker: Sent,
+    shipment: Any,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        response = shop.post(
+            "parcels", {"parcel": body(shipment=shipment, request_label_async=True)}
+        )
+    assert response.status_code == 200
+    assert response.json()["parcel"]["status"]["id"] == 1001
+    assert int(response["Retry-After"]) > 0
+    announcement = Announcement.objects.get()
+    assert announcement.parcel_id == response.json()["parcel"]["id"]
+    assert no_broker == [("announce", announcement.pk, "postnl")]
+
+
+def test_several_at_once(shop: Shop) -> None:
+    response = shop.post("parcels", {"parcels": [body(name="A"), body(name="B")]})
+    assert [parcel["name"] for parcel in response.json()["parcels"]] == ["A", "B"]
+
+
+def test_one_invalid_parcel_fails_the_whole_batch(shop: Shop) -> None:
+    response = shop.post("parcels", {"parcels": [body(), body(name="")]})
+    assert response.status_code == 400
+    assert response.json() == {
+        "error": {
+            "code": 400,
+            "request": "api/v2/parcels",
+            "message": "name: 'This field cannot be blank.'",
+        }
+    }
+    assert not Parcel.objects.exists()
+
+
+def test_verbose_errors_let_the_good_ones_through(shop: Shop) -> None:
+    response = shop.post("parcels?errors=verbose", {"parcels": [body(), body(name="")]})
+    assert response.status_code == 200
+    assert len(response.json()["parcels"]) == 1
+    assert response.json()["failed_parcels"] == [
+        {"parcel": body(name=""), "errors": {"name": ["This field cannot be blank."]}}
+    ]
+
+
+def test_verbose_errors_name_what_cannot_be_announced(shop: Shop) -> None:
+    heavy = body(request_label_async=True, shipment=8, weight="900")
+    response = shop.post("parcels?errors=verbose", {"parcels": [heavy]})
+    assert list(response.json()["failed_parcels"][0]["errors"]) == ["weight"]
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        (b"", "parcel"),
+        (b"{", "JSON"),
+        (b"\xff", "JSON"),
+        (b"name=x&address=y", "JSON"),
+        (b'{"parcel": NaN}', "JSON"),
+        (b"[" * 100_000, "JSON"),
+        ([], "object"),
+        ("text", "object"),
+        (None, "parcel"),
+        ({}, "parcel"),
+        ({"parcel": None}, "null"),
+        ({"parcel": []}, "dictionary"),
+        ({"parcel": 7}, "dictionary"),
+        ({"parcels": {}}, "parcels"),
+        ({"parcels": []}, "parcels"),
+        ({"parcels": [None]}, "null"),
+        ({"parcels": [body()] * 101}, "100"),
+        ({"parcel": body(name=...)}, "name"),
+        ({"parcel": body(name={"a": 1})}, "name"),
+        ({"parcel": body(name="x" * 256)}, "name"),
+        ({"parcel": body(name="\0")}, "name"),
+        ({"parcel": body(name="\ud800")}, "name"),
+        ({"parcel": body(country="XX")}, "country"),
+        ({"parcel": body(country=12)}, "country"),
+        ({"parcel": body(country_state="x" * 256)}, "to_state"),
+        ({"parcel": body(weight="heavy")}, "weight"),
+        ({"parcel": body(weight="-1")}, "weight"),
+        ({"parcel": body(weight="1e9")}, "weight"),
+        ({"parcel": body(weight="NaN")}, "weight"),
+        ({"parcel": body(length="1")}, "length"),
+        ({"parcel": body(shipment={"id": "eight"})}, "shipment"),
+        ({"parcel": body(shipment={"id": 4711})}, "shipment"),
+        ({"parcel": body(shipment=10**30)}, "shipment"),
+        ({"parcel": body(shipment=True)}, "shipment"),
+        ({"parcel": body(contract=10**12)}, "contract"),
+        ({"parcel": body(contract=5)}, "contract"),
+        ({"parcel": body(insured_value=1, total_insured_value=1)}, "not both"),
+        ({"parcel": body(insured_value=5001)}, "insured_value"),
+        ({"parcel": body(customs_shipment_type=5)}, "customs_shipment_type"),
+        ({"parcel": body(quantity=21)}, "quantity"),
+        ({"parcel": body(quantity=2, request_label=True, shipment=8)}, "parcels"),
+        ({"parcel": body(request_label=True)}, "shipment"),
+        ({"parcel": body(request_label="perhaps")}, "request_label"),
+        ({"parcel": body(parcel_items=[{"quantity": 0}])}, "quantity"),
+        ({"parcel": body(parcel_items=[{"properties": {"a": "\0"}}])}, "properties"),
+        ({"parcel": body(house_number="", address="Market Square")}, "house_number"),
+    ],
+)
+def test_bad_input_is_a_400_that_names_it(shop: Shop, payload: Any, named: str) -> None:
+    response = shop.post("parcels", payload)
+    assert response.status_code == 400, response.content
+    assert named in response.json()["error"]["message"]
+    assert not Parcel.objects.exists()
+
+
+def test_unknown_fields_are_ignored_and_numbers_may_be_numbers(shop: Shop) -> None:
+    response = shop.post("parcels", {"parcel": body(weight=1.5, house_number=7, colour="red")})
+    parcel = response.json()["parcel"]
+    assert (parcel["weight"], parcel["address"]) == ("1.500", "Havenstraat 7")
+
+
+def test_the_same_reference_and_body_yield_the_same_parcel(shop: Shop) -> None:
+    first = shop.post("parcels", {"parcel": body(external_reference="order-1")})
+    second = shop.post("parcels", {"parcel": body(external_reference="order-1")})
+    assert first.json() == second.json()
+    assert Parcel.objects.count() == 1
+
+
+def test_the_same_reference_with_another_body_is_a_conflict(shop: Shop) -> None:
+    shop.post("parcels", {"parcel": body(external_reference="order-1")})
+    response = shop.post("parcels", {"parcel": body(external_reference="order-1", name="B")})
+    assert response.status_code == 409
+    assert Parcel.objects.count() == 1
+
+
+def test_a_reference_is_each_account_s_own(shop: Shop, other_shop: Shop) -> None:
+    shop.post("parcels", {"parcel": body(external_reference="order-1")})
+    response = other_shop.post("parcels", {"parcel": body(external_reference="order-1", name="B")})
+    assert response.status_code == 200
+    assert Parcel.objects.count() == 2
+
+
+def test_each_collo_is_a_parcel(shop: Shop) -> None:
+    response = shop.post("parcels", {"parcels": [body(quantity=3)]})
+    colli = response.json()["parcels"]
+    assert [(parcel["collo_nr"], parcel["collo_count"]) for parcel in colli] == [
+        (0, 3),
+        (1, 3),
+        (2, 3),
+    ]
+    assert len({parcel["colli_uuid"] for parcel in colli}) == 1
+
+
+@pytest.mark.parametrize("flag", ["request_label", "requestLabel", "requestShipment"])
+def test_prefer_respond_async_makes_every_spelling_asynchronous(shop: Shop, flag: str) -> None:
+    payload = {"parcel": body(shipment=8, **{flag: True})}
+    response = shop.post("parcels", payload, Prefer="respond-async")
+    assert response.status_code == 200
+    assert response.json()["parcel"]["status"]["id"] == 1001
+    assert response["Preference-Applied"] == "respond-async"
+
+
+def test_the_work_of_a_request_does_not_grow(
+    shop: Shop, no_broker: Sent, django_assert_num_queries: Any
+) -> None:
+    # key, savepoint, parcels, announcements, release of the savepoint
+    with django_assert_num_queries(5):
+        shop.post(
+            "parcels",
+            {"parcels": [body(request_label_async=True, shipment=8) for _ in range(20)]},
+        )

@@ -1,0 +1,142 @@
+"""Labels as PDF, ZPL and PNG; by parcel, by printer."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from PIL import Image
+from pypdf import PdfReader
+from reportlab.pdfgen import canvas
+
+from parcels.services.labels import A4, A6
+from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
+from parcels.tests.requests import Shop
+
+pytestmark = pytest.mark.django_db
+
+
+def a6(text: str) -> bytes:
+    """Return an A6 label with a text on it."""
+    output = io.BytesIO()
+    page = canvas.Canvas(output, pagesize=A6)
+    page.drawString(20, 200, text)
+    page.save()
+    return output.getvalue()
+
+
+def test_the_label_comes_as_the_carrier_made_it(shop: Shop) -> None:
+    label = a6("one")
+    parcel = LabelledParcelFactory(account=shop.account, label=label)
+    for path in (f"parcels/{parcel.pk}/documents/label", f"labels/label_printer/{parcel.pk}"):
+        response = shop.get(path)
+        assert response["Content-Type"] == "application/pdf"
+        assert response.content == label
+
+
+@pytest.mark.parametrize(
+    ("path", "accept", "media_type", "starts"),
+    [
+        ("", "*/*", "application/pdf", b"%PDF"),
+        ("", "application/zpl", "application/zpl", b"^XA"),
+        ("", "image/png", "image/png", b"\x89PNG"),
+        ("", "text/html, application/pdf;q=0.8", "application/pdf", b"%PDF"),
+        ("?format=zpl", "application/pdf", "application/zpl", b"^XA"),
+        ("?format=png&dpi=150", "*/*", "image/png", b"\x89PNG"),
+        ("?format=pdf&dpi=72", "*/*", "application/pdf", b"%PDF"),
+    ],
+)
+def test_forms(shop: Shop, path: str, accept: str, media_type: str, starts: bytes) -> None:
+    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    response = shop.get(f"parcels/{parcel.pk}/documents/label{path}", Accept=accept)
+    assert (response.status_code, response["Content-Type"]) == (200, media_type)
+    assert response.content.startswith(starts)
+
+
+def test_a_png_has_the_dots_that_were_asked_for(shop: Shop) -> None:
+    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    response = shop.get(f"parcels/{parcel.pk}/documents/label?format=png&dpi=150")
+    image = Image.open(io.BytesIO(response.content))
+    assert image.width == pytest.approx(A6[0] / 72 * 150, abs=1)
+
+
+@pytest.mark.parametrize(
+    ("query", "accept", "status"),
+    [
+        ("?format=doc", "*/*", 400),
+        ("?dpi=1000", "*/*", 400),
+        ("?format=zpl&dpi=300", "*/*", 400),
+        ("", "video/mp4", 406),
+    ],
+)
+def test_forms_that_there_are_not(shop: Shop, query: str, accept: str, status: int) -> None:
+    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    response = shop.get(f"parcels/{parcel.pk}/documents/label{query}", Accept=accept)
+    assert response.status_code == status
+    assert response.json()["error"]["code"] == status
+
+
+def test_no_label_no_document(shop: Shop) -> None:
+    parcel = ParcelFactory(account=shop.account)
+    assert shop.get(f"parcels/{parcel.pk}/documents/label").status_code == 404
+    assert shop.get(f"parcels/{parcel.pk}/documents/cn23").status_code == 404
+    assert shop.get(f"labels/{parcel.pk}").status_code == 404
+
+
+def test_a_sheet_begins_at_the_quadrant(shop: Shop) -> None:
+    parcels = [
+        LabelledParcelFactory(account=shop.account, label=a6(f"label {number}"))
+        for number in range(3)
+    ]
+    ids = ",".join(str(parcel.pk) for parcel in parcels)
+    response = shop.get(f"labels/normal_printer?ids={ids}&start_from=3")
+    pages = PdfReader(io.BytesIO(response.content)).pages
+    assert len(pages) == 2
+    assert [float(side) for side in pages[0].mediabox[2:]] == pytest.approx(A4)
+    assert "label 0" in pages[0].extract_text()
+    assert "label 1" in pages[1].extract_text()
+    assert _where(pages[0], "label 0") == pytest.approx((A6[0] + 20, 200), abs=1)
+    assert _where(pages[1], "label 1") == pytest.approx((20, A6[1] + 200), abs=1)
+
+
+def test_several_labels_are_one_document(shop: Shop) -> None:
+    parcels = [LabelledParcelFactory(account=shop.account, label=a6("x")) for _ in range(2)]
+    answer = shop.post("labels", {"label": {"parcels": [parcel.pk for parcel in parcels]}})
+    link = answer.json()["label"]["label_printer"].removeprefix("http://testserver/api/v2/")
+    assert len(PdfReader(io.BytesIO(shop.get(link).content)).pages) == 2
+    assert len(answer.json()["label"]["normal_printer"]) == 4
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        {},
+        [],
+        "x",
+        {"label": []},
+        {"label": {"parcels": []}},
+        {"label": {"parcels": ["a"]}},
+        {"label": {"parcels": [{}]}},
+    ],
+)
+def test_bad_label_requests_are_400(shop: Shop, payload: object) -> None:
+    assert shop.post("labels", payload).status_code == 400
+
+
+def test_a_bad_quadrant_is_400(shop: Shop) -> None:
+    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    for quadrant in ("4", "-1", "x"):
+        path = f"labels/normal_printer/{parcel.pk}?start_from={quadrant}"
+        assert shop.get(path).status_code == 400
+
+
+def _where(page: object, text: str) -> tuple[float, float]:
+    found: list[tuple[float, float]] = []
+
+    def visit(words: str, cm: list[float], tm: list[float], *_: object) -> None:
+        if text in words:
+            x, y = tm[4], tm[5]
+            found.append((cm[0] * x + cm[2] * y + cm[4], cm[1] * x + cm[3] * y + cm[5]))
+
+    page.extract_text(visitor_text=visit)  # type: ignore[attr-defined] # a pypdf page
+    return found[0]

@@ -1,0 +1,37 @@
+"""Routes under `/api/v2/`. Each address works with and without a trailing slash."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from django.http import HttpResponseBase
+from django.urls import URLPattern, re_path
+
+from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
+from parcels.views.documents import DocumentView, LabelsView, LabelView, PrinterView
+from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
+
+
+def route(pattern: str, view: Callable[..., HttpResponseBase], name: str) -> URLPattern:
+    """Return the route in both forms."""
+    return re_path(rf"^{pattern}/?$", view, name=name)
+
+
+_ID = r"(?P<parcel_id>\d+)"
+
+urlpatterns: list[Any] = [
+    route(r"parcels", ParcelsView.as_view(), "parcels"),
+    route(r"parcels/statuses", StatusesView.as_view(), "statuses"),
+    route(rf"parcels/{_ID}", ParcelView.as_view(), "parcel"),
+    route(rf"parcels/{_ID}/documents/(?P<kind>[a-z0-9-]+)", DocumentView.as_view(), "document"),
+    route(r"labels", LabelsView.as_view(), "labels"),
+    route(rf"labels/{_ID}", LabelView.as_view(), "label"),
+    route(
+        rf"labels/(?P<printer>normal_printer|label_printer)(?:/{_ID})?",
+        PrinterView.as_view(),
+        "printer",
+    ),
+    route(r"shipping_methods", ShippingMethodsView.as_view(), "shipping_methods"),
+    route(r"shipping_methods/(?P<method_id>\d+)", ShippingMethodView.as_view(), "shipping_method"),
+]

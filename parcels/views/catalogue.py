@@ -1,0 +1,56 @@
+"""Shipping methods."""
+
+from __future__ import annotations
+
+from rest_framework.exceptions import NotFound
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from carriers import registry
+from carriers.methods import ShippingMethod
+from parcels.query import identifier
+from parcels.representation import country_payload
+
+
+class ShippingMethodsView(APIView):
+    """`/shipping_methods`"""
+
+    def get(self, request: Request) -> Response:
+        """List the shipping methods, those that go to `to_country` if it is given."""
+        country = request.query_params.get("to_country", "").upper()
+        methods = [
+            method_payload(method)
+            for method in registry.SHIPPING_METHODS.values()
+            if not country or country in method.countries
+        ]
+        return Response({"shipping_methods": methods})
+
+
+class ShippingMethodView(APIView):
+    """`/shipping_methods/{id}`"""
+
+    def get(self, request: Request, method_id: str) -> Response:
+        """Show one shipping method."""
+        method = registry.SHIPPING_METHODS.get(identifier(method_id))
+        if method is None:
+            raise NotFound("No ShippingMethod matches the given query.")
+        return Response({"shipping_method": method_payload(method)})
+
+
+def method_payload(method: ShippingMethod) -> dict[str, object]:
+    """Return a shipping method as the dialect shows it."""
+    price = float(method.price)
+    return {
+        "id": method.id,
+        "name": method.name,
+        "carrier": method.carrier,
+        "min_weight": method.min_weight,
+        "max_weight": method.max_weight,
+        "service_point_input": method.service_point_input,
+        "price": price,
+        "countries": [
+            {"id": number, "price": price, **country_payload(code)}
+            for number, code in enumerate(method.countries, start=1)
+        ],
+    }

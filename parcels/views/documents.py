@@ -1,0 +1,153 @@
+"""Labels and other documents: by parcel, by printer."""
+
+from __future__ import annotations
+
+import re
+
+from django.http import HttpResponse
+from rest_framework.exceptions import NotAcceptable, NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from parcels.query import identifier, identifiers, small_integer
+from parcels.representation import label_payload
+from parcels.selectors import label_of, labels_of
+from parcels.services.labels import as_png, on_sheets, one_after_another
+from parcels.views.request import account_of, base_url
+
+TYPES = {"pdf": "application/pdf", "zpl": "application/zpl", "png": "image/png"}
+# What each form can be had in; the first is the default.
+RESOLUTIONS = {"pdf": (72,), "zpl": (203,), "png": (300, 150)}
+
+
+class DocumentView(APIView):
+    """`/parcels/{id}/documents/{type}`"""
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[object, str]:
+        """Let errors be JSON whatever document was asked for."""
+        return super().perform_content_negotiation(request, force=True)
+
+    def get(self, request: Request, parcel_id: str, kind: str) -> HttpResponse:
+        """Send the document in the form that `format` or Accept asks for."""
+        form = document_form(request)
+        dpi = resolution(request, form)
+        source = "zpl" if form == "zpl" else "pdf"
+        parcel = identifier(parcel_id)
+        content = label_of(account_of(request), parcel, source) if kind == "label" else None
+        if content is None:
+            raise NotFound("There is no such document.")
+        if form == "png":
+            content = as_png(content, dpi)
+        return file_response(content, TYPES[form], f"{kind}-{parcel}.{form}")
+
+
+class LabelView(APIView):
+    """`/labels/{id}`"""
+
+    def get(self, request: Request, parcel_id: str) -> Response:
+        """Show where the parcel's label is."""
+        parcel = identifier(parcel_id)
+        _labels(request, [parcel])
+        return Response({"label": label_payload(parcel, base_url(request))})
+
+
+class LabelsView(APIView):
+    """`/labels`"""
+
+    def post(self, request: Request) -> Response:
+        """Show where the labels of several parcels are, as one document."""
+        label = request.data.get("label") if isinstance(request.data, dict) else None
+        wanted = label.get("parcels") if isinstance(label, dict) else None
+        if not isinstance(wanted, list) or not wanted:
+            raise ValidationError({"label": {"parcels": ["A list of parcel ids is needed."]}})
+        parcels = identifiers(",".join(str(parcel) for parcel in wanted), "label.parcels")
+        _labels(request, parcels)
+        ids = ",".join(map(str, parcels))
+        base = f"{base_url(request)}/api/v2/labels"
+        sheet = f"{base}/normal_printer?ids={ids}&start_from="
+        return Response(
+            {
+                "label": {
+                    "normal_printer": [f"{sheet}{quadrant}" for quadrant in range(4)],
+                    "label_printer": f"{base}/label_printer?ids={ids}",
+                }
+            }
+        )
+
+
+class PrinterView(APIView):
+    """`/labels/{printer}[/{id}]`"""
+
+    def perform_content_negotiation(
+        self, request: Request, force: bool = False
+    ) -> tuple[object, str]:
+        """Let errors be JSON whatever document was asked for."""
+        return super().perform_content_negotiation(request, force=True)
+
+    def get(self, request: Request, printer: str, parcel_id: str = "") -> HttpResponse:
+        """Send the labels for an A6 printer, or on A4 sheets beginning at a quadrant."""
+        ids = parcel_id or request.query_params.get("ids", "")
+        parcels = [identifier(parcel_id)] if parcel_id else identifiers(ids, "ids")
+        if not parcels:
+            raise ValidationError({"ids": ["This field is required."]})
+        labels = _labels(request, parcels)
+        if printer == "label_printer":
+            return file_response(one_after_another(labels), TYPES["pdf"], "labels.pdf")
+        start_from = small_integer(request.query_params, "start_from") or 0
+        if start_from > 3:
+            raise ValidationError({"start_from": ["A quadrant is 0, 1, 2 or 3."]})
+        return file_response(on_sheets(labels, start_from), TYPES["pdf"], "labels-a4.pdf")
+
+
+def document_form(request: Request) -> str:
+    """Return pdf, zpl or png: `format` wins over Accept.
+
+    Raises:
+        ValidationError, NotAcceptable: there is no such form.
+    """
+    named = request.query_params.get("format")
+    if named:
+        if named not in TYPES:
+            raise ValidationError({"format": ["Choose pdf, zpl or png."]})
+        return named
+    accept = request.headers.get("Accept", "*/*")
+    for media_type in re.findall(r"[\w*+.-]+/[\w*+.-]+", accept.lower()) or ["*/*"]:
+        if media_type in {"*/*", "application/*", "application/json"}:
+            return "pdf"
+        for form, full in TYPES.items():
+            if media_type == full or media_type == f"{full.split('/')[0]}/*":
+                return form
+    raise NotAcceptable
+
+
+def resolution(request: Request, form: str) -> int:
+    """Return the dots per inch that are asked for.
+
+    Raises:
+        ValidationError: the form can't be had in it.
+    """
+    wanted = small_integer(request.query_params, "dpi")
+    if wanted is None:
+        return RESOLUTIONS[form][0]
+    if wanted not in RESOLUTIONS[form]:
+        choices = " or ".join(str(dpi) for dpi in sorted(RESOLUTIONS[form]))
+        raise ValidationError({"dpi": [f"{form} can be had with {choices} dpi."]})
+    return wanted
+
+
+def file_response(content: bytes, media_type: str, name: str) -> HttpResponse:
+    """Return a document that a browser shows."""
+    response = HttpResponse(content, content_type=media_type)
+    response["Content-Disposition"] = f'inline; filename="{name}"'
+    return response
+
+
+def _labels(request: Request, parcels: list[int]) -> list[bytes]:
+    found = labels_of(account_of(request), parcels)
+    missing = [parcel for parcel in parcels if parcel not in found]
+    if missing:
+        raise NotFound(f"There is no label for {', '.join(map(str, missing))}.")
+    return [found[parcel] for parcel in parcels]

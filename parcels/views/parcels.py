@@ -1,0 +1,134 @@
+"""Parcels: create, list, read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from parcels.filters import filter_parcels
+from parcels.pagination import ParcelCursor
+from parcels.preferences import read_preferences, read_wait
+from parcels.query import identifier
+from parcels.representation import parcel_payload
+from parcels.selectors import parcel_of, parcels_of
+from parcels.serializers import PARCEL_IN
+from parcels.services.accept import Mode, Order, mode_of, parcel_row
+from parcels.services.create import answer_parcel, create_parcels
+from parcels.statuses import Status, status_payload
+from parcels.views.request import account_of, asked, base_url, error_mode
+
+# A sheet of 25 label pages; also what keeps a body within its limit.
+MAX_PARCELS = 100
+
+
+class ParcelsView(APIView):
+    """`/parcels`"""
+
+    def get(self, request: Request) -> Response:
+        """List the account's parcels, newest first."""
+        parcels = filter_parcels(parcels_of(account_of(request)), request.query_params)
+        cursor = ParcelCursor()
+        page = cursor.paginate_queryset(parcels, request, view=self)
+        base, errors = base_url(request), error_mode(request.query_params)
+        return cursor.get_paginated_response(
+            [parcel_payload(parcel, base, errors=errors) for parcel in page or []]
+        )
+
+    def post(self, request: Request) -> HttpResponse:
+        """Create one parcel or several."""
+        preferences = read_preferences(request.headers.get("Prefer", ""))
+        bodies, many = parcel_bodies(request.data)
+        how = asked(request, many=many, wait=preferences.wait)
+        orders, failed = read_orders(
+            request,
+            bodies,
+            verbose=many and how.errors == "verbose",
+            respond_async=preferences.respond_async,
+        )
+        if (
+            not many
+            and (orders[0].fields.get("quantity") or 1) > 1
+            and (orders[0].mode is not Mode.STORE)
+        ):
+            message = "Several colli are announced in the form {'parcels': [...]}."
+            raise ValidationError({"quantity": [message]})
+        response = create_parcels(asked=how, orders=orders, failed=failed)
+        if preferences.respond_async and any(order.mode is Mode.ASYNC for order in orders):
+            response["Preference-Applied"] = "respond-async"
+        return response
+
+
+class ParcelView(APIView):
+    """`/parcels/{id}`"""
+
+    def get(self, request: Request, parcel_id: str) -> HttpResponse:
+        """Show a parcel; with `wait=N` not before its announcement ends or N seconds pass."""
+        wait = read_wait(request.query_params.get("wait"))
+        parcel = parcel_of(account_of(request), identifier(parcel_id))
+        if parcel is None:
+            raise NotFound("No Parcel matches the given query.")
+        return answer_parcel(asked=asked(request, wait=wait or 0), parcel=parcel)
+
+
+class StatusesView(APIView):
+    """`/parcels/statuses`"""
+
+    def get(self, request: Request) -> Response:
+        """List every status that a parcel can have."""
+        return Response(STATUSES)
+
+
+STATUSES = [status_payload(status) for status in Status]
+
+
+def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
+    """Return the parcels of a body and whether it was the form for several.
+
+    Raises:
+        ValidationError: it is neither form, empty, or too many.
+    """
+    if not isinstance(data, dict):
+        raise ValidationError("The body must be a JSON object.")
+    if "parcels" in data:
+        bodies = data["parcels"]
+        if not isinstance(bodies, list) or not bodies:
+            raise ValidationError({"parcels": ["A list with at least one parcel is needed."]})
+        if len(bodies) > MAX_PARCELS:
+            raise ValidationError({"parcels": [f"At most {MAX_PARCELS} parcels at once."]})
+        return bodies, True
+    if "parcel" not in data:
+        raise ValidationError({"parcel": ["This field is required."]})
+    return [data["parcel"]], False
+
+
+def read_orders(
+    request: Request, bodies: list[Any], *, verbose: bool, respond_async: bool
+) -> tuple[list[Order], list[dict[str, Any]]]:
+    """Validate each parcel; return the good ones, and with `verbose` the others with their errors.
+
+    Raises:
+        ValidationError: one is invalid, and the answer isn't verbose.
+    """
+    orders: list[Order] = []
+    failed: list[dict[str, Any]] = []
+    for body in bodies:
+        try:
+            order = _order(body, respond_async)
+            if verbose:  # sort it out before anything is stored
+                parcel_row(account_of(request), order)
+            orders.append(order)
+        except ValidationError as error:
+            if not verbose:
+                raise
+            failed.append({"parcel": body, "errors": error.detail})
+    return orders, failed
+
+
+def _order(body: Any, respond_async: bool) -> Order:
+    fields = PARCEL_IN.run_validation(body)
+    return Order(fields, mode_of(fields, respond_async=respond_async))

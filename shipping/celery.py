@@ -1,0 +1,21 @@
+"""The Celery application; tasks live in the apps."""
+
+import os
+
+from celery import Celery
+from celery.signals import worker_ready
+
+os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
+
+app = Celery("shipping")
+app.config_from_object("django.conf:settings", namespace="CELERY")
+app.autodiscover_tasks()
+
+
+@worker_ready.connect
+def _tell_ready(**_: object) -> None:
+    """Write this process' id where the supervisor looks for it."""
+    from django.conf import settings
+
+    settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
+    (settings.RUN_DIR / "worker.ready").write_text(str(os.getpid()))

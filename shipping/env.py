@@ -1,0 +1,105 @@
+"""Typed readers of the environment that refuse bad values.
+
+A wrong value ends the process at start, with the variable's name and what it should look like:
+a setting that is silently misread is found during an outage.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from django.core.exceptions import ImproperlyConfigured
+
+TRUE = {"1", "true", "yes", "on"}
+FALSE = {"0", "false", "no", "off", ""}
+
+
+def text(name: str, default: str | None = None) -> str:
+    """Return the variable's value, or the default; refuse a missing value without default."""
+    value = os.environ.get(name, default)
+    if value is None:
+        raise ImproperlyConfigured(f"{name} is not set, and it has no default")
+    return value
+
+
+def boolean(name: str, default: bool) -> bool:
+    """Return True for 1/true/yes/on and False for 0/false/no/off, in any case."""
+    value = os.environ.get(name)
+    if value is None:
+        return default
+    if value.lower() in TRUE:
+        return True
+    if value.lower() in FALSE:
+        return False
+    raise ImproperlyConfigured(f"{name}={value!r} is not a yes or no: use 1 or 0")
+
+
+def integer(name: str, default: int, *, minimum: int = 0) -> int:
+    """Return a whole number not under `minimum`."""
+    return int(_number(name, str(default), int, minimum, "whole number"))
+
+
+def seconds(name: str, default: float, *, minimum: float = 0.0) -> float:
+    """Return a length of time in seconds."""
+    return float(_number(name, str(default), float, minimum, "number of seconds"))
+
+
+def _number(
+    name: str, default: str, kind: type[int | float], minimum: float, what: str
+) -> int | float:
+    value = os.environ.get(name, default)
+    try:
+        number = kind(value)
+    except ValueError:
+        raise ImproperlyConfigured(f"{name}={value!r} is not a {what}") from None
+    if not number >= minimum:
+        raise ImproperlyConfigured(f"{name}={value!r} is under its minimum of {minimum}")
+    return number
+
+
+def words(name: str, default: str = "") -> list[str]:
+    """Return a comma-separated list without empty entries."""
+    return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+
+
+def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
+    """Return one of the allowed words."""
+    value = os.environ.get(name, default)
+    if value not in allowed:
+        raise ImproperlyConfigured(f"{name}={value!r} is not one of {', '.join(allowed)}")
+    return value
+
+
+def secret(name: str, *, development: str | None) -> str:
+    """Return a secret from the variable, or from the file that `<NAME>_FILE` names.
+
+    `development` is the value to use when neither is set; None refuses.
+    """
+    path = os.environ.get(f"{name}_FILE")
+    if path:
+        try:
+            return Path(path).read_text().strip()
+        except OSError as error:
+            raise ImproperlyConfigured(f"{name}_FILE={path!r} can't be read: {error}") from None
+    return text(name, development)
+
+
+def database(name: str, default: str) -> dict[str, object]:
+    """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`."""
+    url = urlsplit(text(name, default))
+    if url.scheme == "sqlite":
+        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(url.path[1:])}
+    if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):
+        return {
+            "ENGINE": "django.db.backends.postgresql",
+            "NAME": unquote(url.path[1:]),
+            "USER": unquote(url.username or ""),
+            "PASSWORD": unquote(url.password or ""),
+            "HOST": url.hostname or "",
+            "PORT": url.port or "",
+        }
+    raise ImproperlyConfigured(
+        f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name"
+    )

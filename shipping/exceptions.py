@@ -1,0 +1,81 @@
+"""One exception handler, one error shape."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from django.core.exceptions import RequestDataTooBig
+from django.db import DataError, OperationalError
+from django.http import HttpRequest, JsonResponse
+from rest_framework import exceptions
+from rest_framework.response import Response
+from rest_framework.views import exception_handler, set_rollback
+
+
+def error_body(code: int, path: str, message: str) -> dict[str, dict[str, object]]:
+    """Return the dialect's error body; `request` has no leading slash."""
+    return {"error": {"code": code, "request": path.lstrip("/"), "message": message}}
+
+
+def answer_error(exc: Exception, context: dict[str, Any]) -> Response | None:
+    """Turn an exception from a view into the dialect's error shape.
+
+    Bad input that only the database can tell is a 400; a database that is away is a 503.
+    Anything else is a bug: it stays an exception, and the server logs it.
+    """
+    if isinstance(exc, RequestDataTooBig):
+        exc = TooLarge()
+    elif isinstance(exc, DataError):
+        exc = exceptions.ValidationError("a value is out of range")
+    elif isinstance(exc, OperationalError):
+        set_rollback()
+        exc = Unavailable()
+    response = exception_handler(exc, context)
+    if response is not None and isinstance(exc, exceptions.APIException):
+        path = context["request"].path
+        response.data = error_body(
+            response.status_code, path, ", ".join(messages(exc.detail)) or str(exc.default_detail)
+        )
+    elif response is not None:
+        response.data = error_body(
+            response.status_code, context["request"].path, str(response.data.get("detail", ""))
+        )
+    return response
+
+
+class TooLarge(exceptions.APIException):
+    status_code = 413
+    default_detail = "The body is too large."
+
+
+class Conflict(exceptions.APIException):
+    status_code = 409
+    default_detail = "The request conflicts with what is stored."
+
+
+class Unavailable(exceptions.APIException):
+    status_code = 503
+    default_detail = "The database is away for the moment. Nothing was stored: try again."
+
+
+def messages(detail: Any, field: str = "") -> Iterator[str]:
+    """Yield `field: 'text'` for each error, `field` being its dotted path; bare text without."""
+    if isinstance(detail, dict):
+        for name, inner in detail.items():
+            yield from messages(inner, f"{field}.{name}" if field else str(name))
+    elif isinstance(detail, list):
+        for inner in detail:
+            yield from messages(inner, field)
+    else:
+        yield f"{field}: '{detail}'" if field else str(detail)
+
+
+def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:
+    """Answer an address that no view has, in the error shape."""
+    return JsonResponse(error_body(404, request.path, "Not found."), status=404)
+
+
+def server_error(request: HttpRequest) -> JsonResponse:
+    """Answer a bug, in the error shape and without a word about it."""
+    return JsonResponse(error_body(500, request.path, "Internal server error."), status=500)

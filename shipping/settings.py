@@ -1,0 +1,197 @@
+"""One file of settings for every strategy and process; what differs comes from the environment.
+
+The variables are listed with their meaning in docs/operations.md.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from shipping import env
+
+BASE_DIR = Path(__file__).resolve().parent.parent
+RUN_DIR = Path(env.text("RUN_DIR", str(BASE_DIR / ".run")))
+
+DEBUG = env.boolean("DEBUG", False)
+# DEMO is what `make run` sets: on loopback only, it lifts what needs TLS or a public name.
+DEMO = env.boolean("DEMO", False)
+_DEVELOPMENT_SECRET = "development only: " + "x" * 50 if DEBUG or DEMO else None
+
+SECRET_KEY = env.secret("SECRET_KEY", development=_DEVELOPMENT_SECRET)
+SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+PUBLIC_URL = env.text("PUBLIC_URL", "")
+
+INSTALLED_APPS = [
+    "django.contrib.admin",
+    "django.contrib.auth",
+    "django.contrib.contenttypes",
+    "django.contrib.sessions",
+    "django.contrib.messages",
+    "django.contrib.staticfiles",
+    "rest_framework",
+    "offload",
+    "parcels",
+    "shipping.apps.ShippingConfig",
+]
+
+MIDDLEWARE = [
+    # Outermost: it must see the held answer after everybody else has put headers on it.
+    "offload.middleware.OffloadMiddleware",
+    "django.middleware.security.SecurityMiddleware",
+    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "django.contrib.sessions.middleware.SessionMiddleware",
+    "django.middleware.common.CommonMiddleware",
+    "django.middleware.csrf.CsrfViewMiddleware",
+    "django.contrib.auth.middleware.AuthenticationMiddleware",
+    "django.contrib.messages.middleware.MessageMiddleware",
+    "django.middleware.clickjacking.XFrameOptionsMiddleware",
+]
+
+ROOT_URLCONF = "shipping.urls"
+WSGI_APPLICATION = "shipping.wsgi.application"
+ASGI_APPLICATION = "shipping.asgi.application"
+# Both forms of each address are routed; a redirect would lose a POST's body.
+APPEND_SLASH = False
+
+TEMPLATES = [
+    {
+        "BACKEND": "django.template.backends.django.DjangoTemplates",
+        "APP_DIRS": True,
+        "OPTIONS": {
+            "context_processors": [
+                "django.template.context_processors.request",
+                "django.contrib.auth.context_processors.auth",
+                "django.contrib.messages.context_processors.messages",
+            ],
+        },
+    },
+]
+
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
+if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # type: ignore[attr-defined] # a str here
+    DATABASES["default"]["OPTIONS"] = {
+        # A deferred transaction that turns into a writer can't wait for the lock: it fails at once.
+        "transaction_mode": "IMMEDIATE",
+        # Seconds to wait for the one writer; 20 outlasts a burst of 200 writing requests.
+        "timeout": 20,
+        "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
+    }
+else:
+    # Threads that wait for a carrier give their connection back: 500 of them share this pool.
+    DATABASES["default"]["OPTIONS"] = {
+        "pool": {
+            "min_size": 1,
+            "max_size": env.integer("DATABASE_POOL", 16, minimum=1),
+            # Longer than any statement of ours, shorter than a client's patience.
+            "timeout": 15,
+        },
+        "connect_timeout": 5,
+    }
+# Under ASGI each request has a thread of its own: kept connections would never be used again.
+CONN_MAX_AGE = 0
+DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
+
+REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+
+USE_TZ = True
+TIME_ZONE = "UTC"
+LANGUAGE_CODE = "en-us"
+USE_I18N = False
+
+STATIC_URL = "static/"
+STATIC_ROOT = RUN_DIR / "static"
+WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = DEBUG
+
+REST_FRAMEWORK = {
+    "DEFAULT_AUTHENTICATION_CLASSES": ["parcels.authentication.KeyPairAuthentication"],
+    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
+    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
+    "DEFAULT_PARSER_CLASSES": ["shipping.parsing.AnyTypeJSONParser"],
+    "EXCEPTION_HANDLER": "shipping.exceptions.answer_error",
+    "UNAUTHENTICATED_USER": None,
+    "URL_FORMAT_OVERRIDE": None,
+}
+
+# Announcing ----------------------------------------------------------------------------------
+CARRIER_CALL_DEADLINE = env.seconds("CARRIER_CALL_DEADLINE", 30, minimum=0.1)
+CARRIER_CONNECT_TIMEOUT = env.seconds("CARRIER_CONNECT_TIMEOUT", 3, minimum=0.1)
+# Over twice the call's deadline: a lease never runs out under a call that is still allowed to run.
+ANNOUNCEMENT_LEASE = env.seconds("ANNOUNCEMENT_LEASE", 2.5 * CARRIER_CALL_DEADLINE, minimum=0.1)
+# A parcel that could not be announced for a day needs a person.
+ANNOUNCEMENT_MAX_AGE = env.seconds("ANNOUNCEMENT_MAX_AGE", 24 * 3600)
+ANNOUNCEMENT_MAX_TRIES = env.integer("ANNOUNCEMENT_MAX_TRIES", 8, minimum=1)
+CARRIER_BULKHEAD = env.integer("CARRIER_BULKHEAD", 400, minimum=1)
+CARRIERS = {
+    code: {"url": env.text(f"CARRIER_URL_{code.upper()}", f"http://127.0.0.1:{port}")}
+    for code, port in [
+        ("postnl", 9001),
+        ("tortoise", 9002),
+        ("colibri", 9003),
+        ("lantern", 9004),
+        ("meridian", 9005),
+    ]
+}
+# Used when an account has no contract of its own with a carrier.
+HOUSE_CREDENTIALS = {"api_key": "house", "username": "house", "password": "house"}
+
+# Waiting -------------------------------------------------------------------------------------
+# Most load balancers cut at 60 s: the default answer comes before that.
+WAIT_DEFAULT = env.seconds("WAIT_DEFAULT", 55, minimum=0)
+WAIT_MAXIMUM = env.seconds("WAIT_MAXIMUM", 120, minimum=1)
+
+OFFLOAD = {
+    "BACKEND": env.text("OFFLOAD_BACKEND", "inline"),
+    "REDIS_URL": REDIS_URL,
+    "SECRET": env.secret("OFFLOAD_SECRET", development=_DEVELOPMENT_SECRET),
+    "RESOLVE": "parcels.services.holds.resolve",
+    "RESOLVE_URL": env.text("OFFLOAD_RESOLVE_URL", ""),
+    "DEADLINE": WAIT_MAXIMUM,
+    "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 20_000, minimum=1),
+    "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 20_000, minimum=1),
+}
+
+# Celery --------------------------------------------------------------------------------------
+CELERY_BROKER_URL = env.text("BROKER_URL", REDIS_URL)
+CELERY_TASK_IGNORE_RESULT = True
+CELERY_TASK_ACKS_LATE = False  # the row and the sweeper guarantee; see docs/adr
+CELERY_WORKER_PREFETCH_MULTIPLIER = 1
+CELERY_TASK_DEFAULT_QUEUE = "default"
+CELERY_TASK_PUBLISH_RETRY = False  # a wake-up is best effort; the sweeper sends it again
+CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = CARRIER_CALL_DEADLINE + 5
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
+CELERY_WORKER_HIJACK_ROOT_LOGGER = False
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+CELERY_BROKER_POOL_LIMIT = 32
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    # Without both, publishing at a black-holed Redis waits for ever.
+    "socket_timeout": 5,
+    "socket_connect_timeout": 2,
+    "health_check_interval": 10,
+}
+
+LOGGING = {
+    "version": 1,
+    "disable_existing_loggers": False,
+    "formatters": {"line": {"format": "%(levelname)s %(name)s %(message)s"}},
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING")},
+}
+
+# Security ------------------------------------------------------------------------------------
+_TLS = not (DEBUG or DEMO)
+SECURE_CONTENT_TYPE_NOSNIFF = True
+SECURE_SSL_REDIRECT = env.boolean("SECURE_SSL_REDIRECT", _TLS)
+# The hub asks over plain HTTP on the inside; health checks come from the inside, too.
+SECURE_REDIRECT_EXEMPT = [r"^_offload/", r"^healthz/?$", r"^readyz/?$"]
+SECURE_HSTS_SECONDS = env.integer("SECURE_HSTS_SECONDS", 31_536_000 if _TLS else 0)
+SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _TLS
+SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _TLS
+SECURE_PROXY_SSL_HEADER = (
+    ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("BEHIND_TLS_PROXY", False) else None
+)
+X_FRAME_OPTIONS = "DENY"
+# 1 MB bodies are part of the contract: a batch of 100 parcels with items stays under it.
+DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024

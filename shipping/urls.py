@@ -1,0 +1,17 @@
+"""All routes: the API, the admin, health, and offload's internal side."""
+
+from django.contrib import admin
+from django.urls import include, path, re_path
+
+from shipping import health
+
+urlpatterns = [
+    path("api/v2/", include("parcels.urls")),
+    path("admin/", admin.site.urls),
+    re_path(r"^healthz/?$", health.alive),
+    re_path(r"^readyz/?$", health.ready),
+    path("", include("offload.urls")),
+]
+
+handler404 = "shipping.exceptions.not_found"
+handler500 = "shipping.exceptions.server_error"
