@@ -16,7 +16,7 @@ import sys
 import time
 
 # The launcher was shot: nobody waits for answers any more. Long enough to close files.
-GRACE_SECONDS = 5.0
+GRACE_SECONDS = 3.0
 
 
 class Guardian:

@@ -139,14 +139,15 @@ class RedisServer(_Server):
 
 
 def postgresql_programs() -> Path:
-    """Return the folder of PostgreSQL's programs, the newest version's; Debian hides them."""
+    """Return the folder of PostgreSQL's programs: the one on PATH, or Debian's newest."""
     on_path = shutil.which("postgres")
-    if on_path and shutil.which("initdb", path=str(Path(on_path).parent)):
-        return Path(on_path).parent
-    hidden = glob.glob("/usr/lib/postgresql/*/bin/initdb")
-    if not hidden:
-        raise StoreMissingError(f"no PostgreSQL programs; install: {POSTGRESQL_INSTALL}")
-    return max((Path(path).parent for path in hidden), key=lambda bin: float(bin.parent.name))
+    folders = [Path(on_path).parent] if on_path else []
+    hidden = [Path(path) for path in glob.glob("/usr/lib/postgresql/*/bin")]
+    folders += sorted(hidden, key=lambda folder: float(folder.parent.name), reverse=True)
+    for folder in folders:
+        if all((folder / program).exists() for program in ("postgres", "initdb", "psql")):
+            return folder
+    raise StoreMissingError(f"no PostgreSQL programs; install: {POSTGRESQL_INSTALL}")
 
 
 def postgresql_user() -> str | None:

