@@ -1,0 +1,20 @@
+"""Two verbs that free a Django worker while a client waits: `hold` and `release`.
+
+The names are looked up at first use: the hub imports this package too, and knows no Django.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from offload.verbs import hold, holds_clients, release, release_many, wait
+
+__all__ = ["hold", "holds_clients", "release", "release_many", "wait"]
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module("offload.verbs"), name)

@@ -1,0 +1,258 @@
+"""Holding in process: an ASGI middleware around Django, with nothing else to install.
+
+    application = HoldMiddleware(get_asgi_application(), redis_url=…, secret=…, resolve=…)
+
+Django's threads are admitted in a bounded number; clients that wait for a slot, for a release or
+for their own slow line wait in the event loop, where they cost a few kilobytes.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import threading
+import time
+from collections import deque
+from collections.abc import Awaitable, Callable
+from types import FrameType
+from typing import Any
+
+from offload.answer import Answer, is_internal, pack
+from offload.counting import Counts, here
+from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Parking, Send, send_answer
+from offload.protocol import TICKET_HEADER, Ticket, TicketRefused, read_ticket
+from offload.waiting import Message, Receive, Resolve, Waiters
+
+# Any: frameworks write these types in their own ways.
+App = Callable[[Any, Any, Any], Awaitable[None]]
+
+# Requests in Django at once, each a thread and a database connection. Short requests keep two
+# cores busy with far fewer; 32 leaves room for some slow queries, and PostgreSQL's 100
+# connections for three such processes.
+ADMIT = 32
+# Bytes of a request or response kept while its client is slow. Django's own limit for bodies in
+# memory: what is larger goes through a slot of its own kind, in pieces.
+BUFFER = 2_621_440
+
+_TICKET = TICKET_HEADER.lower().encode()
+
+
+class HoldMiddleware:
+    """Admit, watch for held answers, and wait in their place.
+
+    `resolve` asks the app when Redis is in doubt. `admit`, `max_holds` and
+    `max_holds_per_account` are per process.
+    """
+
+    def __init__(
+        self,
+        app: App,
+        *,
+        redis_url: str,
+        secret: str,
+        resolve: Resolve | None = None,
+        admit: int = ADMIT,
+        max_holds: int = MAX_HOLDS,
+        max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
+    ) -> None:
+        self._app = app
+        self._secret = secret
+        self.counts: Counts = here()
+        self._waiters = Waiters(redis_url, resolve=resolve, counts=self.counts)
+        self._parking = Parking(
+            self._waiters,
+            self.counts,
+            max_holds=max_holds,
+            max_holds_per_account=max_holds_per_account,
+        )
+        self._slots = asyncio.Semaphore(admit)
+        # A body over BUFFER is read inside its slot, as slowly as its client likes: such clients
+        # can only ever take each other's slots.
+        self._slots_for_large = asyncio.Semaphore(max(1, admit // 4))
+        self._handlers: dict[int, Any] = {}
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(scope, receive, send)
+        elif scope["type"] == "http":
+            await self._serve(scope, receive, send)
+        else:
+            await self._app(without_internal_headers(scope), receive, send)
+
+    # One request -----------------------------------------------------------------------------
+
+    async def _serve(self, scope: Message, receive: Receive, send: Send) -> None:
+        request = Request(receive)
+        if not await request.buffer():
+            return
+        response = Response(send, request)
+        slots = self._slots if request.complete else self._slots_for_large
+        queued = slots.locked()
+        async with slots:
+            if queued and await request.is_gone():
+                return
+            await self._app(without_internal_headers(scope), request.receive, response.send)
+        held = response.held(self._secret)
+        if held is None:
+            await response.flush()
+            return
+        ticket, packed = held
+        del request, response  # the body and the late answer would lie in memory all the while
+        self._waiters.start()
+        answer = await self._parking.park(ticket, packed, receive)
+        if answer is not None:
+            await send_answer(send, answer)
+
+    # Life ------------------------------------------------------------------------------------
+
+    async def _live(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Start and stop with the server; the app's own lifespan, where it has one, runs inside."""
+        spoken = False
+
+        async def receive_inside() -> Message:
+            nonlocal spoken
+            spoken = True
+            return await self._pass_on(await receive())
+
+        try:
+            await self._app(scope, receive_inside, send)
+        except Exception:
+            if spoken:
+                raise
+            # Django refuses the lifespan scope: we speak for it.
+            for word in ("startup", "shutdown"):
+                await self._pass_on(await receive())
+                await send({"type": f"lifespan.{word}.complete"})
+
+    async def _pass_on(self, message: Message) -> Message:
+        if message["type"] == "lifespan.startup":
+            self._waiters.start()
+            self._watch_signals()
+        elif message["type"] == "lifespan.shutdown":
+            self._restore_signals()
+            await self._waiters.stop()
+        return message
+
+    def _watch_signals(self) -> None:
+        # Servers shut the lifespan down after their last connection has ended: too late for us.
+        if threading.current_thread() is not threading.main_thread():
+            return
+        loop = asyncio.get_running_loop()
+
+        def drain_first(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(self._waiters.drain)
+            earlier = self._handlers[number]
+            if callable(earlier):
+                earlier(number, frame)
+
+        for number in (signal.SIGTERM, signal.SIGINT):
+            self._handlers[number] = signal.signal(number, drain_first)
+
+    def _restore_signals(self) -> None:
+        for number, handler in self._handlers.items():
+            signal.signal(number, handler)
+        self._handlers.clear()
+
+
+class Request:
+    """A request whose body is read before Django is bothered with it."""
+
+    def __init__(self, receive: Receive) -> None:
+        self._receive = receive
+        self._messages: deque[Message] = deque()
+        self.answering = asyncio.Event()
+        self.complete = False
+
+    async def buffer(self) -> bool:
+        """Read the body, up to BUFFER; False if the client has gone meanwhile."""
+        size = 0
+        while not self.complete and size <= BUFFER:
+            message = await self._receive()
+            if message["type"] == "http.disconnect":
+                return False
+            self._messages.append(message)
+            size += len(message.get("body", b""))
+            self.complete = not message.get("more_body", False)
+        return True
+
+    async def is_gone(self) -> bool:
+        """Say whether the client hung up while it queued: nobody wants that work any more."""
+        if not self.complete:
+            return False
+        hang_up = asyncio.ensure_future(self._receive())
+        await asyncio.sleep(0)  # one step: enough for a message that is there already
+        return not hang_up.cancel()
+
+    async def receive(self) -> Message:
+        """Give Django the body, and the hang-up only once it is answering.
+
+        Django cancels a view whose client has gone, but not its thread: the slot would be given
+        back while the thread and its transaction go on. What was admitted is finished.
+        """
+        if self._messages:
+            return self._messages.popleft()
+        if self.complete:
+            await self.answering.wait()
+        message = await self._receive()
+        self.complete = not message.get("more_body", False)
+        return message
+
+
+class Response:
+    """Django's answer, kept back until it is known to be held or whole."""
+
+    def __init__(self, send: Send, request: Request) -> None:
+        self._send = send
+        self._request = request
+        self._kept: list[Message] = []
+        self._size = 0
+        self._passing = False
+        self._ticket = ""
+
+    async def send(self, message: Message) -> None:
+        """Keep the message, or pass it on where the answer is long or streamed."""
+        if message["type"] == "http.response.start":
+            message = self._start(message)
+        self._kept.append(message)
+        self._size += len(message.get("body", b""))
+        if self._passing or (self._size > BUFFER and not self._ticket):
+            self._passing = True
+            self._request.answering.set()
+            await self.flush()
+
+    async def flush(self) -> None:
+        """Send what was kept."""
+        kept, self._kept = self._kept, []
+        for message in kept:
+            await self._send(message)
+
+    def held(self, secret: str) -> tuple[Ticket, bytes] | None:
+        """Return ticket and packed late answer, if Django has answered `hold`."""
+        if not self._ticket or not self._kept:
+            return None
+        with contextlib.suppress(TicketRefused):
+            ticket = read_ticket(secret, self._ticket, now=time.time())
+            start, *parts = self._kept
+            headers = tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in start["headers"])
+            body = b"".join(part.get("body", b"") for part in parts)
+            return ticket, pack(Answer(start["status"], headers, body))
+        return None
+
+    def _start(self, message: Message) -> Message:
+        headers = list(message.get("headers", ()))
+        tickets = [value for name, value in headers if name.lower() == _TICKET]
+        self._ticket = tickets[0].decode("latin-1") if tickets else ""
+        # Only an answer of known length may wait for its end: a stream must flow.
+        known = any(name.lower() == b"content-length" for name, _ in headers)
+        self._passing = not known and not self._ticket
+        public = [
+            (name, value) for name, value in headers if not is_internal(name.decode("latin-1"))
+        ]
+        return {**message, "headers": public}
+
+
+def without_internal_headers(scope: Message) -> Message:
+    """Return the scope as if the client had not sent any of our internal headers."""
+    headers = [(k, v) for k, v in scope["headers"] if not is_internal(k.decode("latin-1"))]
+    return {**scope, "headers": headers}

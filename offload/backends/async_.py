@@ -1,0 +1,3 @@
+"""Nothing is held: the app's own coroutine waits for the answer."""
+
+HOLDS = REMOTE = False

@@ -1,0 +1,3 @@
+"""Nothing is held: the app's own worker waits for the answer."""
+
+HOLDS = REMOTE = False

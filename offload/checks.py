@@ -1,0 +1,95 @@
+"""System checks of settings.OFFLOAD and of what must stand around it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.checks import CheckMessage, Error, Warning
+from django.core.exceptions import ImproperlyConfigured
+from django.urls import NoReverseMatch, reverse
+from django.utils.module_loading import import_string
+
+from offload import backends, conf
+from offload.protocol import ANSWERS_PATH, SECRET_LENGTH
+
+MIDDLEWARE = "offload.middleware.OffloadMiddleware"
+
+
+def check_offload(**_: Any) -> list[CheckMessage]:
+    """Return what is wrong with the settings; each message has an id and a hint."""
+    try:
+        offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
+        backend = backends.load(offload.backend)
+    except ImproperlyConfigured as error:
+        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are files in backends/."
+        return [Error(str(error), hint=hint, id="offload.E001")]
+    if not backend.HOLDS:
+        return []
+    messages = [*_check_surroundings(offload)]
+    messages += _check_remote(offload) if backend.REMOTE else _check_in_process()
+    return messages
+
+
+def _check_surroundings(offload: conf.Offload) -> Iterator[CheckMessage]:
+    if len(offload.secret) < SECRET_LENGTH:
+        yield Error(
+            "OFFLOAD['SECRET'] is missing or short: tickets could be forged.",
+            hint=f"Set {SECRET_LENGTH} random characters or more; the hub needs the same.",
+            id="offload.E002",
+        )
+    if list(settings.MIDDLEWARE[:1]) != [MIDDLEWARE]:
+        yield Error(
+            "OffloadMiddleware is not the outermost middleware.",
+            hint=f"Put {MIDDLEWARE!r} first: what others add later would not reach held clients.",
+            id="offload.E003",
+        )
+    try:
+        found = callable(import_string(offload.resolve))
+    except ImportError:
+        found = False
+    if not found:
+        yield Error(
+            f"OFFLOAD['RESOLVE'] = {offload.resolve!r} can't be imported and called.",
+            hint="Name a function resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.",
+            id="offload.E004",
+        )
+
+
+def _check_remote(offload: conf.Offload) -> Iterator[CheckMessage]:
+    if not offload.resolve_url:
+        yield Warning(
+            "OFFLOAD['RESOLVE_URL'] is not set: a hub without it can't ask the app when Redis "
+            "has lost an answer.",
+            hint=f"Set it to this app's internal address with {ANSWERS_PATH}, as for the hub.",
+            id="offload.W005",
+        )
+    try:
+        path = reverse("offload:answers")
+    except NoReverseMatch:
+        yield Warning(
+            "The internal endpoint is not routed.",
+            hint='Add path("", include("offload.urls")) to the root URLs.',
+            id="offload.W006",
+        )
+        return
+    exempt = settings.SECURE_REDIRECT_EXEMPT
+    if settings.SECURE_SSL_REDIRECT and not any(re.search(p, path.lstrip("/")) for p in exempt):
+        yield Warning(
+            "SECURE_SSL_REDIRECT sends the hub's plain HTTP questions away.",
+            hint="Add r'^_offload/' to SECURE_REDIRECT_EXEMPT.",
+            id="offload.W007",
+        )
+
+
+def _check_in_process() -> Iterator[CheckMessage]:
+    kept = [name for name, database in settings.DATABASES.items() if database.get("CONN_MAX_AGE")]
+    if kept:
+        yield Warning(
+            f"CONN_MAX_AGE is set for {', '.join(kept)}: under ASGI each request has a thread of "
+            "its own, and its kept connection is never used again.",
+            hint="Set CONN_MAX_AGE to 0; use a pool.",
+            id="offload.W008",
+        )

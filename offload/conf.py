@@ -1,0 +1,73 @@
+"""`settings.OFFLOAD`, read once, typed, and refused where it makes no sense."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
+from django.core.signals import setting_changed
+
+from offload.asgi import ADMIT
+from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
+
+
+@dataclass(frozen=True)
+class Offload:
+    """The settings by their names in lower case."""
+
+    backend: str = "inline"
+    redis_url: str = "redis://127.0.0.1:6379/0"
+    secret: str = ""
+    # Seconds that a hold lasts at most. Many load balancers cut silent connections at 60.
+    deadline: float = 55.0
+    # What a late answer's 202 becomes; a published setup answered 423.
+    deadline_status: int = 202
+    # Seconds that a released answer stays in Redis. It outlasts any hold, for clients that join
+    # the same outcome later; it is short because it may carry personal data.
+    answer_ttl: int = 300
+    # Dotted path to resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.
+    resolve: str = ""
+    # Where the hub finds this app's internal endpoint.
+    resolve_url: str = ""
+    max_holds: int = MAX_HOLDS
+    max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT
+    admit: int = ADMIT
+
+
+NAMES = frozenset(field.name.upper() for field in fields(Offload))
+
+
+def read(values: dict[str, Any]) -> Offload:
+    """Return the typed settings, or raise ImproperlyConfigured with the setting's name."""
+    unknown = set(values) - NAMES
+    if unknown:
+        raise ImproperlyConfigured(f"OFFLOAD has no {', '.join(sorted(unknown))}")
+    return Offload(**{name.lower(): _typed(name, value) for name, value in values.items()})
+
+
+def _typed(name: str, value: Any) -> Any:
+    kind = type(getattr(Offload, name.lower()))
+    if value is None and kind is str:
+        return ""
+    if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
+        raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is a {kind.__name__}, not {value!r}")
+    if kind in (int, float) and value <= 0:
+        raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is over 0, not {value!r}")
+    return value
+
+
+@cache
+def current() -> Offload:
+    """Return the project's settings."""
+    return read(dict(getattr(settings, "OFFLOAD", {})))
+
+
+def _forget(*, setting: str, **_: object) -> None:
+    if setting == "OFFLOAD":
+        current.cache_clear()
+
+
+setting_changed.connect(_forget)

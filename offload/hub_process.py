@@ -1,0 +1,175 @@
+"""Running the hub: one listening socket, one or several processes, an end that cuts nobody off."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Mapping
+from pathlib import Path
+from types import FrameType
+
+import uvicorn
+
+from offload.asking import AskApp
+from offload.counting import Counts, shared_file
+from offload.hub import Hub
+from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
+from offload.protocol import SECRET_LENGTH
+
+# The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
+BACKLOG = 4096
+# Seconds: longer than the 60 that nginx keeps an idle upstream connection, so that nginx and not
+# the hub closes it; the other way round a hold meets a closing connection and is a 502.
+KEEP_ALIVE = 75
+# Seconds for the late answers to leave at the end; they are small and ready.
+DRAIN_TIMEOUT = 10
+# Seconds before a process that died is started again: a crash at start must not burn a core.
+RESTART_PAUSE = 1.0
+
+
+class HubServer(uvicorn.Server):
+    """Answers late to everyone at the signal: uvicorn itself would wait for the holds to end."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub, *, parent: int | None) -> None:
+        super().__init__(config)
+        self._hub = hub
+        self._parent = parent
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().serve(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._hub.waiters.drain)
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
+            self.handle_exit(signal.SIGTERM, None)  # orphaned: the parent was killed
+        return await super().on_tick(counter)
+
+
+def main() -> None:
+    """Run the hub until SIGTERM or SIGINT."""
+    options = parse(sys.argv[1:], os.environ)
+    raise_descriptor_limit()
+    listening = listen(options)
+    if options.workers > 1:
+        sys.exit(supervise(listening, options))
+    serve(listening, options)
+
+
+def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Namespace:
+    """Read the command line; each option's default comes from the environment."""
+    parser = argparse.ArgumentParser(prog="offload.hub", description="Parks held clients.")
+    get = environment.get
+    parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
+    parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
+    parser.add_argument("--redis", default=get("REDIS_URL", "redis://127.0.0.1:6379/0"))
+    parser.add_argument("--resolve-url", default=get("OFFLOAD_RESOLVE_URL", ""))
+    limits = {"max-holds": MAX_HOLDS, "max-holds-per-account": MAX_HOLDS_PER_ACCOUNT}
+    for name, limit in limits.items():
+        variable = "OFFLOAD_" + name.replace("-", "_").upper()
+        default = int(get(variable, str(limit)))
+        parser.add_argument(f"--{name}", type=int, default=default, help="per process")
+    parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
+    parser.add_argument("--counts-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--slot", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    options.secret = _secret(environment)
+    if len(options.secret) < SECRET_LENGTH:
+        parser.error(f"set OFFLOAD_SECRET to {SECRET_LENGTH} characters or more, as in the app")
+    return options
+
+
+def _secret(environment: Mapping[str, str]) -> str:
+    # Never an argument: those are for all to read in the process list.
+    path = environment.get("OFFLOAD_SECRET_FILE")
+    return Path(path).read_text().strip() if path else environment.get("OFFLOAD_SECRET", "")
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many descriptors as the machine lets us: each hold is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def listen(options: argparse.Namespace) -> socket.socket:
+    """Return the listening socket: the inherited one, or a new one at host:port."""
+    if options.fd is not None:
+        return socket.socket(fileno=options.fd)
+    host, _, port = options.bind.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
+
+
+def serve(listening: socket.socket, options: argparse.Namespace) -> None:
+    """Serve in this process until a signal, then drain."""
+    hub = Hub(
+        redis_url=options.redis,
+        secret=options.secret,
+        resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,
+        counts=Counts(options.counts_fd, options.slot),
+        max_holds=options.max_holds,
+        max_holds_per_account=options.max_holds_per_account,
+    )
+    config = uvicorn.Config(
+        hub,
+        lifespan="on",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=DRAIN_TIMEOUT,
+    )
+    # uvicorn raises the signal again when it has ended; a drained hub has ended well.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ended_well)
+    HubServer(config, hub, parent=options.parent).run(sockets=[listening])
+
+
+def _ended_well(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)
+
+
+def supervise(listening: socket.socket, options: argparse.Namespace) -> int:
+    """Keep `workers` processes on the socket; at a signal end them, then return 0."""
+    counts = shared_file(options.workers)
+    descriptors = (listening.fileno(), counts)
+    children = [_start(descriptors, slot) for slot in range(options.workers)]
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    while not ending.wait(RESTART_PAUSE):
+        for slot, child in enumerate(children):
+            if child.poll() is not None:
+                children[slot] = _start(descriptors, slot)
+    # Our copy would keep the port open, and connections in its queue without an owner.
+    listening.close()
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.wait()
+    return 0
+
+
+def _start(descriptors: tuple[int, int], slot: int) -> subprocess.Popen[bytes]:
+    listening, counts = descriptors
+    own = ["--workers=1", f"--fd={listening}", f"--counts-fd={counts}", f"--slot={slot}"]
+    command = [sys.executable, "-m", "offload.hub", *sys.argv[1:], *own, f"--parent={os.getpid()}"]
+    # Its own group: a terminal's Ctrl-C reaches us alone. Twice would cut the late answers short.
+    return subprocess.Popen(command, pass_fds=descriptors, process_group=0)  # noqa: S603 # our own

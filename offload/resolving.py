@@ -1,0 +1,64 @@
+"""Asking this project's own RESOLVE function, from a view or from the event loop."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol, cast
+
+from asgiref.sync import sync_to_async
+from django.db import connections
+from django.http import HttpResponse
+from django.utils.module_loading import import_string
+
+from offload import conf
+from offload.answer import Answer
+from offload.conversion import to_answer
+
+
+class ResolveFunction(Protocol):
+    """What OFFLOAD["RESOLVE"] names.
+
+    Called with hold ids of any age, known or not. Returns the responses of those that are final;
+    with `final_only=False` also what a late client gets for those that aren't.
+    """
+
+    def __call__(
+        self, hold_ids: list[str], *, final_only: bool = True
+    ) -> Mapping[str, HttpResponse]: ...
+
+
+def resolve_function() -> ResolveFunction:
+    """Return the project's function; ImportError if there is none."""
+    return cast(ResolveFunction, import_string(conf.current().resolve))
+
+
+def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer]:
+    """Return what the app knows of these holds."""
+    responses = resolve_function()(hold_ids, final_only=final_only)
+    return {hold_id: to_answer(response) for hold_id, response in responses.items()}
+
+
+async def resolve_in_thread(hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
+    """Return what the app knows, for HoldMiddleware; a waiting.Resolve."""
+    return await sync_to_async(_resolve_and_close, thread_sensitive=False)(hold_ids, final_only)
+
+
+def _resolve_and_close(hold_ids: list[str], final_only: bool) -> dict[str, Answer]:
+    try:
+        return resolve(hold_ids, final_only=final_only)
+    finally:
+        # No request ends here, so nobody else gives the thread's connections back.
+        connections.close_all()
+
+
+def hold_middleware_options() -> dict[str, Any]:
+    """Return HoldMiddleware's arguments from the project's settings, for its asgi.py."""
+    settings = conf.current()
+    return {
+        "redis_url": settings.redis_url,
+        "secret": settings.secret,
+        "resolve": resolve_in_thread if settings.resolve else None,
+        "admit": settings.admit,
+        "max_holds": settings.max_holds,
+        "max_holds_per_account": settings.max_holds_per_account,
+    }

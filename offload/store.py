@@ -1,0 +1,80 @@
+"""What Django writes to Redis: late answers and releases. Trouble is logged, never raised."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import cast
+
+import redis
+from redis.client import Pipeline
+
+from offload import conf
+from offload.answer import Answer, encode_answer, pack
+from offload.protocol import (
+    RELEASED_CHANNEL,
+    TICKET_GRACE,
+    answer_key,
+    late_key,
+    read_ticket,
+    released_channel,
+)
+from offload.redis_clients import PAUSE, sync_client
+
+logger = logging.getLogger("offload")
+
+_paused_until = 0.0
+
+
+@cache
+def client(url: str) -> redis.Redis:
+    """Return this process's client; its pool is safe for threads, greenlets and forks."""
+    return sync_client(url)
+
+
+def store_late(ticket: str, late: Answer) -> bool:
+    """Store the late answer where the hub finds it; False if Redis is in trouble."""
+    now = time.time()
+    read = read_ticket(conf.current().secret, ticket, now=now)
+    life = int(read.deadline - now + TICKET_GRACE) + 1
+
+    def write(pipeline: Pipeline) -> None:
+        pipeline.set(late_key(read.nonce), pack(late), ex=life)
+
+    return _write(write, "a late answer is not stored")
+
+
+def publish(answers: Mapping[str, Answer]) -> bool:
+    """Store the answers and wake who waits, in one transaction; False if Redis is in trouble."""
+    life = conf.current().answer_ttl
+
+    def write(pipeline: Pipeline) -> None:
+        for hold_id, answer in answers.items():
+            pipeline.set(answer_key(hold_id), encode_answer(answer), ex=life)
+            pipeline.publish(RELEASED_CHANNEL, hold_id)
+            # For workers that wait for one hold: of the common channel each would hear all.
+            pipeline.publish(released_channel(hold_id), hold_id)
+
+    return _write(write, f"{len(answers)} releases are not sent")
+
+
+def read(*keys: str) -> list[bytes | None]:
+    """Return what Redis has under the keys; raises redis.RedisError."""
+    return cast("list[bytes | None]", client(conf.current().redis_url).mget(keys))
+
+
+def _write(fill: Callable[[Pipeline], None], trouble: str) -> bool:
+    global _paused_until
+    if time.monotonic() < _paused_until:
+        return False
+    try:
+        pipeline = client(conf.current().redis_url).pipeline(transaction=True)
+        fill(pipeline)
+        pipeline.execute()
+    except (redis.RedisError, OSError) as error:
+        _paused_until = time.monotonic() + PAUSE
+        logger.warning("%s, Redis is in trouble: %r", trouble, error)
+        return False
+    return True

@@ -1,0 +1,70 @@
+import os
+import uuid
+
+import aiohttp
+import pytest
+from django.conf import settings
+
+from offload.tests.processes import RedisServer, start_hub, start_project
+
+if not settings.configured and "DJANGO_SETTINGS_MODULE" not in os.environ:
+    # Alone, as lifted into another project: the unit tests override what they need.
+    settings.configure(SECRET_KEY="x" * 50)
+
+
+@pytest.fixture
+def redis_server(tmp_path):
+    server = RedisServer(tmp_path)
+    yield server
+    server.client.close()
+    server.process.end()
+
+
+@pytest.fixture
+def outcomes(tmp_path):
+    directory = tmp_path / "outcomes"
+    directory.mkdir()
+    return directory
+
+
+@pytest.fixture
+def started():
+    """Start servers that are ended after the test, the last one first."""
+    processes = []
+
+    def start(process):
+        processes.append(process)
+        return process
+
+    yield start
+    for process in reversed(processes):
+        process.end()
+
+
+@pytest.fixture
+def project(redis_server, outcomes, started):
+    """The test project, whose internal endpoint a hub can ask."""
+    return started(start_project(redis_server.url, outcomes, BACKEND="accel"))
+
+
+@pytest.fixture
+def hub(redis_server, project, started):
+    return started(start_hub(redis_server.url, f"{project.url}/_offload/answers"))
+
+
+@pytest.fixture
+def asgi(redis_server, outcomes, started):
+    """The test project that holds in process."""
+    return started(start_project(redis_server.url, outcomes, BACKEND="asgi"))
+
+
+@pytest.fixture
+async def http():
+    connector = aiohttp.TCPConnector(limit=0)
+    async with aiohttp.ClientSession(connector=connector) as session:
+        yield session
+
+
+@pytest.fixture
+def hold_id():
+    return uuid.uuid4().hex

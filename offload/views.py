@@ -1,0 +1,77 @@
+"""The internal endpoints. Who may not ask learns nothing: 404."""
+
+from __future__ import annotations
+
+import time
+
+import redis
+from django.http import Http404, HttpRequest, HttpResponse
+from django.views.decorators.csrf import csrf_exempt
+from django.views.decorators.http import require_GET
+
+from offload import conf, resolving, store
+from offload.answer import NOTHING_KNOWN, Answer, decode_answer, merge, unpack
+from offload.conversion import to_response
+from offload.protocol import (
+    Ticket,
+    TicketRefused,
+    answer_key,
+    decode_question,
+    encode_answers,
+    late_key,
+    question_is_signed,
+    read_ticket,
+)
+
+# The script's next try in seconds; the published setup polled each second.
+POLL_INTERVAL = "1"
+
+
+@csrf_exempt
+def answers(request: HttpRequest) -> HttpResponse:
+    """Answer the hub's signed question for many holds: `{hold_id: answer}`."""
+    authorization = request.headers.get("Authorization", "")
+    secret = conf.current().secret
+    if request.method != "POST" or not question_is_signed(
+        secret, authorization, request.body, now=time.time()
+    ):
+        raise Http404
+    hold_ids, final_only = decode_question(request.body)
+    known = resolving.resolve(hold_ids, final_only=final_only)
+    return HttpResponse(encode_answers(known), content_type="application/json")
+
+
+@require_GET
+def poll(request: HttpRequest, ticket: str) -> HttpResponse:
+    """Answer a front's polling script: the held client's answer, or 204 while it waits.
+
+    The 204 carries Retry-After, which tells it from an answer that is itself a 204.
+    """
+    try:
+        read = read_ticket(conf.current().secret, ticket, now=time.time())
+    except TicketRefused:
+        raise Http404 from None
+    answer, late = _stored(read)
+    if answer is not None:
+        return to_response(merge(answer, late))
+    if time.time() < read.deadline:
+        return HttpResponse(status=204, headers={"Retry-After": POLL_INTERVAL})
+    return to_response(late or _from_app(read, final_only=False) or NOTHING_KNOWN)
+
+
+def _stored(ticket: Ticket) -> tuple[Answer | None, Answer | None]:
+    """Return the released and the late answer; the app stands in for what Redis doesn't have."""
+    try:
+        released, packed = store.read(answer_key(ticket.hold_id), late_key(ticket.nonce))
+        late = unpack(packed) if packed else None
+        if released is not None:
+            return decode_answer(released), late
+    except (redis.RedisError, OSError, ValueError):
+        late = None
+    return _from_app(ticket, final_only=True), late
+
+
+def _from_app(ticket: Ticket, *, final_only: bool) -> Answer | None:
+    if not conf.current().resolve:
+        return None
+    return resolving.resolve([ticket.hold_id], final_only=final_only).get(ticket.hold_id)

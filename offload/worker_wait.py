@@ -1,0 +1,65 @@
+"""Waiting for one release in a worker of its own: thread, greenlet or process."""
+
+from __future__ import annotations
+
+import logging
+import secrets
+import time
+
+import redis
+from redis.client import PubSub
+
+from offload import conf, resolving, store
+from offload.answer import Answer, decode_answer
+from offload.protocol import EPOCH_KEY, answer_key, released_channel
+
+logger = logging.getLogger("offload")
+
+# Seconds between two readings: as waiting.REREAD.
+REREAD = 1.5
+
+
+def wait_for(hold_id: str, seconds: float) -> Answer | None:
+    """Subscribe, read, wait; ask the app where Redis is in doubt, and at the end."""
+    deadline = time.monotonic() + seconds
+    while True:
+        try:
+            return _wait_on_redis(hold_id, deadline)
+        except (redis.RedisError, OSError, ValueError) as error:
+            logger.warning("Redis is in doubt, the app is asked: %r", error)
+        answer = _ask_app(hold_id)
+        if answer is not None or time.monotonic() >= deadline:
+            return answer
+        time.sleep(min(REREAD, max(0.0, deadline - time.monotonic())))
+
+
+def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:
+    client = store.client(conf.current().redis_url)
+    client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
+    with client.pubsub(ignore_subscribe_messages=False) as channel:
+        channel.subscribe(released_channel(hold_id))
+        epoch = None
+        woken = False
+        while True:
+            stored, now_epoch = store.read(answer_key(hold_id), EPOCH_KEY)
+            if stored is not None:
+                return decode_answer(stored)
+            left = deadline - time.monotonic()
+            if woken or left <= 0 or epoch not in (None, now_epoch):
+                answer = _ask_app(hold_id)
+                if answer is not None or left <= 0:
+                    return answer
+            epoch = now_epoch
+            woken = _hear(channel, min(REREAD, left))
+
+
+def _hear(channel: PubSub, seconds: float) -> bool:
+    """Wait for a message; True when it is a wake-up."""
+    message = channel.get_message(timeout=max(0.0, seconds))
+    return message is not None and message["type"] == "message"
+
+
+def _ask_app(hold_id: str) -> Answer | None:
+    if not conf.current().resolve:
+        return None
+    return resolving.resolve([hold_id], final_only=True).get(hold_id)
