@@ -12,7 +12,7 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/runtime.stamp ## Start everything (STRATEGY=asgi-hold PORT=8000 RUN_DIR=.run)
-	@$(PYTHON) -m deploy.run --strategy $(STRATEGY) --run-dir $(RUN_DIR) $(if $(PORT),--port $(PORT))
+	@$(PYTHON) -m deploy.run --strategy "$(STRATEGY)" --run-dir "$(RUN_DIR)" $(if $(PORT),--port $(PORT))
 
 strategies: .venv/runtime.stamp ## List the strategies, and what this machine lacks for them
 	@$(PYTHON) -m deploy.run --list

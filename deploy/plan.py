@@ -124,7 +124,7 @@ def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
 
 
 def _redis_line(port: int, run_dir: Path) -> str:
-    return redis_command(port, run_dir / "redis")
+    return redis_command(port, run_dir / "redis", run_dir / "redis.log")
 
 
 def _without(values: Mapping[str, str], names: set[str]) -> dict[str, str]:
@@ -171,6 +171,8 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
         "OFFLOAD_BACKEND": strategy.backend,
         "OFFLOAD_RESOLVE_URL": _resolve_url(strategy, ports),
         "PYTHONUNBUFFERED": "1",
+        # Celery's advice about root is repeated at each start, seven lines long; the README has it.
+        "PYTHONWARNINGS": "ignore:::celery.platforms",
         "NO_PROXY": "127.0.0.1,localhost",  # the machine's proxy doesn't know our loopback
         "no_proxy": "127.0.0.1,localhost",
     }
@@ -180,7 +182,7 @@ def _resolve_url(strategy: Strategy, ports: Mapping[str, int]) -> str:
     """Return where the hub asks the app: not through the front, where there is one."""
     behind_front = any("APP_PORT" in line for line in strategy.processes.values())
     port = ports["APP_PORT" if behind_front else "PORT"]
-    return f"http://127.0.0.1:{port}/_offload/resolve"
+    return f"http://127.0.0.1:{port}/_offload/answers"
 
 
 def _path(outside: Mapping[str, str]) -> str:

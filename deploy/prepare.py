@@ -22,6 +22,7 @@ class PrepareError(RuntimeError):
 def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
     """Write the configuration files, forget old readiness, and run the commands in order."""
     render_templates(plan)
+    (plan.run_dir / "static").mkdir(exist_ok=True)  # STATIC_ROOT: WhiteNoise warns without it
     for stale in plan.run_dir.glob("*.ready"):
         stale.unlink()
     for command in commands:

