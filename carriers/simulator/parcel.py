@@ -106,7 +106,8 @@ def _address(value: object) -> dict[str, str]:
     if not isinstance(value, Mapping):
         raise Malformed("the receiver must be an object")
     # null is how many a client writes "none".
-    fields = {name: value.get(name) or "" for name in ADDRESS_FIELDS}
+    given = {name: value.get(name) for name in ADDRESS_FIELDS}
+    fields = {name: "" if text is None else text for name, text in given.items()}
     wrong = [name for name, text in fields.items() if not isinstance(text, str)]
     if wrong:
         raise Malformed(f"the receiver's {', '.join(wrong)} must be text")

@@ -1,0 +1,183 @@
+import asyncio
+
+import pytest
+
+pytestmark = pytest.mark.integration
+
+
+async def state(clients, code):
+    answer = await clients.control("GET", "/carriers")
+    return next(carrier for carrier in answer.data["carriers"] if carrier["code"] == code)
+
+
+async def test_it_says_that_it_lives(clients):
+    answer = await clients.control("GET", "/healthz")
+    assert (answer.status, answer.data) == (200, {"status": "ok"})
+
+
+async def test_carriers_are_shown_as_they_are(clients):
+    await clients.buy("tortoise", "r1")
+    await clients.control("PUT", "/carriers/tortoise/latency", {"p50": 1, "p95": 2})
+    await clients.control("PUT", "/carriers/tortoise/faults/error", {"share": 0.5})
+    await clients.control("PUT", "/carriers/tortoise/faults/refuse")
+    await clients.control("PUT", "/carriers/tortoise", {"book_at": "start"})
+    assert await state(clients, "tortoise") == {
+        "code": "tortoise",
+        "name": "Tortoise Post",
+        "url": clients.url("tortoise"),
+        "repeats": "lookup",
+        "latency": {"p50": 1, "p95": 2},
+        "lookup_lag": 0,
+        "book_at": "start",
+        "token_ttl": 600,
+        "in_flight": 0,
+        "peak_in_flight": 1,
+        "calls": 1,
+        "booked": 1,
+        "faults": ["error", "refuse"],
+        "refusing": True,
+    }
+
+
+async def test_calls_in_flight_are_counted(clients):
+    await clients.control("PUT", "/carriers/tortoise/faults/hang")
+    calls = [asyncio.create_task(clients.buy("tortoise", f"r{n}")) for n in range(3)]
+    for _ in range(500):
+        if (await state(clients, "tortoise"))["in_flight"] == 3:
+            break
+        await asyncio.sleep(0.01)
+    else:
+        pytest.fail("three calls are not three in flight")
+    for call in calls:
+        call.cancel()
+    await asyncio.gather(*calls, return_exceptions=True)
+
+
+async def test_faults_are_set_listed_counted_and_ended(clients):
+    path = "/carriers/postnl/faults/error"
+    answer = await clients.control("PUT", path, {"status": 502, "after": 0})
+    assert answer.data["params"]["status"] == 502
+    await clients.buy("postnl", "r1")
+    listed = (await clients.control("GET", "/faults")).data
+    assert [(f["carrier"], f["kind"], f["state"], f["struck"]) for f in listed["faults"]] == [
+        ("postnl", "error", "active", 1)
+    ]
+    assert "flap" in listed["kinds"]
+    assert (await clients.control("DELETE", path)).status == 204
+    assert (await clients.buy("postnl", "r1")).status == 201
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("DELETE", "/faults"),
+        ("DELETE", "/carriers/postnl/faults"),
+        ("DELETE", "/carriers/postnl/faults/refuse"),
+        ("POST", "/reset"),
+    ],
+)
+async def test_every_way_to_end_a_fault_opens_the_port_at_once(clients, method, path):
+    await clients.control("PUT", "/carriers/postnl/faults/refuse")
+    assert not clients.simulator.listeners["postnl"].is_open
+    assert (await clients.control(method, path)).status == 204
+    assert clients.simulator.listeners["postnl"].is_open
+    assert (await clients.control("GET", "/faults")).data["faults"] == []
+
+
+async def test_reset_puts_latency_and_settings_back(clients):
+    before = await state(clients, "postnl")
+    await clients.control("PUT", "/carriers/postnl/latency", {"fixed": 9})
+    await clients.control("PUT", "/carriers/postnl", {"lookup_lag": 3, "book_at": "start"})
+    assert await state(clients, "postnl") != before
+    await clients.control("POST", "/reset")
+    assert await state(clients, "postnl") == before
+
+
+async def test_a_setting_that_is_not_given_stays(clients):
+    await clients.control("PUT", "/carriers/postnl", {"lookup_lag": 3})
+    answer = await clients.control("PUT", "/carriers/postnl", {"book_at": "start"})
+    assert (answer.data["lookup_lag"], answer.data["book_at"]) == (3, "start")
+
+
+@pytest.mark.parametrize(("book_at", "booked"), [("end", 0), ("start", 1)])
+async def test_the_latency_can_be_spent_before_or_after_booking(clients, book_at, booked):
+    await clients.control("PUT", "/carriers/postnl", {"book_at": book_at})
+    await clients.control("PUT", "/carriers/postnl/latency", {"fixed": 3600})
+    call = asyncio.create_task(clients.buy("postnl", "r1"))
+    for _ in range(500):
+        if clients.booked("r1") if booked else (await state(clients, "postnl"))["in_flight"]:
+            break
+        await asyncio.sleep(0.01)
+    assert not call.done()
+    assert clients.booked("r1") == booked
+    call.cancel()
+    await asyncio.gather(call, return_exceptions=True)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "body", "status", "named"),
+    [
+        ("PUT", "/carriers/hare/faults/error", {}, 404, "hare"),
+        ("PUT", "/carriers/postnl/faults/sulk", {}, 404, "sulk"),
+        ("PUT", "/carriers/postnl/faults/error", {"share": 2}, 400, "share"),
+        ("PUT", "/carriers/postnl/faults/error", [], 400, "object"),
+        ("DELETE", "/carriers/postnl/faults/sulk", None, 404, "sulk"),
+        ("PUT", "/carriers/postnl/latency", {"p50": 2, "p95": 1}, 400, "latency"),
+        ("PUT", "/carriers/postnl/latency", {"p50": 2}, 400, "p95"),
+        ("PUT", "/carriers/postnl/latency", {"fixed": -1}, 400, "fixed"),
+        ("PUT", "/carriers/postnl/latency", {"fixed": 1, "p50": 1}, 400, "p50"),
+        ("PUT", "/carriers/postnl", {"lookup_lag": "x"}, 400, "lookup_lag"),
+        ("PUT", "/carriers/postnl", {"lag": 1}, 400, "lag"),
+        ("GET", "/ledger?since=x", None, 400, "since"),
+        ("GET", "/ledger?limit=0", None, 400, "limit"),
+        ("GET", "/tracking/events?since=-1", None, 400, "since"),
+        ("POST", "/tracking/nothing/advance", None, 404, "nothing"),
+    ],
+)
+async def test_what_is_wrong_is_named(clients, method, path, body, status, named):
+    answer = await clients.control(method, path, body)
+    assert answer.status == status
+    assert named in answer.data["error"]
+
+
+async def test_the_ledger_is_filtered_and_paged(clients):
+    for code, reference in (("postnl", "a"), ("tortoise", "b"), ("postnl", "b"), ("postnl", "c")):
+        await clients.buy(code, reference)
+
+    async def read(query):
+        return (await clients.control("GET", f"/ledger?{query}")).data
+
+    assert [e["seq"] for e in (await read(""))["entries"]] == [1, 2, 3, 4]
+    assert [e["seq"] for e in (await read("carrier=postnl"))["entries"]] == [1, 3, 4]
+    assert [e["seq"] for e in (await read("reference=b"))["entries"]] == [2, 3]
+    page = await read("carrier=postnl&limit=2")
+    assert ([e["seq"] for e in page["entries"]], page["more"]) == ([1, 3], True)
+    page = await read(f"carrier=postnl&limit=2&since={page['last_seq']}")
+    assert ([e["seq"] for e in page["entries"]], page["more"]) == ([4], False)
+    page = await read(f"since={page['last_seq']}")
+    assert (page["entries"], page["last_seq"], page["more"]) == ([], 4, False)
+
+
+async def test_the_summary_shows_what_was_bought_twice(clients):
+    for _ in range(2):
+        await clients.buy("tortoise", "twice")
+    sums = (await clients.control("GET", "/ledger/summary")).data
+    assert sums["tortoise"]["double_booked_references"] == ["twice"]
+    assert sums["tortoise"]["spent"] == "8.50"
+    assert sums["postnl"]["booked"] == 0
+
+
+async def test_tracking_can_be_followed_and_pushed_on(clients):
+    number = (await clients.buy("postnl", "r1")).data["tracking_number"]
+    answer = await clients.control("POST", f"/tracking/{number}/advance")
+    assert answer.status == 200
+    events = (await clients.control("GET", "/tracking/events?since=0")).data
+    assert [(e["tracking_number"], e["status"]) for e in events["events"]] == [
+        (number, 1),
+        (number, 22),
+    ]
+    last = events["last_seq"]
+    assert (await clients.control("GET", f"/tracking/events?since={last}")).data["events"] == []
+    for _ in range(4):
+        assert (await clients.control("POST", f"/tracking/{number}/advance")).status == 200
+    assert (await clients.control("POST", f"/tracking/{number}/advance")).status == 409

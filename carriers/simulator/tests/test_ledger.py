@@ -1,0 +1,198 @@
+import asyncio
+import json
+import os
+
+import pytest
+
+from carriers.simulator.bookings import Bookings, summary
+from carriers.simulator.catalogue import CATALOGUE
+from carriers.simulator.ledger import Ledger, LedgerError
+from carriers.simulator.parcel import parcel_from
+from carriers.simulator.tests.clients import RECEIVER
+
+
+def append(ledger, reference="r1", event="booked"):
+    return ledger.append(
+        event,
+        carrier="tortoise",
+        reference=reference,
+        shipment_id=f"id-{reference}",
+        tracking_number=f"T-{reference}",
+        product=10,
+        price="4.25",
+        by="call",
+    )
+
+
+def parcel(reference, product=10):
+    return parcel_from(reference, product, 2000, RECEIVER)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run" / "ledger.jsonl"
+
+
+async def test_an_entry_is_in_the_file_when_append_returns(path):
+    ledger = Ledger(path)
+    await append(ledger)
+    line = json.loads(path.read_text())
+    assert line["seq"] == 1
+    assert list(line) == [
+        "seq",
+        "at",
+        "event",
+        "carrier",
+        "reference",
+        "shipment_id",
+        "tracking_number",
+        "product",
+        "price",
+        "by",
+    ]
+    await ledger.close()
+
+
+async def test_append_waits_for_fsync_and_one_serves_all_that_wait(path, monkeypatch):
+    ledger = Ledger(path)
+    synced = []
+    fsync = os.fsync
+    monkeypatch.setattr(os, "fsync", lambda fd: (fsync(fd), synced.append(path.read_text())))
+
+    async def append_and_look(reference):
+        entry = await append(ledger, reference)
+        assert f'"{reference}"' in synced[-1]
+        return entry
+
+    entries = await asyncio.gather(*(append_and_look(f"r{n}") for n in range(500)))
+    assert [entry.seq for entry in entries] == list(range(1, 501))
+    assert len(synced[-1].splitlines()) == 500
+    assert len(synced) < 10
+    await ledger.close()
+
+
+async def test_a_failed_write_leaves_whole_lines_and_the_next_one_works(path, monkeypatch):
+    ledger = Ledger(path)
+    await append(ledger, "r1")
+    write = os.write
+
+    def half(fd, data):
+        write(fd, data[:10])
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "write", half)
+    with pytest.raises(LedgerError):
+        await append(ledger, "r2")
+    monkeypatch.undo()
+    await append(ledger, "r3")
+    await ledger.close()
+    assert [entry.reference for entry in Ledger(path).entries] == ["r1", "r3"]
+
+
+async def test_a_torn_last_line_is_dropped_and_a_broken_one_inside_is_refused(path):
+    ledger = Ledger(path)
+    await append(ledger, "r1")
+    await append(ledger, "r2")
+    await ledger.close()
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-20])
+    again = Ledger(path)
+    assert [entry.reference for entry in again.entries] == ["r1"]
+    assert (await append(again, "r3")).seq == 2
+    await again.close()
+    path.write_bytes(b"nonsense\n" + whole)
+    with pytest.raises(LedgerError, match="line 1"):
+        Ledger(path)
+
+
+async def test_a_second_simulator_on_the_same_file_is_refused(path):
+    ledger = Ledger(path)
+    with pytest.raises(LedgerError, match="in use"):
+        Ledger(path)
+    await ledger.close()
+    await Ledger(path).close()
+
+
+async def test_a_closed_ledger_takes_nothing(path):
+    ledger = Ledger(path)
+    await ledger.close()
+    with pytest.raises(LedgerError):
+        await append(ledger)
+
+
+async def test_bookings_survive_a_restart(path):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    first = await bookings.book(CATALOGUE["colibri"], parcel("c1", 20), "call")
+    second = await bookings.book(CATALOGUE["tortoise"], parcel("t1"), "call")
+    assert await bookings.void(second)
+    await ledger.close()
+
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    again = await bookings.book(CATALOGUE["colibri"], parcel("c1", 20), "call")
+    assert again.tracking_number == first.tracking_number
+    assert bookings.live("tortoise", "t1") == []
+    assert bookings.by_tracking(second.tracking_number).voided
+    assert len(ledger.entries) == 3
+    await ledger.close()
+
+
+async def test_nothing_is_sold_that_the_ledger_could_not_keep(path, monkeypatch):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    for spec, product in ((CATALOGUE["tortoise"], 10), (CATALOGUE["colibri"], 20)):
+        with pytest.raises(LedgerError):
+            await bookings.book(spec, parcel("r1", product), "call")
+    assert list(bookings.all()) == []
+    monkeypatch.undo()
+    assert await bookings.book(CATALOGUE["colibri"], parcel("r1", 20), "call")
+    await ledger.close()
+
+
+async def test_the_ledger_keeps_nothing_of_the_receiver(path):
+    ledger = Ledger(path)
+    await Bookings(ledger).book(CATALOGUE["tortoise"], parcel("t1"), "call")
+    text = path.read_text()
+    assert not [value for value in RECEIVER.values() if len(value) > 2 and value in text]
+    await ledger.close()
+
+
+async def test_the_summary_finds_what_was_bought_twice_and_counts_the_money(path):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    for reference in ("twice", "once", "healed", "healed", "twice"):
+        last = await bookings.book(CATALOGUE["tortoise"], parcel(reference), "call")
+        if reference == "healed" and len(bookings.live("tortoise", "healed")) == 2:
+            await bookings.void(last)
+    sums = summary(bookings)["tortoise"]
+    assert sums == {
+        "booked": 5,
+        "voided": 1,
+        "references": 3,
+        "double_booked": 1,
+        "double_booked_references": ["twice"],
+        "late_commits": 0,
+        "spent": "17.00",
+    }
+    await ledger.close()
+
+
+async def test_fifty_at_once_with_one_client_id_buy_one_label_where_the_carrier_dedups(path):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+
+    async def fifty(spec, product):
+        calls = (bookings.book(spec, parcel("same", product), "call") for _ in range(50))
+        return {booking.tracking_number for booking in await asyncio.gather(*calls)}
+
+    assert len(await fifty(CATALOGUE["colibri"], 20)) == 1
+    assert len(bookings.live("colibri", "same")) == 1
+    # The control: a carrier that doesn't dedup sells fifty.
+    assert len(await fifty(CATALOGUE["tortoise"], 10)) == 50
+    await ledger.close()
