@@ -27,7 +27,9 @@ class ParcelCursor(CursorPagination):
         position = cursor.position
         if position is None and not cursor.reverse:
             raise NotFound(self.invalid_cursor_message)
-        if position is not None and not (position.isdecimal() and len(position) <= 18):
+        # The stubs say int; what arrives is the client's text.
+        text = None if position is None else str(position)
+        if text is not None and not (text.isascii() and text.isdecimal() and len(text) <= 18):
             raise NotFound(self.invalid_cursor_message)
         return cursor
 

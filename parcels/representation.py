@@ -30,7 +30,7 @@ def country_payload(code: str) -> dict[str, str]:
 
 def dialect_date(moment: datetime | None) -> str | None:
     """Return `DD-MM-YYYY HH:MM:SS` in UTC."""
-    return moment and moment.astimezone(UTC).strftime("%d-%m-%Y %H:%M:%S")
+    return moment.astimezone(UTC).strftime("%d-%m-%Y %H:%M:%S") if moment else None
 
 
 def divide_address(address: str, house_number: str) -> tuple[str, str]:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, MultiFernet
 from django.conf import settings
@@ -24,7 +24,13 @@ def cipher() -> MultiFernet:
     return _cipher((settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS))
 
 
-class EncryptedJSONField(models.TextField):
+if TYPE_CHECKING:  # at run time Django's fields take no type arguments
+    _TextOfAnything = models.TextField[Any, Any]
+else:
+    _TextOfAnything = models.TextField
+
+
+class EncryptedJSONField(_TextOfAnything):
     """Credentials and signing secrets: readable by the application, not in a stolen dump."""
 
     def from_db_value(self, value: str | None, *_: object) -> Any:

@@ -145,15 +145,18 @@ def _note_absence(job: Job, duration: float) -> None:
 
 
 def _note_lookup(job: Job, result: LookupResult, duration: float) -> None:
-    known = isinstance(result, Absent | Found)
+    if isinstance(result, Absent | Found):
+        outcome, detail = type(result).__name__.lower(), ""
+    else:
+        outcome, detail = outcome_class(result), reason_of(result)
     Attempt.objects.create(
         announcement=job.announcement,
         kind="lookup",
         fence=job.announcement.fence,
         sent_at=job.announcement.sent_at,
         duration=round(duration, 4),
-        outcome=type(result).__name__.lower() if known else outcome_class(result),
-        detail="" if known else reason_of(result),
+        outcome=outcome,
+        detail=detail,
     )
 
 

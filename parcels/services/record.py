@@ -92,7 +92,7 @@ def error_text(announcement: Announcement, outcome: Outcome) -> str:
 def _attempt(
     announcement: Announcement, outcome: Outcome, duration: float, kind: str, ours: bool
 ) -> Attempt:
-    announced = isinstance(outcome, Announced)
+    label = outcome if isinstance(outcome, Announced) else None
     return Attempt.objects.create(
         announcement=announcement,
         kind=kind,
@@ -100,9 +100,9 @@ def _attempt(
         sent_at=announcement.sent_at,
         duration=round(duration, 4),
         outcome=outcome_class(outcome),
-        detail="" if announced else reason_of(outcome)[:ERROR_LENGTH],
-        carrier_id=outcome.carrier_id if announced else "",
-        tracking_number=outcome.tracking_number if announced else "",
+        detail=reason_of(outcome)[:ERROR_LENGTH],
+        carrier_id=label.carrier_id if label else "",
+        tracking_number=label.tracking_number if label else "",
         recorded=ours,
     )
 

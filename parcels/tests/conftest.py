@@ -11,7 +11,7 @@ from parcels.tests.requests import Shop
 
 @pytest.fixture
 def account(db: None) -> Account:
-    return AccountFactory()
+    return AccountFactory.create()
 
 
 @pytest.fixture
@@ -21,7 +21,7 @@ def shop(account: Account) -> Shop:
 
 @pytest.fixture
 def other_shop(db: None) -> Shop:
-    return Shop(AccountFactory())
+    return Shop(AccountFactory.create())
 
 
 @pytest.fixture

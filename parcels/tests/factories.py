@@ -50,7 +50,7 @@ class LabelledParcelFactory(ParcelFactory):
     date_announced = factory.LazyFunction(timezone.now)
 
     @factory.post_generation
-    def label(self, create: bool, extracted: Any, **_: Any) -> None:
+    def label(self: Any, create: bool, extracted: Any, **_: Any) -> None:
         if create:
             Document.objects.create(parcel=self, format="pdf", content=extracted or PDF)
             Document.objects.create(parcel=self, format="zpl", content=b"^XA^XZ")

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import base64
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from django.http import HttpResponse
 from django.test import Client
 
 from parcels.models import Account, ApiKey
+
+if TYPE_CHECKING:
+    # What the test client returns: a response with `.json()`; it exists in the stubs only.
+    from django.test.client import _MonkeyPatchedWSGIResponse as Answer
 
 BODY: dict[str, Any] = {
     "name": "Test Receiver",
@@ -42,21 +45,19 @@ class Shop:
         self.authorization = basic(key.public_key, secret)
         self.client = Client(raise_request_exception=False)
 
-    def get(self, path: str, **headers: str) -> HttpResponse:
+    def get(self, path: str, **headers: str) -> Answer:
         """GET below /api/v2/."""
         return self._call("GET", path, headers)
 
-    def post(self, path: str, payload: Any, **headers: str) -> HttpResponse:
+    def post(self, path: str, payload: Any, **headers: str) -> Answer:
         """POST JSON (or bytes as they are) below /api/v2/."""
         return self._call("POST", path, headers, payload)
 
-    def put(self, path: str, payload: Any, **headers: str) -> HttpResponse:
+    def put(self, path: str, payload: Any, **headers: str) -> Answer:
         """PUT JSON below /api/v2/."""
         return self._call("PUT", path, headers, payload)
 
-    def _call(
-        self, method: str, path: str, headers: dict[str, str], payload: Any = None
-    ) -> HttpResponse:
+    def _call(self, method: str, path: str, headers: dict[str, str], payload: Any = None) -> Answer:
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
         return self.client.generic(

@@ -27,7 +27,7 @@ def a6(text: str) -> bytes:
 
 def test_the_label_comes_as_the_carrier_made_it(shop: Shop) -> None:
     label = a6("one")
-    parcel = LabelledParcelFactory(account=shop.account, label=label)
+    parcel = LabelledParcelFactory.create(account=shop.account, label=label)
     for path in (f"parcels/{parcel.pk}/documents/label", f"labels/label_printer/{parcel.pk}"):
         response = shop.get(path)
         assert response["Content-Type"] == "application/pdf"
@@ -47,14 +47,14 @@ def test_the_label_comes_as_the_carrier_made_it(shop: Shop) -> None:
     ],
 )
 def test_forms(shop: Shop, path: str, accept: str, media_type: str, starts: bytes) -> None:
-    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    parcel = LabelledParcelFactory.create(account=shop.account, label=a6("x"))
     response = shop.get(f"parcels/{parcel.pk}/documents/label{path}", Accept=accept)
     assert (response.status_code, response["Content-Type"]) == (200, media_type)
     assert response.content.startswith(starts)
 
 
 def test_a_png_has_the_dots_that_were_asked_for(shop: Shop) -> None:
-    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    parcel = LabelledParcelFactory.create(account=shop.account, label=a6("x"))
     response = shop.get(f"parcels/{parcel.pk}/documents/label?format=png&dpi=150")
     image = Image.open(io.BytesIO(response.content))
     assert image.width == pytest.approx(A6[0] / 72 * 150, abs=1)
@@ -70,14 +70,14 @@ def test_a_png_has_the_dots_that_were_asked_for(shop: Shop) -> None:
     ],
 )
 def test_forms_that_there_are_not(shop: Shop, query: str, accept: str, status: int) -> None:
-    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    parcel = LabelledParcelFactory.create(account=shop.account, label=a6("x"))
     response = shop.get(f"parcels/{parcel.pk}/documents/label{query}", Accept=accept)
     assert response.status_code == status
     assert response.json()["error"]["code"] == status
 
 
 def test_no_label_no_document(shop: Shop) -> None:
-    parcel = ParcelFactory(account=shop.account)
+    parcel = ParcelFactory.create(account=shop.account)
     assert shop.get(f"parcels/{parcel.pk}/documents/label").status_code == 404
     assert shop.get(f"parcels/{parcel.pk}/documents/cn23").status_code == 404
     assert shop.get(f"labels/{parcel.pk}").status_code == 404
@@ -85,7 +85,7 @@ def test_no_label_no_document(shop: Shop) -> None:
 
 def test_a_sheet_begins_at_the_quadrant(shop: Shop) -> None:
     parcels = [
-        LabelledParcelFactory(account=shop.account, label=a6(f"label {number}"))
+        LabelledParcelFactory.create(account=shop.account, label=a6(f"label {number}"))
         for number in range(3)
     ]
     ids = ",".join(str(parcel.pk) for parcel in parcels)
@@ -100,7 +100,7 @@ def test_a_sheet_begins_at_the_quadrant(shop: Shop) -> None:
 
 
 def test_several_labels_are_one_document(shop: Shop) -> None:
-    parcels = [LabelledParcelFactory(account=shop.account, label=a6("x")) for _ in range(2)]
+    parcels = [LabelledParcelFactory.create(account=shop.account, label=a6("x")) for _ in range(2)]
     answer = shop.post("labels", {"label": {"parcels": [parcel.pk for parcel in parcels]}})
     link = answer.json()["label"]["label_printer"].removeprefix("http://testserver/api/v2/")
     assert len(PdfReader(io.BytesIO(shop.get(link).content)).pages) == 2
@@ -124,7 +124,7 @@ def test_bad_label_requests_are_400(shop: Shop, payload: object) -> None:
 
 
 def test_a_bad_quadrant_is_400(shop: Shop) -> None:
-    parcel = LabelledParcelFactory(account=shop.account, label=a6("x"))
+    parcel = LabelledParcelFactory.create(account=shop.account, label=a6("x"))
     for quadrant in ("4", "-1", "x"):
         path = f"labels/normal_printer/{parcel.pk}?start_from={quadrant}"
         assert shop.get(path).status_code == 400

@@ -20,7 +20,7 @@ ERROR = {
 
 
 def test_a_labelled_parcel_has_links_and_documents(shop: Shop) -> None:
-    parcel = LabelledParcelFactory(account=shop.account)
+    parcel = LabelledParcelFactory.create(account=shop.account)
     shown = shop.get(f"parcels/{parcel.pk}").json()["parcel"]
     base = f"http://testserver/api/v2/labels/normal_printer/{parcel.pk}?start_from="
     assert shown["status"] == {"id": 1000, "message": "Ready to send"}
@@ -38,7 +38,7 @@ def test_a_labelled_parcel_has_links_and_documents(shop: Shop) -> None:
 
 
 def test_the_carrier_s_words_are_shown_on_request_only(shop: Shop) -> None:
-    parcel = ParcelFactory(
+    parcel = ParcelFactory.create(
         account=shop.account, status=Status.ANNOUNCEMENT_FAILED, carrier_error="PostNL: no"
     )
     assert "errors" not in shop.get(f"parcels/{parcel.pk}").json()["parcel"]
@@ -71,8 +71,8 @@ def test_a_bad_cursor_is_404(shop: Shop, cursor: str) -> None:
 
 
 def test_filters(shop: Shop) -> None:
-    old = ParcelFactory(account=shop.account, order_number="A", external_reference="e")
-    new = LabelledParcelFactory(account=shop.account, order_number="B")
+    old = ParcelFactory.create(account=shop.account, order_number="A", external_reference="e")
+    new = LabelledParcelFactory.create(account=shop.account, order_number="B")
     Parcel.objects.filter(pk=old.pk).update(date_updated=new.date_updated - timedelta(days=2))
 
     def found(query: str) -> list[int]:
@@ -106,7 +106,7 @@ def test_bad_filters_are_400(shop: Shop, query: str) -> None:
 
 @pytest.mark.parametrize("wait", ["-1", "x", "1.5", "9999999"])
 def test_a_bad_wait_is_400(shop: Shop, wait: str) -> None:
-    parcel = ParcelFactory(account=shop.account)
+    parcel = ParcelFactory.create(account=shop.account)
     assert shop.get(f"parcels/{parcel.pk}?wait={wait}").status_code == 400
 
 
@@ -138,7 +138,7 @@ def test_shipping_methods(shop: Shop) -> None:
     ],
 )
 def test_another_account_s_parcel_is_not_there(shop: Shop, other_shop: Shop, path: str) -> None:
-    parcel = LabelledParcelFactory(account=shop.account, label=_a6())
+    parcel = LabelledParcelFactory.create(account=shop.account, label=_a6())
     assert shop.get(path.format(id=parcel.pk)).status_code == 200
     foreign = other_shop.get(path.format(id=parcel.pk))
     missing = other_shop.get(path.format(id=parcel.pk + 1000))
@@ -147,7 +147,7 @@ def test_another_account_s_parcel_is_not_there(shop: Shop, other_shop: Shop, pat
 
 
 def test_lists_show_one_s_own_only(shop: Shop, other_shop: Shop) -> None:
-    parcel = ParcelFactory(account=shop.account)
+    parcel = ParcelFactory.create(account=shop.account)
     assert other_shop.get("parcels").json()["parcels"] == []
     assert other_shop.get(f"parcels?ids={parcel.pk}").json()["parcels"] == []
 

@@ -6,6 +6,7 @@ import re
 
 from django.http import HttpResponse
 from rest_framework.exceptions import NotAcceptable, NotFound, ValidationError
+from rest_framework.renderers import BaseRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -26,7 +27,7 @@ class DocumentView(APIView):
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False
-    ) -> tuple[object, str]:
+    ) -> tuple[BaseRenderer, str]:
         """Let errors be JSON whatever document was asked for."""
         return super().perform_content_negotiation(request, force=True)
 
@@ -83,7 +84,7 @@ class PrinterView(APIView):
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False
-    ) -> tuple[object, str]:
+    ) -> tuple[BaseRenderer, str]:
         """Let errors be JSON whatever document was asked for."""
         return super().perform_content_negotiation(request, force=True)
 
