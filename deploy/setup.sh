@@ -14,6 +14,7 @@ njs|has_njs|libnginx-mod-http-js|nginx (without njs: build it, or use another st
 postgresql|has_postgresql|postgresql|postgresql|tests against PostgreSQL
 haproxy|has haproxy|haproxy|haproxy|strategy scale-out
 libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
+zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 chromium|has_chromium|chromium|--cask chromium|browser tests
 chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests

@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from deploy.env_file import read_env_file
+from deploy.fixtures import absent
 from deploy.plan import ROOT
 from deploy.tests.waiting import alive, descendants, end, get, until
 
@@ -23,14 +24,14 @@ KEYS = {"BASE_URL", "PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2", 
 class Run:
     """One `make run` in a session of its own, as a terminal would have it."""
 
-    def __init__(self, folder, *arguments):
+    def __init__(self, folder, *arguments, **environment):
         self.run_dir = folder / "run"
         self.output = folder / "output"
         self.environment = {
             name: value
             for name, value in os.environ.items()
             if name not in {"DATABASE_URL", "REDIS_URL", "CI", "MAKEFLAGS", "MAKELEVEL"}
-        }
+        } | environment
         with self.output.open("w") as output:
             self.process = subprocess.Popen(
                 ["make", "run", f"RUN_DIR={self.run_dir}", *arguments],
@@ -102,7 +103,7 @@ def test_all_is_ready_when_demo_env_is_there(run):
 @pytest.mark.parametrize("which", [0, 1], ids=["synchronous", "asynchronous"])
 def test_each_printed_line_yields_a_label(run, tmp_path, shell, which):
     if not shutil.which(shell):
-        pytest.skip(f"{shell} is not installed here; apt-get install {shell}")
+        absent(shell, f"apt-get install {shell}")
     run.demo()
     target = run.run_dir / f"label-{'a' if which else ''}sync.pdf"
     target.unlink(missing_ok=True)
@@ -157,8 +158,8 @@ def test_ctrl_c_leaves_nothing(run):
 def one_more(tmp_path):
     started = []
 
-    def start(*arguments):
-        started.append(Run(tmp_path, *arguments))
+    def start(*arguments, **environment):
+        started.append(Run(tmp_path, *arguments, **environment))
         return started[-1]
 
     yield start
@@ -193,3 +194,14 @@ def test_a_demo_env_of_yesterday_is_gone_at_once(one_more, tmp_path):
     run = one_more()
     until(lambda: read_env_file(stale).get("BASE_URL") != "http://127.0.0.1:1", "its end")
     assert run.demo()["BASE_URL"] != "http://127.0.0.1:1"
+
+
+def test_given_stores_are_used_instead_of_our_own(one_more, postgresql, redis_server):
+    url = postgresql.create_database("make_run")
+    run = one_more(DATABASE_URL=url, REDIS_URL=redis_server.url)
+    run.demo()
+    until(lambda: f"database     {url}" in run.printed, "the welcome")
+    pasted = paste(run.requests()[0], "bash", run.run_dir)
+    assert pasted.returncode == 0, pasted
+    assert not (run.run_dir / "db.sqlite3").exists()
+    assert not (run.run_dir / "redis.log").exists()

@@ -1,0 +1,54 @@
+import socket
+
+import pytest
+
+from deploy import run
+from deploy.ports import free_port
+from deploy.run import PortTakenError, choose_port, main
+from deploy.strategy import names
+
+
+@pytest.fixture
+def taken():
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+def test_a_wanted_port_is_taken_or_refused(taken):
+    free = free_port()
+    assert choose_port(free) == free
+    with pytest.raises(PortTakenError, match=f"port {taken} is taken"):
+        choose_port(taken)
+
+
+def test_the_preferred_port_if_it_is_free(monkeypatch, capsys):
+    monkeypatch.setattr(run, "PREFERRED_PORT", free_port())
+    assert choose_port(None) == run.PREFERRED_PORT
+    assert capsys.readouterr().out == ""
+
+
+def test_another_one_if_not_and_that_is_said(monkeypatch, capsys, taken):
+    monkeypatch.setattr(run, "PREFERRED_PORT", taken)
+    chosen = choose_port(None)
+    assert chosen != taken
+    assert capsys.readouterr().out == f"Port {taken} is taken: using {chosen}.\n"
+
+
+def test_an_unknown_strategy_is_refused_with_the_known_ones(capsys, tmp_path):
+    assert main(["--strategy", "magic", "--run-dir", str(tmp_path / "run")]) == 2
+    assert "there are: asgi-hold" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
+
+
+def test_a_strategy_that_lacks_something_is_refused(capsys, monkeypatch):
+    monkeypatch.setattr(run.strategies, "why_unavailable", lambda strategy: "nginx not found")
+    assert main(["--strategy", "asgi-hold"]) == 2
+    assert capsys.readouterr().err == "asgi-hold: nginx not found\n"
+
+
+def test_the_list_has_every_strategy(capsys):
+    assert main(["--list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in lines] == names()

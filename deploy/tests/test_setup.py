@@ -1,0 +1,74 @@
+"""deploy/setup.sh with a component that nobody has, and an apt-get that is made up."""
+
+import os
+import subprocess
+
+import pytest
+
+from deploy.plan import ROOT
+
+APT = """#!/bin/sh
+echo "$*" >> "$FOLDER/apt.log"
+case "$*" in
+install*) [ -z "${APT_WORKS:-}" ] || cp "$FOLDER/id" "$FOLDER/unheard-of" ;;
+esac
+[ -n "${APT_WORKS:-}" ]
+"""
+
+
+@pytest.fixture
+def setup(tmp_path):
+    """Run the script with one component only, which is missing."""
+    text = (ROOT / "deploy" / "setup.sh").read_text()
+    before, _, rest = text.partition("COMPONENTS='\n")
+    _, _, after = rest.partition("\n'\n")
+    row = "unheard-of|has unheard-of|unheard-of-package|unheard-of-formula|its tests"
+    (tmp_path / "setup.sh").write_text(f"{before}COMPONENTS='\n{row}\n'\n{after}")
+
+    def run(user, **environment):
+        tools = {"apt-get": APT, "id": f"#!/bin/sh\necho {user}\n"}
+        for name, script in tools.items():
+            (tmp_path / name).write_text(script)
+            (tmp_path / name).chmod(0o755)
+        path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
+        return subprocess.run(
+            ["bash", str(tmp_path / "setup.sh")],
+            env={"PATH": path, "FOLDER": str(tmp_path), **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+def test_a_plain_user_is_told_what_is_skipped_and_how_to_install_it(setup, tmp_path):
+    done = setup(1000)
+    assert done.returncode == 0
+    assert "unheard-of    skipped without it: its tests" in done.stdout
+    assert "sudo apt-get install unheard-of-package" in done.stdout
+    assert not (tmp_path / "apt.log").exists()
+
+
+def test_in_ci_a_missing_component_is_a_failure(setup):
+    done = setup(1000, CI="true")
+    assert done.returncode == 1
+    assert "nothing may be missing" in done.stderr
+
+
+def test_nothing_happens_when_all_is_there(setup, tmp_path):
+    (tmp_path / "unheard-of").write_text("#!/bin/sh\n")
+    (tmp_path / "unheard-of").chmod(0o755)
+    done = setup(0, CI="true")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+    assert not (tmp_path / "apt.log").exists()
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="forbids services to start, which needs root")
+@pytest.mark.parametrize(("works", "code"), [("1", 0), ("", 1)])
+def test_root_installs_what_is_missing(setup, tmp_path, works, code):
+    done = setup(0, CI="true", APT_WORKS=works)
+    assert done.returncode == code, done
+    calls = (tmp_path / "apt.log").read_text()
+    assert "install -y -qq --no-install-recommends unheard-of-package" in calls
+    assert ("update" in calls) is (not works)

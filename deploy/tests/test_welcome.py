@@ -1,0 +1,92 @@
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from deploy.fixtures import absent
+from deploy.welcome import asynchronous_line, curl, synchronous_line, welcome, without_password
+
+ACCOUNTS = {"PUBLIC_KEY": "public", "SECRET_KEY": "secret"}
+BASE = "http://127.0.0.1:8000"
+ENVIRONMENT = {"STRATEGY": "asgi-hold", "DATABASE_URL": "postgresql://u:p4ss@host/db"}
+
+
+def text(**changes):
+    options = {"bold": False, "proxied": False, "accounts": ACCOUNTS, **changes}
+    return welcome(base_url=BASE, environment=ENVIRONMENT, run_dir=Path("/run"), **options)
+
+
+def test_each_request_stands_on_a_line_of_its_own():
+    lines = text().splitlines()
+    request = curl(ACCOUNTS, proxied=False)
+    assert synchronous_line(BASE, request, Path("/run/label-sync.pdf")) in lines
+    assert asynchronous_line(BASE, request, Path("/run/label-async.pdf")) in lines
+
+
+# Answers a POST with a parcel, a poll with its status, and saves the rest where `-o` says.
+CURL = """#!/bin/sh
+for word; do printf '<%s>' "$word"; done >> "$LOG"; echo >> "$LOG"
+case "$*" in
+*" -d "*) echo '{"parcel": {"id": 7, "label": {"label_printer": "http://label/7"}}}' ;;
+*" -o "*) while [ "$1" != -o ]; do shift; done; echo pdf > "$2" ;;
+*) echo '{"parcel": {"status": {"id": 1000}}}' ;;
+esac
+"""
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash", "zsh"])
+@pytest.mark.parametrize(
+    ("line_for", "label"),
+    [
+        (synchronous_line, "http://label/7"),
+        (asynchronous_line, f"{BASE}/api/v2/parcels/7/documents/label"),
+    ],
+)
+def test_the_requests_survive_awkward_folders_and_keys(tmp_path, shell, line_for, label):
+    if not shutil.which(shell):
+        absent(shell, f"apt-get install {shell}")
+    (tmp_path / "curl").write_text(CURL)
+    (tmp_path / "curl").chmod(0o755)
+    target = tmp_path / "it's a $folder"
+    request = curl({"PUBLIC_KEY": "p", "SECRET_KEY": "it's $ecret"}, proxied=False)
+    subprocess.run(
+        [shell, "-c", line_for(BASE, request, target)],
+        env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")},
+        check=True,
+    )
+    assert target.read_text() == "pdf\n"
+    calls = (tmp_path / "log").read_text().splitlines()
+    assert all("<-u><p:it's $ecret>" in call for call in calls)
+    assert calls[-1].endswith(f"<-o><{target}><{label}>")
+
+
+@pytest.mark.parametrize(("proxied", "present"), [(True, True), (False, False)])
+def test_a_proxy_is_passed_by(proxied, present):
+    assert ("--noproxy" in text(proxied=proxied)) is present
+
+
+@pytest.mark.parametrize(("bold", "present"), [(True, True), (False, False)])
+def test_colours_only_where_they_were_asked_for(bold, present):
+    assert ("\033[1m" in text(bold=bold)) is present
+
+
+def test_the_admins_login_is_shown_when_there_is_one():
+    assert "user admin, password pw" in text(
+        accounts={**ACCOUNTS, "ADMIN_USER": "admin", "ADMIN_PASSWORD": "pw"}
+    )
+    assert f"{BASE}/admin/" in text()
+
+
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://u:p4ss@host:5432/db", "postgresql://u:…@host:5432/db"),
+        ("postgresql://u@host/db", "postgresql://u@host/db"),
+        ("sqlite:////run/db.sqlite3", "sqlite:////run/db.sqlite3"),
+    ],
+)
+def test_passwords_are_not_shown(url, shown):
+    assert without_password(url) == shown
+    assert "p4ss" not in text()
