@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections import defaultdict, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
 from dataclasses import dataclass
 from decimal import Decimal
@@ -43,6 +43,8 @@ class Bookings:
     """Every booking of every carrier."""
 
     def __init__(self, ledger: Ledger) -> None:
+        # Purchases per carrier, voided ones included: counted, because it is asked for often.
+        self.counts: Counter[str] = Counter()
         self._ledger = ledger
         self._references: dict[tuple[str, str], list[Booking]] = defaultdict(list)
         self._shipments: dict[tuple[str, str], Booking] = {}
@@ -125,6 +127,8 @@ class Bookings:
         booking.committing = None
         if done.cancelled() or done.exception() is not None:
             self._remove(booking)
+        else:
+            self.counts[booking.carrier] += 1
 
     async def _enter(self, event: Event, booking: Booking) -> None:
         entry = await self._ledger.append(
@@ -166,6 +170,7 @@ class Bookings:
         if entry.event == "voided":
             self._shipments[entry.carrier, entry.shipment_id].voided = True
             return
+        self.counts[entry.carrier] += 1
         self._add(
             Booking(
                 carrier=entry.carrier,

@@ -81,11 +81,8 @@ class Control:
 
     async def carriers(self, request: Request) -> Response:
         """List the carriers as they are now."""
-        sums = summary(self._simulator.bookings)
         carriers = self._simulator.carriers.values()
-        return JSONResponse(
-            {"carriers": [self._show(carrier, sums[carrier.spec.code]) for carrier in carriers]}
-        )
+        return JSONResponse({"carriers": [self._show(carrier) for carrier in carriers]})
 
     async def change(self, request: Request) -> Response:
         """Set lookup_lag, book_at or token_ttl."""
@@ -171,8 +168,9 @@ class Control:
         """List tracking events after `since`, oldest first."""
         since, limit = _page(request)
         events = self._simulator.tracking.events(since, limit)
-        last = events[-1]["seq"] if events else since
-        return JSONResponse({"events": events, "last_seq": last})
+        last = events[-1].seq if events else since
+        shown = [asdict(event) for event in events]
+        return JSONResponse({"events": shown, "last_seq": last})
 
     async def advance(self, request: Request) -> Response:
         """Take one parcel to its next tracking status now."""
@@ -198,7 +196,7 @@ class Control:
             raise Unknown(f"no such fault: {kind}; known: {', '.join(sorted(KINDS))}")
         return kind
 
-    def _show(self, carrier: Carrier, sums: dict[str, object]) -> dict[str, object]:
+    def _show(self, carrier: Carrier) -> dict[str, object]:
         now = time.monotonic()
         listener = self._simulator.listeners[carrier.spec.code]
         return {
@@ -211,7 +209,7 @@ class Control:
             "in_flight": carrier.in_flight,
             "peak_in_flight": carrier.peak,
             "calls": carrier.calls,
-            "booked": sums["booked"],
+            "booked": self._simulator.bookings.counts[carrier.spec.code],
             "faults": [k for k, f in carrier.faults.items() if f.state(now) == "active"],
             "refusing": not listener.is_open,
         }

@@ -5,7 +5,7 @@ from __future__ import annotations
 import heapq
 import time
 from collections import deque
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
 
 from carriers.simulator.bookings import Booking, Bookings
@@ -65,13 +65,13 @@ class Tracking:
                 self.advance(booking)
             self._schedule(booking, due)
 
-    def events(self, since: int, limit: int) -> list[dict[str, object]]:
+    def events(self, since: int, limit: int) -> list[TrackingEvent]:
         """Return the events after `since`, oldest first, `limit` at most."""
         if not self._events:
             return []
         # Numbers are consecutive, so the place of the first one is a subtraction.
         skip = max(0, since - self._events[0].seq + 1)
-        return [asdict(event) for event in islice(self._events, skip, skip + limit)]
+        return list(islice(self._events, skip, skip + limit))
 
     def _record(self, booking: Booking) -> None:
         self._seq += 1

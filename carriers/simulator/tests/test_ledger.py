@@ -57,7 +57,12 @@ async def test_append_waits_for_fsync_and_one_serves_all_that_wait(path, monkeyp
     ledger = Ledger(path)
     synced = []
     fsync = os.fsync
-    monkeypatch.setattr(os, "fsync", lambda fd: (fsync(fd), synced.append(path.read_text())))
+
+    def watched(fd):
+        fsync(fd)
+        synced.append(path.read_text())
+
+    monkeypatch.setattr(os, "fsync", watched)
 
     async def append_and_look(reference):
         entry = await append(ledger, reference)
@@ -133,7 +138,9 @@ async def test_bookings_survive_a_restart(path):
     again = await bookings.book(CATALOGUE["colibri"], parcel("c1", 20), "call")
     assert again.tracking_number == first.tracking_number
     assert bookings.live("tortoise", "t1") == []
-    assert bookings.by_tracking(second.tracking_number).voided
+    voided = bookings.by_tracking(second.tracking_number)
+    assert voided is not None
+    assert voided.voided
     assert len(ledger.entries) == 3
     await ledger.close()
 

@@ -1,6 +1,7 @@
 """Every wire format against README.md, over real sockets."""
 
 from base64 import b64decode
+from typing import Any
 
 import pytest
 
@@ -128,7 +129,7 @@ async def test_two_step_shows_the_oldest_and_voids_the_newest_of_a_double_purcha
     assert (await clients.order_label("twice")).data == shown.data
 
 
-REFUSED = {
+REFUSED: dict[str, dict[str, Any]] = {
     "missing": {"receiver": {"postal_code": ""}},
     "country": {"receiver": {"country": "AQ"}},
     "product": {"product": 999},

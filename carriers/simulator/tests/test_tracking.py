@@ -22,7 +22,7 @@ async def book(bookings, reference="r1"):
 
 
 def statuses(tracking):
-    return [event["status"] for event in tracking.events(0, 1000)]
+    return [event.status for event in tracking.events(0, 1000)]
 
 
 async def test_a_parcel_goes_one_stage_per_step(path):
@@ -88,12 +88,12 @@ async def test_events_are_paged_and_their_numbers_go_on_after_a_restart(path):
     for number in range(5):
         tracking.announced(await book(bookings, f"r{number}"))
     first = tracking.events(0, 2)
-    rest = tracking.events(first[-1]["seq"], 100)
+    rest = tracking.events(first[-1].seq, 100)
     assert (len(first), len(rest)) == (2, 3)
-    assert tracking.events(rest[-1]["seq"], 100) == []
+    assert tracking.events(rest[-1].seq, 100) == []
 
     again = Tracking(bookings, STEP)
-    again.run_due(rest[-1]["at"] + STEP + 1)
-    later = again.events(rest[-1]["seq"], 100)
-    assert [event["status"] for event in later] == [22] * 5
+    again.run_due(rest[-1].at + STEP + 1)
+    later = again.events(rest[-1].seq, 100)
+    assert [event.status for event in later] == [22] * 5
     await ledger.close()
