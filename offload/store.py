@@ -60,6 +60,12 @@ def publish(answers: Mapping[str, Answer]) -> bool:
     return _write(write, f"{len(answers)} releases are not sent")
 
 
+def forget_trouble() -> None:
+    """Try Redis again at once."""
+    global _paused_until
+    _paused_until = 0.0
+
+
 def read(*keys: str) -> list[bytes | None]:
     """Return what Redis has under the keys; raises redis.RedisError."""
     return cast("list[bytes | None]", client(conf.current().redis_url).mget(keys))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 import redis
-from django.http import Http404, HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET
 
@@ -36,7 +36,10 @@ def answers(request: HttpRequest) -> HttpResponse:
         secret, authorization, request.body, now=time.time()
     ):
         raise Http404
-    hold_ids, final_only = decode_question(request.body)
+    try:
+        hold_ids, final_only = decode_question(request.body)
+    except ValueError:
+        return HttpResponseBadRequest()
     known = resolving.resolve(hold_ids, final_only=final_only)
     return HttpResponse(encode_answers(known), content_type="application/json")
 

@@ -1,15 +1,21 @@
+import contextlib
 import os
 import uuid
 
 import aiohttp
+import django
 import pytest
 from django.conf import settings
+from django.test import override_settings
 
-from offload.tests.processes import RedisServer, start_hub, start_project
+from offload import store
+from offload.checks import MIDDLEWARE
+from offload.tests.processes import SECRET, RedisServer, start_hub, start_project
 
 if not settings.configured and "DJANGO_SETTINGS_MODULE" not in os.environ:
     # Alone, as lifted into another project: the unit tests override what they need.
-    settings.configure(SECRET_KEY="x" * 50)
+    settings.configure(SECRET_KEY="x" * 50, ROOT_URLCONF="offload.tests.urls", ALLOWED_HOSTS=["*"])
+    django.setup()
 
 
 @pytest.fixture
@@ -18,6 +24,29 @@ def redis_server(tmp_path):
     yield server
     server.client.close()
     server.process.end()
+
+
+@pytest.fixture
+def offload_settings():
+    """Change settings.OFFLOAD: `offload_settings(BACKEND="accel")`; other settings by `also`."""
+    with contextlib.ExitStack() as stack:
+
+        def change(also=None, **values):
+            base = {
+                "SECRET": SECRET,
+                "REDIS_URL": "redis://127.0.0.1:9/0",
+                "RESOLVE_URL": "http://a",
+            }
+            offload = {**base, "RESOLVE": "offload.tests.outcomes.resolve", **values}
+            settings = {
+                "MIDDLEWARE": [MIDDLEWARE],
+                "ROOT_URLCONF": "offload.tests.urls",
+                **(also or {}),
+            }
+            stack.enter_context(override_settings(OFFLOAD=offload, **settings))
+            store.forget_trouble()
+
+        yield change
 
 
 @pytest.fixture

@@ -1,5 +1,6 @@
 """Real processes on loopback for the tests: Redis, the hub, the test project under uvicorn."""
 
+import asyncio
 import importlib
 import os
 import shutil
@@ -36,6 +37,14 @@ def until(condition, *, seconds=15, what="the condition"):
             return value
         time.sleep(0.02)
     raise AssertionError(f"{what} did not come true in {seconds} s")
+
+
+async def eventually(condition, *, seconds=15):
+    """As `until`, in the event loop."""
+    end = time.monotonic() + seconds
+    while not condition():  # what is awaited sets no event
+        assert time.monotonic() < end, f"it did not come true in {seconds} s"
+        await asyncio.sleep(0.01)
 
 
 class Process:

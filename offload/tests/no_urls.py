@@ -1,0 +1,3 @@
+"""URLs of a project that forgot ours."""
+
+urlpatterns: list = []

@@ -1,0 +1,200 @@
+import asyncio
+import json
+import signal
+import socket
+import time
+import uuid
+from io import BytesIO
+
+import pytest
+
+from offload.tests import releases
+from offload.tests.processes import start_project, until
+
+pytestmark = pytest.mark.integration
+
+
+async def get(http, url, **options):
+    async with http.request(options.pop("method", "GET"), url, **options) as response:
+        return response.status, response.headers.copy(), await response.read()
+
+
+async def counts(http, project):
+    return json.loads((await get(http, f"{project.url}/counts"))[2])
+
+
+async def until_held(http, project, count):
+    for _ in range(1000):
+        if (await counts(http, project))["holds"] == count:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"there were never {count} holds")
+
+
+async def held(http, project, hold_id, query="", **options):
+    before = (await counts(http, project))["holds"]
+    url = f"{project.url}/hold/{hold_id}{query}"
+    task = asyncio.create_task(get(http, url, **options))
+    await until_held(http, project, before + 1)
+    return task
+
+
+async def release(http, project, hold_id, **outcome):
+    url = f"{project.url}/release/{hold_id}"
+    return json.loads((await get(http, url, method="POST", json=outcome))[2])
+
+
+async def test_release_answers_as_a_synchronous_view_would(http, asgi, hold_id):
+    task = await held(http, asgi, hold_id, method="POST", json={"some": "body"})
+    assert await release(http, asgi, hold_id, label=7, status=201) == {"sent": True}
+    status, headers, body = await task
+    assert (status, body) == (201, b'{"final": {"label": 7, "status": 201}}')
+    assert headers["X-Outcome"] == "final"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert headers["Content-Type"] == "application/json"
+    assert headers["Content-Length"] == str(len(body))
+    assert headers.getall("Set-Cookie") == ["seen=late; HttpOnly; Path=/"]
+    assert not [name for name in headers if name in ("Location", "Retry-After")]
+    assert not [name for name in headers if name.lower().startswith("x-offload")]
+
+
+async def test_deadline_gives_the_late_answer_whole(http, asgi, hold_id):
+    status, headers, body = await get(http, f"{asgi.url}/hold/{hold_id}?wait=0.2")
+    assert (status, json.loads(body)) == (202, {"late": hold_id})
+    assert headers["Location"] == f"/outcome/{hold_id}"
+    assert headers["X-Frame-Options"] == "DENY"
+    assert not [name for name in headers if name.lower().startswith("x-offload")]
+
+
+async def test_no_wait_is_no_hold(http, asgi, hold_id):
+    assert (await get(http, f"{asgi.url}/hold/{hold_id}?wait=0"))[0] == 202
+    assert (await counts(http, asgi))["held_total"] == 0
+
+
+async def test_published_status_423(http, redis_server, outcomes, started, hold_id):
+    project = started(start_project(redis_server.url, outcomes, DEADLINE_STATUS="423"))
+    status, headers, _ = await get(http, f"{project.url}/hold/{hold_id}?wait=0.2")
+    assert (status, headers["Retry-After"]) == (423, "5")
+
+
+async def test_key_lost_is_resolved_in_process(http, asgi, redis_server, outcomes, hold_id):
+    task = await held(http, asgi, hold_id)
+    releases.commit(outcomes, hold_id, label=7)
+    releases.wake(redis_server.client, hold_id)
+    assert (await task)[2] == b'{"final": {"label": 7}}'
+
+
+async def test_release_while_redis_is_down(http, asgi, redis_server, hold_id):
+    task = await held(http, asgi, hold_id)
+    redis_server.kill()
+    start = time.monotonic()
+    assert await release(http, asgi, hold_id, label=7) == {"sent": False}
+    assert (await task)[2] == b'{"final": {"label": 7}}'
+    assert time.monotonic() - start < 4
+
+
+async def test_client_that_hangs_up_is_freed(http, asgi, hold_id):
+    task = await held(http, asgi, hold_id, method="POST", data=b"x" * 1000)
+    task.cancel()
+    start = time.monotonic()
+    await until_held(http, asgi, 0)
+    assert time.monotonic() - start < 1.0
+    assert (await counts(http, asgi))["gone_total"] == 1
+
+
+async def test_clients_internal_headers_are_stripped(http, asgi):
+    names = ["X-Offload-Ticket", "X_Offload_Ticket", "x-accel-redirect", "X-Accel_Redirect"]
+    forged = dict.fromkeys(names, "forged")
+    _, _, body = await get(http, f"{asgi.url}/echo", headers={**forged, "X-Other": "mine"})
+    seen = json.loads(body)["headers"]
+    assert seen["HTTP_X_OTHER"] == "mine"
+    assert not [name for name in seen if "OFFLOAD" in name or "ACCEL" in name]
+
+
+@pytest.mark.parametrize("size", [0, 10, 70_000, 6_000_000])
+async def test_bodies_reach_django_whole(http, asgi, size):
+    _, _, body = await get(http, f"{asgi.url}/echo", method="POST", data=BytesIO(b"x" * size))
+    assert json.loads(body)["length"] == size
+
+
+async def test_holds_take_no_slot(http, redis_server, outcomes, started):
+    project = started(start_project(redis_server.url, outcomes, ADMIT="2"))
+    hold_ids = [uuid.uuid4().hex for _ in range(50)]
+    urls = [f"{project.url}/hold/{hold_id}" for hold_id in hold_ids]
+    tasks = [asyncio.create_task(get(http, url)) for url in urls]
+    await until_held(http, project, 50)
+    for hold_id in hold_ids:
+        await release(http, project, hold_id)
+    assert {status for status, _, _ in await asyncio.gather(*tasks)} == {200}
+
+
+@pytest.mark.parametrize(("admit", "expected"), [(3, {3}), (12, set(range(4, 13)))])
+async def test_no_more_than_the_admitted_number_are_in_django(
+    http, redis_server, outcomes, started, admit, expected
+):
+    project = started(start_project(redis_server.url, outcomes, ADMIT=str(admit)))
+    url = f"{project.url}/sleep?seconds=0.1"
+    await asyncio.gather(*(get(http, url) for _ in range(12)))
+    depth, deepest = 0, 0
+    for mark in (outcomes / "sleeping").read_text():
+        depth += 1 if mark == "+" else -1
+        deepest = max(deepest, depth)
+    assert deepest in expected
+
+
+async def test_slow_senders_take_no_slot(http, redis_server, outcomes, started):
+    project = started(start_project(redis_server.url, outcomes, ADMIT="1"))
+    head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nonly this"
+    slow = [socket.create_connection(("127.0.0.1", project.port)) for _ in range(10)]
+    try:
+        for client in slow:
+            client.sendall(head)
+        assert (await get(http, f"{project.url}/echo"))[0] == 200
+    finally:
+        for client in slow:
+            client.close()
+
+
+async def test_who_hung_up_in_the_queue_is_not_served(http, redis_server, outcomes, started):
+    project = started(start_project(redis_server.url, outcomes, ADMIT="1"))
+    url = f"{project.url}/sleep?seconds=0.5"
+    first = asyncio.create_task(get(http, url))
+    await asyncio.to_thread(until, (outcomes / "sleeping").exists)
+    queued = [asyncio.create_task(get(http, url)) for _ in range(5)]
+    await asyncio.sleep(0.2)
+    for task in queued:
+        task.cancel()
+    await first
+    await get(http, f"{project.url}/echo")
+    assert (outcomes / "sleeping").read_text() == "+-"
+
+
+async def test_limits_answer_late_at_once(http, redis_server, outcomes, started):
+    limits = {"MAX_HOLDS": "3", "MAX_HOLDS_PER_ACCOUNT": "2"}
+    project = started(start_project(redis_server.url, outcomes, **limits))
+    tasks = [await held(http, project, uuid.uuid4().hex, "?account=one") for _ in range(2)]
+    url = f"{project.url}/hold/{uuid.uuid4().hex}?account="
+    assert (await get(http, url + "one"))[0] == 202
+    tasks.append(await held(http, project, uuid.uuid4().hex, "?account=two"))
+    assert (await get(http, url + "three"))[0] == 202
+    assert not any(task.done() for task in tasks)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+async def test_drain_answers_late_to_all(http, asgi, number):
+    tasks = [await held(http, asgi, uuid.uuid4().hex) for _ in range(10)]
+    start = time.monotonic()
+    asgi.end(number)
+    assert {status for status, _, _ in await asyncio.gather(*tasks)} == {202}
+    assert time.monotonic() - start < 10  # the holds had 30 s left
+
+
+async def test_keep_alive_and_pipelining(asgi, http, hold_id):
+    get_hold = f"GET /hold/{hold_id}?wait=0.3 HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+    get_echo = b"GET /echo HTTP/1.1\r\nHost: a\r\nConnection: close\r\n\r\n"
+    with socket.create_connection(("127.0.0.1", asgi.port), 5) as client:
+        client.sendall(get_hold + get_hold + get_echo)
+        chunks = await asyncio.to_thread(lambda: list(iter(lambda: client.recv(65536), b"")))
+    received = b"".join(chunks)
+    assert received.count(b"HTTP/1.1 202") == 2
+    assert received.count(b"HTTP/1.1 200") == 1

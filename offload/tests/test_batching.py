@@ -1,0 +1,64 @@
+import asyncio
+
+import pytest
+
+from offload.batching import Batcher
+
+
+def doubling(batches, *, fail=()):
+    async def handle(items):
+        batches.append(items)
+        await asyncio.sleep(0)
+        if set(items) & set(fail):
+            raise RuntimeError("no")
+        return [2 * item for item in items]
+
+    return handle
+
+
+async def test_questions_of_one_moment_are_one_batch():
+    batches: list[list[int]] = []
+    batcher = Batcher(doubling(batches), most=100)
+    assert await asyncio.gather(*(batcher.ask(n) for n in range(50))) == [2 * n for n in range(50)]
+    assert len(batches) == 1
+
+
+async def test_no_batch_is_larger_than_allowed():
+    batches: list[list[int]] = []
+    batcher = Batcher(doubling(batches), most=3)
+    await asyncio.gather(*(batcher.ask(n) for n in range(8)))
+    assert [len(batch) for batch in batches] == [3, 3, 2]
+
+
+async def test_an_error_reaches_its_batch_and_no_other():
+    batcher = Batcher(doubling([], fail=[1]), most=2)
+    futures = [batcher.ask(n) for n in range(4)]
+    results = await asyncio.gather(*futures, return_exceptions=True)
+    assert [type(result) for result in results] == [RuntimeError, RuntimeError, int, int]
+    assert await batcher.ask(5) == 10  # and it goes on
+
+
+async def test_one_who_leaves_stops_nobody():
+    batcher = Batcher(doubling([]), most=10)
+    first, second = batcher.ask(1), batcher.ask(2)
+    first.cancel()
+    assert await second == 4
+
+
+async def test_too_few_results_are_an_error():
+    async def handle(items):
+        return items[1:]
+
+    batcher = Batcher(handle, most=10)
+    with pytest.raises(ValueError, match="zip"):
+        await asyncio.gather(batcher.ask(1), batcher.ask(2))
+
+
+async def test_the_queue_can_be_failed():
+    async def handle(items):
+        batcher.fail_queued(OSError("down"))
+        raise OSError("down")
+
+    batcher = Batcher(handle, most=1)
+    results = await asyncio.gather(*(batcher.ask(n) for n in range(3)), return_exceptions=True)
+    assert [type(result) for result in results] == [OSError] * 3

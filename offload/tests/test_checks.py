@@ -1,0 +1,63 @@
+import pytest
+from django.conf import settings
+
+from offload.checks import MIDDLEWARE, check_offload
+
+FRONTS = ["accel", "njs", "poll", "uwsgi", "asgi"]
+
+
+def ids():
+    messages = check_offload()
+    assert all(message.hint for message in messages)
+    return [message.id for message in messages]
+
+
+@pytest.mark.parametrize("front", [*FRONTS, "inline", "async"])
+def test_right_settings_are_silent(offload_settings, front):
+    offload_settings(BACKEND=front)
+    assert ids() == []
+
+
+@pytest.mark.parametrize(
+    ("values", "also", "expected"),
+    [
+        pytest.param({"BACKEND": "pigeon"}, {}, "offload.E001", id="unknown front"),
+        pytest.param({"DEADLIEN": 3}, {}, "offload.E001", id="misspelt setting"),
+        pytest.param({"MAX_HOLDS": "many"}, {}, "offload.E001", id="wrong type"),
+        pytest.param({"MAX_HOLDS": True}, {}, "offload.E001", id="a bool is no number"),
+        pytest.param({"DEADLINE": 0}, {}, "offload.E001", id="no time at all"),
+        pytest.param({"SECRET": ""}, {}, "offload.E002", id="no secret"),
+        pytest.param({"SECRET": None}, {}, "offload.E002", id="secret None"),
+        pytest.param({"SECRET": "short"}, {}, "offload.E002", id="short secret"),
+        pytest.param({}, {"MIDDLEWARE": []}, "offload.E003", id="middleware missing"),
+        pytest.param(
+            {},
+            {"MIDDLEWARE": ["django.middleware.common.CommonMiddleware", MIDDLEWARE]},
+            "offload.E003",
+            id="middleware not outermost",
+        ),
+        pytest.param({"RESOLVE": ""}, {}, "offload.E004", id="no resolve"),
+        pytest.param({"RESOLVE": "no.such.thing"}, {}, "offload.E004", id="resolve not there"),
+        pytest.param({"RESOLVE": "offload.tests.outcomes.known"}, {}, "offload.E004", id="no call"),
+        pytest.param({"RESOLVE_URL": ""}, {}, "offload.W005", id="no resolve URL"),
+        pytest.param({}, {"ROOT_URLCONF": "offload.tests.no_urls"}, "offload.W006", id="no route"),
+        pytest.param({}, {"SECURE_SSL_REDIRECT": True}, "offload.W007", id="redirected to TLS"),
+    ],
+)
+def test_what_is_wrong_is_named(offload_settings, values, also, expected):
+    offload_settings(also, **({"BACKEND": "accel"} | values))
+    assert ids() == [expected]
+
+
+def test_exempt_from_the_redirect(offload_settings):
+    exempt = {"SECURE_SSL_REDIRECT": True, "SECURE_REDIRECT_EXEMPT": [r"^_offload/"]}
+    offload_settings(exempt, BACKEND="accel")
+    assert ids() == []
+
+
+def test_kept_connections_under_asgi(offload_settings, monkeypatch):
+    monkeypatch.setitem(settings.DATABASES, "other", {"CONN_MAX_AGE": 60})
+    offload_settings(BACKEND="asgi")
+    assert ids() == ["offload.W008"]
+    offload_settings(BACKEND="accel")
+    assert ids() == []

@@ -1,0 +1,84 @@
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from offload.hub_process import parse
+from offload.tests.processes import SECRET, answers_at, start_hub, until
+
+ENVIRONMENT = {"OFFLOAD_SECRET": SECRET}
+
+
+def test_options_come_from_the_environment_and_the_command_line_wins():
+    environment = ENVIRONMENT | {
+        "HUB_BIND": "127.0.0.1:1",
+        "HUB_WORKERS": "3",
+        "REDIS_URL": "redis://a",
+        "OFFLOAD_RESOLVE_URL": "http://b",
+        "OFFLOAD_MAX_HOLDS": "7",
+    }
+    options = parse(["--bind", "127.0.0.1:2"], environment)
+    assert (options.bind, options.workers, options.redis) == ("127.0.0.1:2", 3, "redis://a")
+    assert (options.resolve_url, options.max_holds) == ("http://b", 7)
+
+
+@pytest.mark.parametrize("environment", [{}, {"OFFLOAD_SECRET": "short"}])
+def test_no_hub_without_a_secret(environment, capsys):
+    with pytest.raises(SystemExit):
+        parse([], environment)
+    assert "OFFLOAD_SECRET" in capsys.readouterr().err
+
+
+def test_secret_from_a_file(tmp_path):
+    (tmp_path / "secret").write_text(SECRET + "\n")
+    environment = {"OFFLOAD_SECRET_FILE": str(tmp_path / "secret")}
+    assert parse([], environment).secret == SECRET
+
+
+def children(process):
+    path = f"/proc/{process.pid}/task/{process.pid}/children"
+    with open(path) as file:
+        return [int(word) for word in file.read().split()]
+
+
+def alive(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.integration
+def test_a_dead_process_is_replaced(redis_server, started):
+    hub = started(start_hub(redis_server.url, workers=2))
+    first = until(lambda: len(children(hub)) == 2 and children(hub))
+    os.kill(first[0], signal.SIGKILL)
+    until(lambda: len(children(hub)) == 2 and set(children(hub)) != set(first))
+    assert first[1] in children(hub)
+
+
+@pytest.mark.integration
+def test_no_orphans_when_the_parent_is_killed(redis_server, started):
+    hub = started(start_hub(redis_server.url, workers=2))
+    orphans = until(lambda: len(children(hub)) == 2 and children(hub))
+    hub.end(signal.SIGKILL)
+    until(lambda: not any(alive(pid) for pid in orphans), what="the orphans' end")
+    assert not answers_at(hub.port)
+
+
+@pytest.mark.integration
+def test_port_in_use_is_said(redis_server, started):
+    hub = started(start_hub(redis_server.url))
+    second = subprocess.run(
+        [sys.executable, "-m", "offload.hub", f"--bind=127.0.0.1:{hub.port}"],
+        env=os.environ | ENVIRONMENT,
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=30,
+    )
+    assert second.returncode != 0
+    assert "in use" in second.stderr

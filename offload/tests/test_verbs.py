@@ -1,0 +1,173 @@
+import time
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.test import RequestFactory
+
+import offload
+from offload import store
+from offload.answer import decode_answer, unpack
+from offload.middleware import OffloadMiddleware
+from offload.protocol import HOLD_PATH, answer_key, late_key, read_ticket
+from offload.tests.processes import SECRET
+
+REMOTE = ["accel", "njs", "poll", "uwsgi"]
+
+
+def late(status=202):
+    response = JsonResponse({"state": "working"}, status=status, headers={"Retry-After": "5"})
+    response.set_cookie("a", "1")
+    return response
+
+
+def through_middleware(response):
+    return OffloadMiddleware(lambda request: response)(RequestFactory().get("/"))
+
+
+def ticket_of(answer):
+    place = answer.headers.get("X-Accel-Redirect", HOLD_PATH).removeprefix(HOLD_PATH)
+    return read_ticket(SECRET, answer.headers.get("X-Offload-Ticket", place), now=time.time())
+
+
+@pytest.mark.parametrize(
+    ("front", "expected"),
+    [(front, True) for front in [*REMOTE, "asgi"]] + [("inline", False), ("async", False)],
+)
+def test_holds_clients(offload_settings, front, expected):
+    offload_settings(BACKEND=front)
+    assert offload.holds_clients() is expected
+
+
+@pytest.mark.parametrize("front", ["inline", "async"])
+def test_hold_where_nothing_holds(offload_settings, hold_id, front):
+    offload_settings(BACKEND=front)
+    with pytest.raises(ImproperlyConfigured, match="holds_clients"):
+        offload.hold(hold_id, late=late())
+
+
+def test_hold_refuses_what_is_no_hold_id(offload_settings):
+    offload_settings(BACKEND="asgi")
+    with pytest.raises(ValueError, match="hold id"):
+        offload.hold("parcel 7", late=late())
+
+
+@pytest.mark.parametrize(
+    ("wait", "expected"), [(None, 20), (5, 5), (500, 20)], ids=["default", "shorter", "clipped"]
+)
+def test_deadline(offload_settings, hold_id, wait, expected):
+    offload_settings(BACKEND="asgi", DEADLINE=20)
+    held = offload.hold(hold_id, late=late(), wait=wait)
+    assert vars(held)["offload_hold"].deadline == pytest.approx(time.time() + expected, abs=2)
+
+
+@pytest.mark.parametrize("wait", [0, -1])
+def test_no_time_is_no_hold(offload_settings, hold_id, wait):
+    offload_settings(BACKEND="asgi")
+    answer = through_middleware(offload.hold(hold_id, late=late(), wait=wait))
+    assert "X-Offload-Ticket" not in answer
+
+
+@pytest.mark.parametrize(("status", "expected"), [(202, 423), (200, 200)])
+def test_deadline_status(offload_settings, hold_id, status, expected):
+    offload_settings(BACKEND="asgi", DEADLINE_STATUS=423)
+    assert offload.hold(hold_id, late=late(status)).status_code == expected
+
+
+def test_a_stream_can_be_neither_held_nor_released(offload_settings, hold_id):
+    offload_settings(BACKEND="accel")
+    stream: Any = StreamingHttpResponse([b"a"])
+    with pytest.raises(TypeError, match="streaming"):
+        offload.release(hold_id, stream)
+
+
+def test_answers_that_nobody_holds_pass_unchanged(offload_settings):
+    offload_settings(BACKEND="accel")
+    response = HttpResponse("plain")
+    assert through_middleware(response) is response
+
+
+@pytest.mark.integration
+async def test_the_asynchronous_way(offload_settings, hold_id):
+    offload_settings(BACKEND="accel")
+
+    async def view(request):
+        return offload.hold(hold_id, late=late())
+
+    middleware: Any = OffloadMiddleware(view)
+    answer = await middleware(RequestFactory().get("/"))
+    assert ticket_of(answer).hold_id == hold_id
+
+
+def test_asgi_keeps_the_late_answer(offload_settings, hold_id):
+    offload_settings(BACKEND="asgi")
+    answer = through_middleware(offload.hold(hold_id, late=late(), account="shop"))
+    assert (answer.status_code, answer.content) == (202, b'{"state": "working"}')
+    assert ticket_of(answer).hold_id == hold_id
+
+
+def test_a_front_by_its_dotted_path(offload_settings):
+    offload_settings(BACKEND="offload.backends.accel")
+    assert offload.holds_clients()
+
+
+@pytest.mark.parametrize(
+    ("front", "status"), [("accel", 200), ("njs", 418), ("poll", 418), ("uwsgi", 202)]
+)
+@pytest.mark.integration
+def test_remote_fronts(offload_settings, redis_server, hold_id, front, status):
+    offload_settings(BACKEND=front, REDIS_URL=redis_server.url)
+    answer = through_middleware(offload.hold(hold_id, late=late()))
+    assert (answer.status_code, answer.content) == (status, b"")
+    assert len(answer.headers) == 1  # nothing that the client would get twice
+    assert not answer.cookies
+    ticket = ticket_of(answer)
+    stored = unpack(redis_server.client.get(late_key(ticket.nonce)))
+    assert (stored.status, stored.body) == (202, b'{"state": "working"}')
+    assert ("Set-Cookie", "a=1; Path=/") in stored.headers
+    life = redis_server.client.ttl(late_key(ticket.nonce))
+    assert ticket.deadline - time.time() < life <= 55 + 31
+
+
+@pytest.mark.integration
+def test_release_stores_and_wakes(offload_settings, redis_server, hold_id):
+    offload_settings(BACKEND="accel", REDIS_URL=redis_server.url, ANSWER_TTL=60)
+    with redis_server.client.pubsub(ignore_subscribe_messages=True) as channel:
+        channel.subscribe("offload:released")
+        channel.get_message(timeout=1)
+        answers = {hold_id: JsonResponse({"a": 1}, status=400), "f" * 32: HttpResponse("b")}
+        assert offload.release_many(answers) is True
+        heard = [channel.get_message(timeout=1)["data"].decode() for _ in answers]
+    assert heard == list(answers)
+    stored = decode_answer(redis_server.client.get(answer_key(hold_id)))
+    assert (stored.status, stored.body) == (400, b'{"a": 1}')
+    assert 0 < redis_server.client.ttl(answer_key(hold_id)) <= 60
+
+
+def test_nothing_to_release(offload_settings):
+    offload_settings()
+    assert offload.release_many({}) is True
+
+
+@pytest.mark.integration
+def test_release_without_redis_says_so_and_leaves_it_alone(offload_settings, hold_id, caplog):
+    offload_settings(BACKEND="accel")
+    assert offload.release(hold_id, HttpResponse()) is False
+    assert offload.release(hold_id, HttpResponse()) is False
+    assert len(caplog.records) == 1  # the second one was not even tried
+    store.forget_trouble()
+    assert offload.release(hold_id, HttpResponse()) is False
+    assert len(caplog.records) == 2
+
+
+@pytest.mark.integration
+def test_hold_without_redis_is_still_handed_over(offload_settings, hold_id):
+    offload_settings(BACKEND="accel")
+    answer = through_middleware(offload.hold(hold_id, late=late()))
+    assert ticket_of(answer).hold_id == hold_id
+
+
+def test_unknown_name_of_the_package():
+    with pytest.raises(AttributeError, match="no attribute 'park'"):
+        _ = offload.park

@@ -1,0 +1,104 @@
+import json
+import time
+
+import pytest
+from django.test import Client
+
+from offload import protocol
+from offload.protocol import ANSWERS_PATH
+from offload.tests import outcomes, releases
+from offload.tests.processes import SECRET
+
+
+@pytest.fixture(autouse=True)
+def settled(offload_settings):
+    offload_settings(BACKEND="poll")
+    outcomes.known.clear()
+    outcomes.asked.clear()
+
+
+def ask(body, *, secret=SECRET, now=None, method="post"):
+    authorization = protocol.sign_question(secret, body, now=now or time.time())
+    send = getattr(Client(), method)
+    headers = {"Authorization": authorization}
+    return send(ANSWERS_PATH, body, content_type="application/json", headers=headers)
+
+
+def test_signed_question_is_answered(hold_id):
+    outcomes.known[hold_id] = 7
+    body = protocol.encode_question([hold_id, "f" * 32], final_only=True)
+    known = protocol.decode_answers(ask(body).content)
+    assert list(known) == [hold_id]
+    assert json.loads(known[hold_id].body) == {"final": 7}
+
+
+def test_late_answers_on_demand(hold_id):
+    body = protocol.encode_question([hold_id], final_only=False)
+    assert protocol.decode_answers(ask(body).content)[hold_id].status == 202
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"secret": "t" * 40}, {"now": 1000.0}, {"method": "get"}, {"method": "put"}],
+    ids=["forged", "old", "GET", "PUT"],
+)
+def test_who_may_not_ask_gets_404(hold_id, wrong):
+    body = protocol.encode_question([hold_id], final_only=True)
+    if wrong.get("method") == "get":
+        assert Client().get(ANSWERS_PATH).status_code == 404
+    else:
+        assert ask(body, **wrong).status_code == 404
+    assert outcomes.asked == []
+
+
+def test_unsigned_question_gets_404(hold_id):
+    body = protocol.encode_question([hold_id], final_only=True)
+    assert Client().post(ANSWERS_PATH, body, content_type="application/json").status_code == 404
+
+
+def test_signed_nonsense_gets_400():
+    assert ask(b"{}").status_code == 400
+
+
+def poll(text):
+    return Client().get(f"/_offload/poll/{text}")
+
+
+@pytest.mark.integration
+def test_poll_until_released(offload_settings, redis_server, hold_id):
+    offload_settings(BACKEND="poll", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, redis_client=redis_server.client)
+    waiting = poll(text)
+    assert (waiting.status_code, waiting["Retry-After"]) == (204, "1")
+    releases.store(redis_server.client, hold_id, releases.answer("refused", status=400))
+    answer = poll(text)
+    assert (answer.status_code, answer.json()) == (400, {"final": "refused"})
+    assert answer["X-Frame-Options"] == "DENY"
+    assert sorted(answer.cookies) == ["a", "b"]
+    assert "Location" not in answer
+
+
+@pytest.mark.integration
+def test_poll_after_the_deadline(offload_settings, redis_server, hold_id):
+    offload_settings(BACKEND="poll", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, wait=-1, redis_client=redis_server.client)
+    answer = poll(text)
+    assert (answer.status_code, answer["Location"]) == (202, "/outcome")
+
+
+@pytest.mark.integration
+def test_poll_without_redis(hold_id):
+    text = releases.ticket(hold_id)
+    assert poll(text).status_code == 204
+    outcomes.known[hold_id] = 7
+    assert poll(text).json() == {"final": 7}
+
+
+@pytest.mark.integration
+def test_poll_past_the_deadline_without_redis(hold_id):
+    assert poll(releases.ticket(hold_id, wait=-1)).json() == {"late": hold_id}
+
+
+@pytest.mark.parametrize("options", [{"secret": "t" * 40}, {"wait": -31}], ids=["forged", "old"])
+def test_poll_with_a_bad_ticket(hold_id, options):
+    assert poll(releases.ticket(hold_id, **options)).status_code == 404

@@ -1,0 +1,154 @@
+"""The safety nets one by one, each with its control: the same loss with the net taken away."""
+
+import asyncio
+import time
+
+import pytest
+
+from offload import waiting
+from offload.answer import NOTHING_KNOWN, Answer
+from offload.counting import Counts
+from offload.tests import releases
+from offload.tests.processes import eventually
+from offload.waiting import Ending, Waiters
+
+pytestmark = pytest.mark.integration
+
+PATIENCE = 3.0
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+@pytest.fixture
+async def start(redis_server):
+    made = []
+
+    async def start(resolve=None):
+        waiters = Waiters(redis_server.url, resolve=resolve, counts=Counts())
+        waiters.start()
+        made.append(waiters)
+        await eventually(lambda: waiters._counts.mine("redis_up"))
+        return waiters
+
+    yield start
+    for waiters in made:
+        await waiters.stop()
+
+
+def knows(hold_id, asked=None):
+    async def resolve(hold_ids, *, final_only):
+        if asked is not None:
+            asked.append((hold_ids, final_only))
+        return {hold_id: Answer(200, (), b"from the app")}
+
+    return resolve
+
+
+async def wait(waiters, hold_id, seconds=PATIENCE):
+    return await waiters.wait(hold_id, time.time() + seconds, never)
+
+
+async def after_arrival(waiters, hold_id):
+    """Return the waiting task once its first reading is over."""
+    task = asyncio.create_task(wait(waiters, hold_id))
+    await eventually(lambda: hold_id in waiters._futures)
+    await waiters.pipe.ask("PING")
+    return task
+
+
+async def test_wake_up_reaches_the_future(start, redis_server, hold_id, monkeypatch):
+    monkeypatch.setattr(waiting, "REREAD", 1000.0)
+    waiters = await start()
+    task = await after_arrival(waiters, hold_id)
+    releases.release(redis_server.client, hold_id)
+    assert (await task).body == releases.answer().body
+
+
+@pytest.mark.parametrize(("reread", "delivered"), [(0.3, True), (1000.0, False)])
+async def test_lost_publish(start, redis_server, hold_id, monkeypatch, reread, delivered):
+    monkeypatch.setattr(waiting, "REREAD", reread)
+    monkeypatch.setattr(Waiters, "_last_read", lambda *_: never_read())
+    waiters = await start()
+    await asyncio.sleep(0.2)  # the reading out of turn after subscribing is over
+    task = await after_arrival(waiters, hold_id)
+    releases.store(redis_server.client, hold_id)
+    ending = await task
+    assert (ending is not Ending.LATE) is delivered
+
+
+async def never_read():
+    return Ending.LATE
+
+
+async def test_last_read_at_the_deadline(start, redis_server, hold_id, monkeypatch):
+    monkeypatch.setattr(waiting, "REREAD", 1000.0)
+    waiters = await start()
+    await asyncio.sleep(0.2)
+    task = await after_arrival(waiters, hold_id)
+    releases.store(redis_server.client, hold_id)
+    assert (await task).body == releases.answer().body
+
+
+@pytest.mark.parametrize("with_app", [True, False])
+async def test_wake_up_without_its_answer(start, redis_server, hold_id, with_app):
+    waiters = await start(knows(hold_id) if with_app else None)
+    task = await after_arrival(waiters, hold_id)
+    releases.wake(redis_server.client, hold_id)
+    ending = await task
+    assert (ending == Answer(200, (), b"from the app")) is with_app
+
+
+async def test_many_lost_answers_are_one_question(start, redis_server, hold_id):
+    asked: list[tuple[list[str], bool]] = []
+    waiters = await start(knows(hold_id, asked))
+    hold_ids = [f"{number:032x}" for number in range(200)]
+    tasks = [await after_arrival(waiters, other) for other in hold_ids]
+    redis_server.kill()
+    for task in tasks:
+        assert await task is Ending.LATE
+    assert asked
+    assert all(len(ids) > 150 for ids, _ in asked[:1])
+    assert len(asked) < 10  # each re-reading, not each hold
+
+
+async def test_unreadable_answer_is_not_an_end(start, redis_server, hold_id):
+    waiters = await start()
+    task = await after_arrival(waiters, hold_id)
+    redis_server.client.set(f"offload:answer:{hold_id}", b"junk")
+    releases.wake(redis_server.client, hold_id)
+    await asyncio.sleep(0.2)
+    assert not task.done()
+    releases.release(redis_server.client, hold_id)
+    assert (await task).body == releases.answer().body
+
+
+async def test_app_that_fails_ends_in_the_late_answer(start, redis_server, hold_id):
+    async def broken(hold_ids, *, final_only):
+        raise OSError("the app is down")
+
+    waiters = await start(broken)
+    ticket = releases.read(hold_id)
+    assert await waiters.late(ticket, None) == NOTHING_KNOWN
+    assert await waiters.late(ticket, b"junk") == NOTHING_KNOWN
+
+
+async def test_drained_waiters_take_nobody_in(start, hold_id):
+    waiters = await start()
+    task = await after_arrival(waiters, hold_id)
+    waiters.drain()
+    assert await task is Ending.LATE
+    assert await wait(waiters, hold_id, 60) is Ending.LATE
+
+
+async def test_nothing_is_left_of_an_ended_hold(start, redis_server, hold_id):
+    waiters = await start()
+    task = await after_arrival(waiters, hold_id)
+    releases.release(redis_server.client, hold_id)
+    await task
+    cancelled = await after_arrival(waiters, "f" * 32)
+    cancelled.cancel()
+    await asyncio.gather(cancelled, return_exceptions=True)
+    assert waiters._futures == {}
+    assert waiters._doubted == {}

@@ -1,0 +1,120 @@
+import threading
+import time
+
+import pytest
+from django.http import HttpResponse
+
+import offload
+from offload.tests import outcomes, releases
+
+pytestmark = pytest.mark.integration
+
+LOST_WAKE_UP = 2.0 + 1.0
+
+
+class Waiter(threading.Thread):
+    """A worker that waits for one hold."""
+
+    def __init__(self, hold_id, seconds):
+        super().__init__()
+        self.hold_id = hold_id
+        self.seconds = seconds
+        self.answer = None
+        self.start()
+
+    def run(self):
+        self.answer = offload.wait(self.hold_id, self.seconds)
+
+    def result(self):
+        self.join(20)
+        assert not self.is_alive()
+        return self.answer and self.answer.content
+
+
+@pytest.fixture(autouse=True)
+def settled(offload_settings, redis_server):
+    offload_settings(REDIS_URL=redis_server.url)
+    outcomes.known.clear()
+    outcomes.asked.clear()
+
+
+def waiting(redis_server, hold_id, seconds=20):
+    waiter = Waiter(hold_id, seconds)
+    channel = f"offload:released:{hold_id}"
+    end = time.monotonic() + 10
+    while dict(redis_server.client.pubsub_numsub(channel))[channel.encode()] == 0:
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    return waiter
+
+
+def wake(redis_server, hold_id):
+    redis_server.client.publish(f"offload:released:{hold_id}", hold_id)
+
+
+def test_release_wakes_the_worker(redis_server, hold_id):
+    waiter = waiting(redis_server, hold_id)
+    start = time.monotonic()
+    offload.release(hold_id, HttpResponse("released"))
+    assert waiter.result() == b"released"
+    assert time.monotonic() - start < 1
+    assert outcomes.asked == []
+
+
+def test_released_before(redis_server, hold_id):
+    offload.release(hold_id, HttpResponse("released"))
+    assert Waiter(hold_id, 10).result() == b"released"
+
+
+def test_in_vain(hold_id):
+    start = time.monotonic()
+    assert offload.wait(hold_id, 0.3) is None
+    assert time.monotonic() - start < 2
+
+
+def test_last_question_at_the_end(hold_id):
+    outcomes.known[hold_id] = 7
+    assert Waiter(hold_id, 0.3).result() == b'{"final": 7}'
+
+
+def test_lost_publish(redis_server, hold_id):
+    waiter = waiting(redis_server, hold_id)
+    start = time.monotonic()
+    releases.store(redis_server.client, hold_id)
+    assert waiter.result() == releases.answer().body
+    assert time.monotonic() - start < LOST_WAKE_UP
+
+
+def test_lost_key(redis_server, hold_id):
+    waiter = waiting(redis_server, hold_id)
+    outcomes.known[hold_id] = 7
+    wake(redis_server, hold_id)
+    assert waiter.result() == b'{"final": 7}'
+
+
+def test_flushall(redis_server, hold_id):
+    waiter = waiting(redis_server, hold_id)
+    time.sleep(0.2)  # it has read the epoch
+    outcomes.known[hold_id] = 7
+    start = time.monotonic()
+    redis_server.client.flushall()
+    assert waiter.result() == b'{"final": 7}'
+    assert time.monotonic() - start < LOST_WAKE_UP
+
+
+@pytest.mark.parametrize("trouble", ["kill", "freeze"])
+def test_redis_away(redis_server, hold_id, trouble):
+    waiter = waiting(redis_server, hold_id)
+    getattr(redis_server, trouble)()
+    outcomes.known[hold_id] = 7
+    start = time.monotonic()
+    assert waiter.result() == b'{"final": 7}'
+    assert time.monotonic() - start < LOST_WAKE_UP + 1
+
+
+def test_redis_killed_and_back(redis_server, hold_id):
+    waiter = waiting(redis_server, hold_id)
+    redis_server.kill()
+    redis_server.start()
+    releases.store(redis_server.client, hold_id)
+    assert waiter.result() == releases.answer().body
