@@ -11,12 +11,19 @@ from collections.abc import Callable
 
 from carriers import classify
 from carriers.base import CarrierRequest
-from carriers.errors import CarrierError, CarrierTimeout, SendForbidden
+from carriers.errors import CarrierError, CarrierTimeout, RequestUnbuildable, SendForbidden
 from carriers.outcomes import NotSent, Unknown
 
 # Why 5 MB: a label's PDF and ZPL are some 100 KB in base64; a customs set of ten pages below 3 MB.
 LARGEST_BODY = 5_000_000
 USER_AGENT = "slow-carriers/0.1"
+
+
+def _check_headers(request: CarrierRequest) -> None:
+    # Here and not in the HTTP clients: aiohttp refuses them only when they are on their way.
+    for name, value in request.headers.items():
+        if not value.isprintable() or not value.isascii():
+            raise RequestUnbuildable(f"the header {name} can't be sent")
 
 
 def always() -> bool:
@@ -45,6 +52,7 @@ class Call:
 
     def begin(self, request: CarrierRequest) -> None:
         """Start a step."""
+        _check_headers(request)
         self._request = request
         if request.nothing_made:
             self.buy_sent = False

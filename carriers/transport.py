@@ -130,8 +130,6 @@ def _as_carrier_error(error: Exception, wire: _Wire) -> CarrierError:
     causes = list(_causes(error))
     if wire.was_cut() or any(isinstance(cause, TIME_OUTS) for cause in causes):
         return CarrierTimeout()
-    if not wire.call.buy_sent and isinstance(error, ValueError):
-        return RequestUnbuildable(str(error))  # e.g. a header that is no latin-1
     if any(isinstance(cause, ConnectionError) for cause in causes):
         return CarrierReset()
     if any(isinstance(cause, BROKEN_ANSWERS) for cause in causes):

@@ -104,7 +104,7 @@ async def _fetch(
         ) as response:
             body = await _bounded(response)
     except TROUBLE as error:
-        raise _as_carrier_error(error, call) from error
+        raise _as_carrier_error(error) from error
     answered = {name.lower(): value for name, value in response.headers.items()}
     return CarrierResponse(response.status, answered, body, time.monotonic() - started)
 
@@ -131,12 +131,10 @@ async def _bounded(response: aiohttp.ClientResponse) -> bytes:
 TROUBLE = (aiohttp.ClientError, OSError, ValueError)
 
 
-def _as_carrier_error(error: Exception, call: Call) -> CarrierError:
+def _as_carrier_error(error: Exception) -> CarrierError:
     for kind, make in ERRORS:
         if isinstance(error, kind):
             return make(f"{type(error).__name__}: {error}")
-    if isinstance(error, ValueError) and not call.buy_sent:
-        return RequestUnbuildable(str(error))
     return CarrierReset(type(error).__name__)
 
 

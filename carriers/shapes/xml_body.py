@@ -3,8 +3,9 @@
 A carrier's XML is untrusted. Python's expat expands entities that a document declares itself ("a
 billion laughs") and that is the only harm it can do: it fetches nothing external. All of it needs
 a DOCTYPE, which no carrier's protocol has, so a document with one is refused unread. The check is
-made on the decoded text, and the parser is given that text: an encoding declaration can't smuggle
-a DOCTYPE past it (UTF-16 hides the word from a search in the bytes).
+made on the decoded text, and the parser is given that text, so that an encoding declaration can't
+smuggle a DOCTYPE past it. One thing could: expat takes "<", NUL, "?" for UTF-16 even in a `str`, so
+a NUL is refused, too; XML has no use for it.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from xml.etree import ElementTree as ET
 from carriers.base import Address
 from carriers.errors import CarrierAnswerUnreadable
 
-FORBIDDEN = ("<!DOCTYPE", "<!ENTITY")
+FORBIDDEN = ("<!DOCTYPE", "<!ENTITY", "\0")
 # Why 5 MB: the transports' own limit; said again because an adapter may be fed by others.
 LARGEST_BODY = 5_000_000
 

@@ -1,0 +1,87 @@
+"""How a carrier has been lately: what `Retry-After` and GET /carriers are made of."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from carriers.redis_guard import Gone, RedisGuard
+
+# Why 200: enough for a p95 with ten calls beyond it, little enough to read whole.
+WINDOW = 200
+# Why a day: yesterday's durations say nothing of today's.
+EXPIRY = 86_400
+# Why 1 and 60: a client should neither hammer nor sleep through the answer.
+SHORTEST_RETRY, LONGEST_RETRY = 1, 60
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Durations in seconds over the recent calls, None where there were none; share 0..1."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+    error_share: float
+
+    def retry_after(self, default: float) -> int:
+        """Return whole seconds after which asking again makes sense: the recent median."""
+        seconds = math.ceil(default if self.p50 is None else self.p50)
+        return max(SHORTEST_RETRY, min(seconds, LONGEST_RETRY))
+
+
+def snapshot(samples: Iterable[tuple[float, bool]]) -> Snapshot:
+    """Sum up (duration, ok) pairs."""
+    pairs = list(samples)
+    if not pairs:
+        return Snapshot(0, None, None, 0.0)
+    durations = sorted(duration for duration, _ in pairs)
+    errors = sum(not ok for _, ok in pairs)
+    return Snapshot(len(pairs), _rank(durations, 0.50), _rank(durations, 0.95), errors / len(pairs))
+
+
+def _rank(ordered: list[float], share: float) -> float:
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]  # nearest rank
+
+
+class Health:
+    """The recent calls of one carrier, over all processes; by process when Redis is gone."""
+
+    def __init__(self, guard: RedisGuard, carrier: str, *, prefix: str = "carriers:") -> None:
+        self._guard = guard
+        self._key = f"{prefix}health:{carrier}"
+        self._local: deque[tuple[float, bool]] = deque(maxlen=WINDOW)
+
+    def record(self, duration: float, *, ok: bool) -> None:
+        """Note a call's duration in seconds, and whether the carrier did its part."""
+        self._local.append((duration, ok))
+        try:
+            self._guard.ask(lambda: self._push(f"{duration:.4f}:{int(ok)}"))
+        except Gone:
+            return  # kept in this process
+
+    def _push(self, sample: str) -> None:
+        pipeline = self._guard.client.pipeline(transaction=False)
+        pipeline.lpush(self._key, sample)
+        pipeline.ltrim(self._key, 0, WINDOW - 1)
+        pipeline.expire(self._key, EXPIRY)
+        pipeline.execute()
+
+    def read(self) -> Snapshot:
+        """Sum up the recent calls."""
+        try:
+            raw: list[Any] = self._guard.ask(
+                lambda: self._guard.client.lrange(self._key, 0, WINDOW - 1)
+            )
+        except Gone:
+            return snapshot(list(self._local))
+        return snapshot(_parse(sample) for sample in raw)
+
+
+def _parse(sample: bytes | str) -> tuple[float, bool]:
+    text = sample.decode() if isinstance(sample, bytes) else sample
+    duration, _, ok = text.partition(":")
+    return float(duration), ok == "1"

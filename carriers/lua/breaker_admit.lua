@@ -1,0 +1,43 @@
+-- May a call be made? The same rules as `admit` in carriers/breaker.py; a test compares the two.
+-- KEYS: state (hash), outcomes (list).
+-- ARGV: now ('' = Redis'), token, open_for, probe_lease, ramp_for, ramp_from, ramp_to.
+-- Returns {allowed, retry_after, probe token}.
+redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] + time[2] / 1000000
+end
+local kept = redis.call('HMGET', KEYS[1], 'mode', 'changed_at', 'ramping', 'admitted', 'probe_until')
+local mode = kept[1] or 'closed'
+local changed_at = tonumber(kept[2] or '0')
+
+if mode == 'closed' then
+  local since = now - changed_at
+  local ramp_for, ramp_from = tonumber(ARGV[5]), tonumber(ARGV[6])
+  if kept[3] ~= '1' then
+    return {1, '0', ''}
+  end
+  if since >= ramp_for then
+    redis.call('HSET', KEYS[1], 'ramping', '0', 'admitted', '0')
+    return {1, '0', ''}
+  end
+  local slope = (tonumber(ARGV[7]) - ramp_from) / ramp_for
+  local admitted = tonumber(kept[4] or '0')
+  if admitted + 1 > 1 + ramp_from * since + slope * since * since / 2 then
+    return {0, string.format('%.6f', 1 / (ramp_from + slope * since)), ''}
+  end
+  redis.call('HSET', KEYS[1], 'admitted', admitted + 1)
+  return {1, '0', ''}
+end
+
+local till = changed_at + tonumber(ARGV[3])
+if mode == 'half_open' then
+  till = tonumber(kept[5])
+end
+if now < till then
+  return {0, string.format('%.6f', till - now), ''}
+end
+redis.call('HSET', KEYS[1], 'mode', 'half_open', 'probe', ARGV[2],
+  'probe_until', string.format('%.6f', now + tonumber(ARGV[4])))
+return {0, '0', ARGV[2]}

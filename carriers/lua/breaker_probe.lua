@@ -1,0 +1,20 @@
+-- Note the probe's result. The same rules as `record_probe` in carriers/breaker.py.
+-- KEYS: state (hash), outcomes (list). ARGV: now ('' = Redis'), token, alive (0 or 1).
+redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
+local now = tonumber(ARGV[1])
+if not now then
+  local time = redis.call('TIME')
+  now = time[1] + time[2] / 1000000
+end
+local kept = redis.call('HMGET', KEYS[1], 'mode', 'probe')
+if kept[1] ~= 'half_open' or kept[2] ~= ARGV[2] then
+  return 0
+end
+redis.call('DEL', KEYS[1], KEYS[2])
+local at = string.format('%.6f', now)
+if ARGV[3] == '1' then
+  redis.call('HSET', KEYS[1], 'mode', 'closed', 'changed_at', at, 'ramping', '1', 'admitted', '0')
+else
+  redis.call('HSET', KEYS[1], 'mode', 'open', 'changed_at', at)
+end
+return 1

@@ -1,0 +1,91 @@
+"""Redis as a thing that may be gone: asked with a limit to what its absence costs.
+
+Trouble in Redis is logged, counted and answered by the caller's fallback, never raised. While it is
+known to be gone nobody asks it, but for one caller per second: a Redis that swallows packets would
+otherwise add its socket time-out to each call. The client should be made with short time-outs and
+no retries: `Redis.from_url(url, socket_timeout=0.25, socket_connect_timeout=0.25,
+retry=Retry(NoBackoff(), 0))`.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import redis
+
+logger = logging.getLogger(__name__)
+
+# Why 1 s: a black-holed Redis then costs one caller one time-out a second, and its return is
+# noticed within a second.
+COOL_DOWN = 1.0
+SCRIPTS = Path(__file__).parent / "lua"
+
+
+class Gone(Exception):
+    """Redis is not to be had: use the fallback"""
+
+
+class RedisGuard:
+    """Asks Redis, or says at once that it is gone. One per process and purpose; thread-safe.
+
+    `troubles` counts failed questions; `on_trouble` is called with the purpose for each.
+    """
+
+    def __init__(
+        self,
+        client: redis.Redis,
+        purpose: str,
+        *,
+        on_trouble: Callable[[str], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.client = client
+        self.purpose = purpose
+        self.troubles = 0
+        self._on_trouble = on_trouble
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._gone_until: float | None = None
+
+    def script(self, name: str) -> Callable[[list[str], list[Any]], Any]:
+        """Load a script of `carriers/lua`; calling it raises Gone while Redis is."""
+        registered = self.client.register_script((SCRIPTS / f"{name}.lua").read_text())
+
+        def run(keys: list[str], arguments: list[Any]) -> Any:
+            return self.ask(lambda: registered(keys=keys, args=arguments))
+
+        return run
+
+    def ask(self, question: Callable[[], Any]) -> Any:
+        """Put a question to Redis; raise Gone where there is no answer."""
+        self._admit()
+        try:
+            answer = question()
+        except (redis.RedisError, OSError) as error:
+            self._note(error)
+            raise Gone from error
+        self._gone_until = None
+        return answer
+
+    def _admit(self) -> None:
+        if self._gone_until is None:
+            return
+        with self._lock:
+            now = self._clock()
+            if self._gone_until is not None and now < self._gone_until:
+                raise Gone
+            # This caller goes and looks; the others are told "gone" meanwhile.
+            self._gone_until = now + COOL_DOWN
+
+    def _note(self, error: Exception) -> None:
+        with self._lock:
+            self.troubles += 1
+            self._gone_until = self._clock() + COOL_DOWN
+        logger.warning("redis is gone for the %s: %s", self.purpose, type(error).__name__)
+        if self._on_trouble is not None:
+            self._on_trouble(self.purpose)

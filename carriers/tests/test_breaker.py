@@ -1,0 +1,146 @@
+"""The breaker's rules as plain functions."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from carriers.breaker import (
+    BreakerConfig,
+    BreakerState,
+    admit,
+    is_failure,
+    ramp,
+    record,
+    record_probe,
+)
+from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
+
+CONFIG = BreakerConfig()
+OPEN = BreakerState("open", changed_at=100.0)
+PROBING = BreakerState("half_open", probe="p", probe_until=125.0)
+RAMPING = BreakerState("closed", changed_at=100.0, ramping=True)
+
+ADMISSIONS = [
+    # state, now, allowed, probes, retry_after, remark
+    (BreakerState(), 0.0, True, False, 0.0, "closed from the start"),
+    (OPEN, 101.0, False, False, 4.0, "open: come back when it may be probed"),
+    (OPEN, 105.0, False, True, 0.0, "the first after the wait is the prober"),
+    (PROBING, 110.0, False, False, 15.0, "somebody is probing"),
+    (PROBING, 125.0, False, True, 0.0, "the prober was killed: its claim has run out"),
+    (RAMPING, 100.0, True, False, 0.0, "the first after a recovery"),
+    (replace(RAMPING, admitted=1), 100.0, False, False, 0.5, "2/s: the next in half a second"),
+    (replace(RAMPING, admitted=261), 109.99, False, False, 0.02, "nearly up, still bounded"),
+    (replace(RAMPING, admitted=999), 110.0, True, False, 0.0, "the ramp is over"),
+]
+
+
+@pytest.mark.parametrize(("state", "now", "allowed", "probes", "retry_after", "remark"), ADMISSIONS)
+def test_a_call_is_admitted_by_the_state(state, now, allowed, probes, retry_after, remark):
+    admission, _ = admit(state, now, "token", CONFIG)
+    assert admission.allowed is allowed, remark
+    assert admission.probe == ("token" if probes else ""), remark
+    assert admission.retry_after == pytest.approx(retry_after, abs=0.01), remark
+
+
+def after(failures, successes, state=None):
+    state = state or BreakerState()
+    for failed in [False] * successes + [True] * failures:
+        state = record(state, 10.0, failed, CONFIG)
+    return state.mode
+
+
+RECORDS = [
+    (9, 0, "closed", "nine calls are too few to judge"),
+    (10, 0, "open", "ten of ten"),
+    (9, 10, "closed", "under a half"),
+    (10, 10, "open", "a half"),
+    (9, 1000, "closed", "a good hour and nine failures"),
+    (10, 1000, "open", "a good hour, and ten of the last twenty"),
+]
+
+
+@pytest.mark.parametrize(("failures", "successes", "mode", "remark"), RECORDS)
+def test_a_share_of_failures_opens(failures, successes, mode, remark):
+    assert after(failures, successes) == mode, remark
+
+
+def test_old_failures_are_forgotten():
+    state = BreakerState()
+    for _ in range(9):
+        state = record(state, 0.0, True, CONFIG)
+    assert record(state, 61.0, True, CONFIG).mode == "closed"
+
+
+@pytest.mark.parametrize("state", [OPEN, PROBING])
+def test_results_of_calls_from_before_change_nothing(state):
+    assert record(state, 101.0, True, CONFIG) == state
+    assert record(state, 101.0, False, CONFIG) == state
+
+
+def test_the_probe_decides_and_only_the_one_that_holds_the_claim():
+    closed = record_probe(PROBING, 111.0, "p", True)
+    assert closed.mode == "closed"
+    assert closed.ramping
+    assert record_probe(PROBING, 111.0, "p", False) == BreakerState("open", changed_at=111.0)
+    assert record_probe(PROBING, 111.0, "another", True) == PROBING
+    assert record_probe(OPEN, 111.0, "p", True) == OPEN
+
+
+def test_the_ramp_lets_out_what_its_rates_say():
+    assert ramp(0.0, CONFIG) == (2.0, 1.0)
+    assert ramp(10.0, CONFIG) == (50.0, 261.0)
+
+
+EVENTS = st.lists(
+    st.tuples(st.floats(0, 3), st.sampled_from(["admit", "fail", "ok", "alive", "dead"])),
+    max_size=200,
+)
+
+
+@given(EVENTS)
+def test_at_most_one_claim_to_probe_is_live(events):
+    state, now, claimed_until = BreakerState(), 0.0, -1.0
+    for number, (passed, event) in enumerate(events):
+        now += passed
+        if event == "admit":
+            admission, state = admit(state, now, str(number), CONFIG)
+            if admission.probe:
+                assert now >= claimed_until
+                claimed_until = now + CONFIG.probe_lease
+            assert admission.allowed + bool(admission.probe) <= 1
+            assert admission.allowed or admission.probe or admission.retry_after > 0
+        elif event in ("fail", "ok"):
+            state = record(state, now, event == "fail", CONFIG)
+        else:
+            before = state
+            state = record_probe(state, now, state.probe, event == "alive")
+            if before.mode == "half_open":
+                claimed_until = -1.0
+        assert len(state.outcomes) <= CONFIG.window
+
+
+LABEL = Announced("1", "T1", Decimal("1.00"), ())
+BLAME = [
+    (LABEL, False, "well done"),
+    (Refused("X", "no"), False, "a refusal is work well done"),
+    (Throttled(1.0, True), False, "it answers"),
+    (Found((LABEL,)), False, "it answers"),
+    (Absent(), False, "it answers"),
+    (Unknown("timeout"), True, "hangs"),
+    (Unknown("server_error"), True, "broken"),
+    (NotSent("unreachable"), True, "down"),
+    (NotSent("breaker_open"), None, "we did not even try"),
+    (NotSent("bulkhead_full"), None, "likewise"),
+    (NotSent("unbuildable"), None, "our own data"),
+    (Unknown("credentials"), False, "one account's wrong password stops no others"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "failure", "remark"), BLAME)
+def test_what_counts_against_a_carrier(outcome, failure, remark):
+    assert is_failure(outcome) is failure, remark

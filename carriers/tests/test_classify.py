@@ -1,0 +1,114 @@
+"""The tables that say what an event on the wire means for a purchase."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from carriers import errors
+from carriers.classify import Body, Kind, Phase, Promises, answer, answer_kind, seconds, trouble
+from carriers.outcomes import NotSent, Refused, Throttled, Unknown
+
+NOTHING = Promises()
+PROMISES = Promises(throttle_promises_nothing=True)
+SOAP = Promises(refusal_statuses=frozenset({500}))
+NOT_SENT, REFUSED, THROTTLED = Kind.NOT_SENT, Kind.REFUSED, Kind.THROTTLED
+UNKNOWN, ANNOUNCED = Kind.UNKNOWN, Kind.ANNOUNCED
+BEFORE, BUYING, AFTER = Phase.BEFORE, Phase.BUYING, Phase.AFTER
+LABEL, REFUSAL, UNREADABLE = Body.LABEL, Body.REFUSAL, Body.UNREADABLE
+
+ANSWERS = [
+    (200, LABEL, BUYING, NOTHING, ANNOUNCED, "the one good end"),
+    (201, LABEL, BUYING, NOTHING, ANNOUNCED, "created is as good"),
+    (200, UNREADABLE, BUYING, NOTHING, UNKNOWN, "a cut 200 may have been a label"),
+    (200, REFUSAL, BUYING, NOTHING, UNKNOWN, "a refusal under 200 is in nobody's documentation"),
+    (204, UNREADABLE, BUYING, NOTHING, UNKNOWN, "success without a label"),
+    (302, UNREADABLE, BUYING, NOTHING, UNKNOWN, "not followed, not understood"),
+    (400, REFUSAL, BUYING, NOTHING, REFUSED, "documented"),
+    (400, UNREADABLE, BUYING, NOTHING, UNKNOWN, "a 4xx of something in between promises nothing"),
+    (401, UNREADABLE, BUYING, NOTHING, REFUSED, "no one acts for a stranger"),
+    (403, REFUSAL, BUYING, NOTHING, REFUSED, "likewise"),
+    (408, REFUSAL, BUYING, NOTHING, UNKNOWN, "it timed out: how far did it get?"),
+    (422, REFUSAL, BUYING, NOTHING, REFUSED, "the usual refusal"),
+    (429, REFUSAL, BUYING, PROMISES, THROTTLED, "before the body says anything"),
+    (429, UNREADABLE, BUYING, NOTHING, THROTTLED, "throttled; whether it may be repeated: below"),
+    (500, REFUSAL, BUYING, NOTHING, UNKNOWN, "a 5xx is no promise, however it is worded"),
+    (500, REFUSAL, BUYING, SOAP, REFUSED, "unless the protocol answers refusals with 500"),
+    (500, UNREADABLE, BUYING, SOAP, UNKNOWN, "soap:Server"),
+    (503, UNREADABLE, BUYING, NOTHING, UNKNOWN, "may come from behind the booking"),
+    (500, UNREADABLE, BEFORE, NOTHING, NOT_SENT, "a login bought nothing"),
+    (200, UNREADABLE, BEFORE, NOTHING, NOT_SENT, "likewise"),
+    (401, UNREADABLE, BEFORE, NOTHING, REFUSED, "wrong password"),
+    (429, UNREADABLE, BEFORE, NOTHING, THROTTLED, "a throttled login"),
+    (200, LABEL, AFTER, NOTHING, ANNOUNCED, "the label of an order made before"),
+    (404, REFUSAL, AFTER, NOTHING, UNKNOWN, "the order stands; its label isn't there yet"),
+    (401, UNREADABLE, AFTER, NOTHING, UNKNOWN, "a refusal now takes no purchase back"),
+    (429, UNREADABLE, AFTER, PROMISES, UNKNOWN, "the promise is about the purchase, not this"),
+]
+
+
+@pytest.mark.parametrize(("status", "body", "phase", "promises", "kind", "remark"), ANSWERS)
+def test_an_answer_is_classified(status, body, phase, promises, kind, remark):
+    assert answer_kind(status, body, phase, promises) is kind, remark
+
+
+TROUBLES = [
+    (errors.CarrierUnreachable, False, NotSent, "DNS, refused, connect time-out"),
+    (errors.CarrierTlsError, False, NotSent, "no handshake, no request"),
+    (errors.BreakerOpen, False, NotSent, "our own guard"),
+    (errors.BulkheadFull, False, NotSent, "our own guard"),
+    (errors.SendForbidden, False, NotSent, "the lease had run out"),
+    (errors.CarrierTimeout, False, NotSent, "a login that hung bought nothing"),
+    (errors.CarrierTimeout, True, Unknown, "it may be booking right now"),
+    (errors.CarrierReset, True, Unknown, "before or after booking? nobody knows"),
+    (errors.CarrierAnswerUnreadable, True, Unknown, "half a label"),
+    (errors.CarrierUnreachable, True, Unknown, "the second step failed, the first had bought"),
+]
+
+
+@pytest.mark.parametrize(("error", "buy_sent", "outcome", "remark"), TROUBLES)
+def test_trouble_is_classified_by_what_had_left(error, buy_sent, outcome, remark):
+    judged = trouble(error(), buy_sent=buy_sent)
+    assert type(judged) is outcome, remark
+    assert judged.reason == error.reason
+
+
+def test_outcomes_carry_what_the_answer_said():
+    refusal = Refused("ADDRESS_INVALID", "no such street")
+    assert answer(422, None, refusal, BUYING, NOTHING) == refusal
+    assert answer(401, None, None, BUYING, NOTHING) == Refused("credentials", "HTTP 401", True)
+    assert answer(429, "7", None, BUYING, PROMISES) == Throttled(7.0, nothing_made=True)
+    assert answer(429, None, None, BUYING, NOTHING) == Throttled(None, nothing_made=False)
+    assert answer(429, None, None, BEFORE, NOTHING) == Throttled(None, nothing_made=True)
+    assert answer(502, None, None, BUYING, NOTHING) == Unknown("server_error", "HTTP 502")
+    assert answer(408, None, None, BUYING, NOTHING) == Unknown("timeout", "HTTP 408")
+
+
+NOW = datetime(2026, 11, 21, 9, 15, 0, tzinfo=UTC)
+RETRY_AFTER = [
+    ("7", 7.0, "seconds"),
+    (" 7 ", 7.0, "with white space"),
+    ("0", 0.0, "at once"),
+    ("Sat, 21 Nov 2026 09:15:30 GMT", 30.0, "a date"),
+    ("Sat, 21 Nov 2026 09:00:00 GMT", 0.0, "a date gone by"),
+    ("9" * 5000, 3600.0, "int() refuses this many digits"),
+    ("-5", None, "nonsense"),
+    ("soon", None, "nonsense"),
+    ("²", None, "isdigit() alone takes this for a digit"),
+    ("", None, "empty"),
+    (None, None, "absent"),
+]
+
+
+@pytest.mark.parametrize(("header", "expected", "remark"), RETRY_AFTER)
+def test_retry_after_is_read_with_care(header, expected, remark):
+    assert seconds(header, now=NOW) == expected, remark
+
+
+def test_errors_say_whether_to_try_again_and_what_may_have_happened():
+    assert str(errors.CarrierTimeout()) == "The carrier did not answer in time"
+    assert errors.CarrierTimeout().sent
+    assert not errors.CarrierUnreachable().sent
+    assert errors.RequestUnbuildable().permanent
+    assert errors.CarrierError("x", permanent=True, sent=True).permanent

@@ -1,0 +1,88 @@
+"""Adding a carrier is adding a file."""
+
+from __future__ import annotations
+
+import sys
+from decimal import Decimal
+from types import ModuleType
+
+import pytest
+
+from carriers import registry
+from carriers.methods import EUROPEAN_UNION, EVERYWHERE
+
+
+@pytest.fixture
+def package(tmp_path, monkeypatch):
+    module = ModuleType("some_adapters")
+    module.__path__ = [str(tmp_path)]
+    monkeypatch.setitem(sys.modules, "some_adapters", module)
+    yield module, tmp_path
+    for name in [name for name in sys.modules if name.startswith("some_adapters.")]:
+        del sys.modules[name]
+
+
+def test_a_file_is_all_that_a_carrier_takes(package):
+    module, folder = package
+    source = "from types import SimpleNamespace\ncarrier = SimpleNamespace(code='ibis')\n"
+    (folder / "ibis.py").write_text(source)
+    (folder / "tests").mkdir()
+    (folder / "tests" / "__init__.py").touch()
+    assert list(registry.find(module)) == ["ibis"]
+
+
+def test_two_of_one_code_are_refused(package):
+    module, folder = package
+    source = "from types import SimpleNamespace\ncarrier = SimpleNamespace(code='ibis')\n"
+    (folder / "one.py").write_text(source)
+    (folder / "two.py").write_text(source)
+    with pytest.raises(ValueError, match="ibis"):
+        registry.find(module)
+
+
+def test_the_carriers_and_their_methods():
+    assert {carrier.code: carrier.repeats for carrier in registry.all_carriers()} == {
+        "postnl": "lookup",
+        "tortoise": "lookup",
+        "colibri": "dedup",
+        "lantern": "none",
+        "meridian": "lookup",
+    }
+    assert {
+        id_: (method.name, method.carrier) for id_, method in registry.SHIPPING_METHODS.items()
+    } == {
+        8: ("Unstamped letter", "postnl"),
+        10: ("Tortoise Post Standard 0-23kg", "tortoise"),
+        20: ("Colibri Express 0-5kg", "colibri"),
+        21: ("Colibri Express 5-31kg", "colibri"),
+        30: ("Lantern Freight 0-70kg", "lantern"),
+        40: ("Meridian Mail 0-20kg", "meridian"),
+    }
+
+
+@pytest.mark.parametrize("method", registry.SHIPPING_METHODS.values(), ids=lambda m: str(m.id))
+def test_a_method_is_well_formed(method):
+    assert registry.shipping_method(method.id) is method
+    assert registry.carrier(method.carrier)
+    assert Decimal(0) < Decimal(method.min_weight) < Decimal(method.max_weight)
+    for weight in (method.min_weight, method.max_weight):
+        assert len(weight.partition(".")[2]) == 3
+    assert set(method.countries) >= {"NL", "GB", "US", "CH"}
+
+
+def test_lookup_carriers_have_a_settling_window():
+    for carrier in registry.all_carriers():
+        assert (carrier.settling > 0) == (carrier.repeats == "lookup")
+
+
+def test_countries():
+    assert len(EUROPEAN_UNION) == 27
+    assert len(set(EVERYWHERE)) == 30
+
+
+@pytest.mark.parametrize(
+    "ask", [lambda: registry.carrier("dodo"), lambda: registry.shipping_method(0)]
+)
+def test_what_is_not_there_is_a_key_error(ask):
+    with pytest.raises(KeyError):
+        ask()

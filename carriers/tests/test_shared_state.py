@@ -1,0 +1,272 @@
+"""Breaker, bulkhead and health against a real Redis, and while it is gone."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+import uuid
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import redis
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from carriers.breaker import (
+    BreakerConfig,
+    BreakerState,
+    CircuitBreaker,
+    admit,
+    record,
+    record_probe,
+)
+from carriers.bulkhead import Bulkhead
+from carriers.errors import BulkheadFull
+from carriers.health import Health
+from carriers.redis_guard import RedisGuard
+
+pytestmark = pytest.mark.integration
+
+# Seconds: what the application uses, too.
+SOCKET_TIMEOUT = 0.25
+
+
+@pytest.fixture
+def client(redis_server):
+    with client_of(redis_server) as client:
+        yield client
+
+
+def client_of(server):
+    return redis.Redis.from_url(
+        server.url,
+        socket_timeout=SOCKET_TIMEOUT,
+        socket_connect_timeout=SOCKET_TIMEOUT,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+@pytest.fixture
+def gone():
+    """A client of a Redis that refuses."""
+    with redis.Redis(port=1, socket_timeout=0.25, retry=Retry(NoBackoff(), 0)) as client:
+        yield client
+
+
+def breaker(client, config=None):
+    return CircuitBreaker(RedisGuard(client, "breaker"), uuid.uuid4().hex, config=config)
+
+
+def bulkhead(client, limit=3, lease=30.0, name=None):
+    guard = RedisGuard(client, "bulkhead")
+    return Bulkhead(guard, name or uuid.uuid4().hex, limit=limit, lease=lease)
+
+
+# Eighths of a second are exact in binary and in the six decimals that the scripts keep.
+EVENTS = st.lists(
+    st.tuples(
+        st.integers(0, 48).map(lambda eighths: eighths / 8),
+        st.sampled_from(["admit", "fail", "fail", "ok", "alive", "dead", "stranger"]),
+    ),
+    max_size=60,
+)
+
+
+@settings(
+    max_examples=200,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+@given(EVENTS)
+def test_the_scripts_do_what_the_pure_rules_say(client, events):
+    config = BreakerConfig(min_calls=3, window=6, horizon=20.0)
+    shared = breaker(client, config)
+    state, now, claim = BreakerState(), 1_790_000_000.0, ""
+    for passed, event in events:
+        now += passed
+        if event == "admit":
+            given_ = shared.admit(now)
+            expected, state = admit(state, now, given_.probe or "claimed", config)
+            assert given_.allowed == expected.allowed
+            assert bool(given_.probe) == bool(expected.probe)
+            assert given_.retry_after == pytest.approx(expected.retry_after, abs=1e-4)
+            claim = given_.probe or claim
+        elif event in ("fail", "ok"):
+            shared.record(failed=event == "fail", now=now)
+            state = record(state, now, event == "fail", config)
+        else:
+            token = "stranger" if event == "stranger" else claim
+            shared.record_probe(token, alive=event == "alive", now=now)
+            state = record_probe(state, now, token, event == "alive")
+        assert shared.mode() == state.mode
+
+
+def test_exactly_one_of_many_callers_is_told_to_probe(client):
+    shared = breaker(client)
+    for _ in range(10):
+        shared.record(failed=True, now=1000.0)
+    with ThreadPoolExecutor(20) as pool:
+        admissions = list(pool.map(lambda _: shared.admit(1006.0), range(200)))
+    assert sum(bool(admission.probe) for admission in admissions) == 1
+    assert not any(admission.allowed for admission in admissions)
+
+
+def test_redis_own_clock_is_used_where_none_is_given(client):
+    shared = breaker(client, BreakerConfig(open_for=30.0))
+    for _ in range(10):
+        shared.record(failed=True)
+    assert shared.mode() == "open"
+    assert 25 < shared.admit().retry_after <= 30
+
+
+def test_two_carriers_have_two_breakers(client):
+    sick, well = breaker(client), breaker(client)
+    for _ in range(10):
+        sick.record(failed=True)
+    assert sick.mode() == "open"
+    assert well.admit().allowed
+
+
+def test_without_redis_the_breaker_starts_closed_and_works_by_process(gone):
+    alone = breaker(gone)
+    assert alone.admit().allowed
+    for _ in range(10):
+        alone.record(failed=True)
+    assert alone.mode() == "open"
+    assert not alone.admit().allowed
+    alone.record_probe("stranger", alive=True)
+    assert alone.mode() == "open"
+
+
+def test_a_bulkhead_holds_over_processes(client):
+    """Two objects stand for two processes: they share nothing but Redis."""
+    name = uuid.uuid4().hex
+    one, other = bulkhead(client, name=name), bulkhead(client, name=name)
+    tokens = [one.acquire(), other.acquire(), one.acquire()]
+    assert all(tokens)
+    assert other.acquire() is None
+    assert one.in_flight() == 3
+    other.release(tokens[0])
+    assert other.acquire()
+
+
+def test_a_bulkhead_is_never_overrun(client):
+    shared = bulkhead(client, limit=5)
+    inside, most, lock = 0, 0, threading.Lock()
+
+    def visit(_):
+        nonlocal inside, most
+        try:
+            with shared.slot():
+                with lock:
+                    inside += 1
+                    most = max(most, inside)
+                time.sleep(0.002)
+                with lock:
+                    inside -= 1
+        except BulkheadFull:
+            return 0
+        return 1
+
+    with ThreadPoolExecutor(16) as pool:
+        visits = sum(pool.map(visit, range(300)))
+    assert most == 5
+    assert visits > 5
+    assert shared.in_flight() == 0
+
+
+def test_the_slots_of_a_killed_process_come_back_after_the_lease(client):
+    shared = bulkhead(client, limit=1, lease=30.0)
+    assert shared.acquire(now=1000.0)
+    assert shared.acquire(now=1029.0) is None
+    assert shared.acquire(now=1031.0)
+
+
+def test_a_slot_is_given_back_when_the_block_raises(client):
+    shared = bulkhead(client, limit=1)
+    with pytest.raises(KeyError), shared.slot():
+        raise KeyError
+    assert shared.acquire()
+
+
+def test_without_redis_a_bulkhead_holds_by_process(gone):
+    alone = bulkhead(gone, limit=2)
+    tokens = [alone.acquire(), alone.acquire()]
+    assert alone.acquire() is None
+    assert alone.in_flight() == 2
+    alone.release(tokens[0])
+    assert alone.acquire()
+
+
+def test_health_sums_up_the_last_200_calls(client):
+    health = Health(RedisGuard(client, "health"), uuid.uuid4().hex)
+    for _ in range(50):
+        health.record(99.0, ok=False)  # pushed out by what follows
+    for hundredth in range(1, 201):
+        health.record(hundredth / 100, ok=hundredth % 10 != 0)
+    seen = health.read()
+    assert (seen.count, seen.p50, seen.p95) == (200, 1.0, 1.9)
+    assert seen.error_share == pytest.approx(0.1)
+    assert seen.retry_after(10) == 1
+
+
+def test_health_without_calls_and_without_redis(client, gone):
+    nobody = Health(RedisGuard(client, "health"), uuid.uuid4().hex).read()
+    assert (nobody.count, nobody.p50, nobody.error_share) == (0, None, 0.0)
+    assert nobody.retry_after(default=4.2) == 5
+    alone = Health(RedisGuard(gone, "health"), "x")
+    alone.record(2.5, ok=True)
+    assert alone.read().p50 == 2.5
+    assert alone.read().retry_after(1) == 3
+
+
+def test_a_redis_that_swallows_everything_costs_one_caller_a_second(redis_server_of_my_own):
+    troubles: list[str] = []
+    with client_of(redis_server_of_my_own) as client:
+        guard = RedisGuard(client, "bulkhead", on_trouble=troubles.append)
+        shared = Bulkhead(guard, "x", limit=10_000, lease=30.0)
+        assert shared.acquire()
+        os.kill(redis_pid(client), signal.SIGSTOP)
+        started = time.monotonic()
+        calls = 0
+        while time.monotonic() - started < 3.0:
+            token = shared.acquire()
+            assert token
+            shared.release(token)
+            calls += 1
+        # One time-out at once, and then one per second at most.
+        assert 1 <= len(troubles) == guard.troubles <= 4
+        assert calls > 500
+
+
+def test_the_guard_notices_that_redis_is_back(client):
+    now = [0.0]
+    guard = RedisGuard(client, "test", clock=lambda: now[0])
+    shared = Bulkhead(guard, uuid.uuid4().hex, limit=5, lease=30.0)
+    guard._note(redis.ConnectionError())
+    assert (shared.acquire() or "").startswith("local:")
+    now[0] = 1.1
+    assert not (shared.acquire() or "local:").startswith("local:")
+
+
+PIDS: dict[str, int] = {}
+
+
+def redis_pid(client):
+    return PIDS.setdefault("own", client.info("server")["process_id"])
+
+
+@pytest.fixture
+def redis_server_of_my_own():
+    from deploy.stores import RedisServer
+
+    with RedisServer() as server:
+        try:
+            yield server
+        finally:
+            if "own" in PIDS:
+                os.kill(PIDS.pop("own"), signal.SIGCONT)  # a stopped process can't end
