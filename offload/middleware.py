@@ -11,7 +11,7 @@ from django.http.response import HttpResponseBase
 
 from offload import backends, conf, store
 from offload.conversion import to_answer
-from offload.protocol import make_ticket
+from offload.protocol import REQUEST_HEADER, make_ticket
 from offload.verbs import Hold
 
 
@@ -31,16 +31,22 @@ class OffloadMiddleware:
         if self._is_async:
             return self._answer_async(request)
         response: HttpResponseBase = self._get_response(request)
-        return hand_over(response)
+        return hand_over(response, _request_id(request))
 
     async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
         response: HttpResponseBase = await self._get_response(request)
         if backends.current().REMOTE and hasattr(response, "offload_hold"):
-            return await sync_to_async(hand_over, thread_sensitive=False)(response)
+            return await sync_to_async(hand_over, thread_sensitive=False)(
+                response, _request_id(request)
+            )
         return hand_over(response)
 
 
-def hand_over(response: HttpResponseBase) -> HttpResponseBase:
+def _request_id(request: HttpRequest) -> str:
+    return request.headers.get(REQUEST_HEADER, "")
+
+
+def hand_over(response: HttpResponseBase, request_id: str = "") -> HttpResponseBase:
     """Return what the front is told of a held answer; any other one unchanged."""
     hold: Hold | None = getattr(response, "offload_hold", None)
     if hold is None or not isinstance(response, HttpResponse):
@@ -51,5 +57,5 @@ def hand_over(response: HttpResponseBase) -> HttpResponseBase:
     backend = backends.current()
     if backend.REMOTE:
         # Without Redis the hub asks the app for the late answer, when it comes to that.
-        store.store_late(ticket, to_answer(response))
+        store.store_late(ticket, to_answer(response), request_id=request_id)
     return backend.hand_over(response, ticket)

@@ -18,6 +18,8 @@ from typing import NamedTuple
 from offload.answer import Answer, from_json, to_json
 
 TICKET_HEADER = "X-Offload-Ticket"
+# A front that can't remember the ticket names its request by 32 hex digits of its own instead.
+REQUEST_HEADER = "X-Offload-Request"
 HOLD_PATH = "/_offload/hold/"
 ANSWERS_PATH = "/_offload/answers"
 
@@ -61,6 +63,15 @@ def answer_key(hold_id: str) -> str:
 
 def late_key(nonce: str) -> str:
     return f"offload:late:{nonce}"
+
+
+def request_key(request_id: str) -> str:
+    return f"offload:request:{request_id}"
+
+
+def is_request_id(text: str) -> bool:
+    """Say whether a front could have named a request so (nginx' `$request_id`)."""
+    return _HOLD_ID.fullmatch(text) is not None
 
 
 def used_key(nonce: str) -> str:

@@ -17,9 +17,11 @@ from offload.protocol import (
     RELEASED_CHANNEL,
     TICKET_GRACE,
     answer_key,
+    is_request_id,
     late_key,
     read_ticket,
     released_channel,
+    request_key,
 )
 from offload.redis_clients import PAUSE, sync_client
 
@@ -34,14 +36,19 @@ def client(url: str) -> redis.Redis:
     return sync_client(url)
 
 
-def store_late(ticket: str, late: Answer) -> bool:
-    """Store the late answer where the hub finds it; False if Redis is in trouble."""
+def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
+    """Store the late answer where the hub finds it; False if Redis is in trouble.
+
+    With the front's name for the request the ticket is found again when the hub is lost.
+    """
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
     life = int(read.deadline - now + TICKET_GRACE) + 1
 
     def write(pipeline: Pipeline) -> None:
         pipeline.set(late_key(read.nonce), pack(late), ex=life)
+        if is_request_id(request_id):
+            pipeline.set(request_key(request_id), ticket, ex=life)
 
     return _write(write, "a late answer is not stored")
 

@@ -12,4 +12,5 @@ app_name = "offload"
 urlpatterns = [
     path(ANSWERS_PATH.lstrip("/"), views.answers, name="answers"),
     path("_offload/poll/<str:ticket>", views.poll, name="poll"),
+    path("_offload/late/<str:name>", views.late, name="late"),
 ]

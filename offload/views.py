@@ -18,9 +18,11 @@ from offload.protocol import (
     answer_key,
     decode_question,
     encode_answers,
+    is_request_id,
     late_key,
     question_is_signed,
     read_ticket,
+    request_key,
 )
 
 # The script's next try in seconds; the published setup polled each second.
@@ -60,6 +62,33 @@ def poll(request: HttpRequest, ticket: str) -> HttpResponse:
     if time.time() < read.deadline:
         return HttpResponse(status=204, headers={"Retry-After": POLL_INTERVAL})
     return to_response(late or _from_app(read, final_only=False) or NOTHING_KNOWN)
+
+
+@require_GET
+def late(request: HttpRequest, name: str) -> HttpResponse:
+    """Answer at once for a client whose hub was lost: the final answer, or the late one.
+
+    `name` is the ticket, or the front's own name for the request (protocol.REQUEST_HEADER). 502
+    when no hold is known by it: then it was not the hub that was lost but the app's answer.
+    """
+    try:
+        read = read_ticket(conf.current().secret, _ticket_of(name), now=time.time())
+    except TicketRefused:
+        return HttpResponse(status=502)
+    answer, stored = _stored(read)
+    if answer is not None:
+        return to_response(merge(answer, stored))
+    return to_response(stored or _from_app(read, final_only=False) or NOTHING_KNOWN)
+
+
+def _ticket_of(name: str) -> str:
+    if not is_request_id(name):
+        return name
+    try:
+        (ticket,) = store.read(request_key(name))
+    except (redis.RedisError, OSError):
+        ticket = None
+    return (ticket or b"").decode()
 
 
 def _stored(ticket: Ticket) -> tuple[Answer | None, Answer | None]:

@@ -4,7 +4,7 @@ import time
 import pytest
 from django.test import Client
 
-from offload import protocol
+from offload import protocol, store
 from offload.protocol import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
@@ -102,3 +102,36 @@ def test_poll_past_the_deadline_without_redis(hold_id):
 @pytest.mark.parametrize("options", [{"secret": "t" * 40}, {"wait": -31}], ids=["forged", "old"])
 def test_poll_with_a_bad_ticket(hold_id, options):
     assert poll(releases.ticket(hold_id, **options)).status_code == 404
+
+
+def late(name):
+    return Client().get(f"/_offload/late/{name}")
+
+
+@pytest.mark.integration
+def test_who_lost_its_hub_is_answered_at_once(offload_settings, redis_server, hold_id):
+    offload_settings(BACKEND="accel", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, redis_client=redis_server.client)
+    assert late(text).status_code == 202
+    releases.store(redis_server.client, hold_id, releases.answer("refused", status=400))
+    answer = late(text)
+    assert (answer.status_code, answer.json()) == (400, {"final": "refused"})
+
+
+@pytest.mark.integration
+def test_who_lost_its_hub_is_found_by_the_fronts_name_for_the_request(
+    offload_settings, redis_server, hold_id
+):
+    offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, redis_client=redis_server.client)
+    store.store_late(text, releases.answer("late", status=202), request_id="c" * 32)
+    assert late("c" * 32).status_code == 202
+    releases.store(redis_server.client, hold_id, releases.answer("there"))
+    assert late("c" * 32).json() == {"final": "there"}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["d" * 32, "e" * 108, "x"], ids=["request", "ticket", "neither"])
+def test_where_nothing_was_held_the_front_says_so(offload_settings, redis_server, name):
+    offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
+    assert late(name).status_code == 502
