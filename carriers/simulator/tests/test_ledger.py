@@ -1,6 +1,7 @@
 import asyncio
 import json
 import os
+import threading
 
 import pytest
 
@@ -202,4 +203,37 @@ async def test_fifty_at_once_with_one_client_id_buy_one_label_where_the_carrier_
     assert len(bookings.live("colibri", "same")) == 1
     # The control: a carrier that doesn't dedup sells fifty.
     assert len(await fifty(CATALOGUE["tortoise"], 10)) == 50
+    await ledger.close()
+
+
+async def test_a_repeated_call_is_not_answered_before_the_first_one_is_on_the_disk(
+    path, monkeypatch
+):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    disk = threading.Event()
+    monkeypatch.setattr(os, "fsync", lambda fd: disk.wait(10))
+    calls = [
+        asyncio.create_task(bookings.book(CATALOGUE["colibri"], parcel("same", 20), "call"))
+        for _ in range(2)
+    ]
+    done, _ = await asyncio.wait(calls, timeout=0.1)
+    disk.set()
+    assert not done
+    first, second = await asyncio.gather(*calls)
+    assert first is second
+    await ledger.close()
+
+
+async def test_a_repeated_call_fails_with_the_first_one(path, monkeypatch):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+
+    def full(fd):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    calls = (bookings.book(CATALOGUE["colibri"], parcel("same", 20), "call") for _ in range(50))
+    results = await asyncio.gather(*calls, return_exceptions=True)
+    assert {type(result) for result in results} == {LedgerError}
     await ledger.close()

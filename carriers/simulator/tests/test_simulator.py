@@ -41,7 +41,7 @@ async def test_what_was_sold_before_a_kill_is_known_after_a_restart(tmp_path):
 
 
 @pytest.mark.parametrize("name", [signal.SIGTERM, signal.SIGINT])
-async def test_it_ends_at_once_with_calls_in_flight_and_its_ledger_whole(tmp_path, name):
+async def test_it_ends_at_once_with_calls_in_flight_and_its_ledger_whole(tmp_path, name, capfd):
     ledger = tmp_path / "ledger.jsonl"
     async with (
         aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as session,
@@ -62,6 +62,7 @@ async def test_it_ends_at_once_with_calls_in_flight_and_its_ledger_whole(tmp_pat
         assert time.monotonic() - began < 3
         assert not any(await asyncio.gather(*calls))
     assert [json.loads(line) for line in ledger.read_text().splitlines()] == []
+    assert "Traceback" not in capfd.readouterr().err
 
 
 def run(**environment):
