@@ -9,9 +9,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offload.verbs import hold, holds_clients, release, release_many, wait
+    from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
 
-__all__ = ["hold", "holds_clients", "release", "release_many", "wait"]
+__all__ = ["hold", "holds_clients", "release", "release_many", "wait", "wait_async"]
 
 
 def __getattr__(name: str) -> object:

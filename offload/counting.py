@@ -42,10 +42,11 @@ class Counts:
     """
 
     def __init__(self, descriptor: int | None = None, slot: int = 0) -> None:
-        own = shared_file(1) if descriptor is None else descriptor
-        self._memory = mmap.mmap(own, 0)
         if descriptor is None:
-            os.close(own)
+            # Private: after a fork each process counts for itself.
+            self._memory = mmap.mmap(-1, _SLOT, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+        else:
+            self._memory = mmap.mmap(descriptor, 0)
         self._slot = slot
         for name in _NOW:
             self.set(name, 0)

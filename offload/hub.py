@@ -76,7 +76,7 @@ class Hub:
 
     async def _answer(self, scope: Message, receive: Receive) -> Answer | None:
         place, _, name = scope["path"].rpartition("/")
-        if place.endswith("/hold") and scope["method"] in ("GET", "POST"):
+        if place.endswith("/hold"):  # by any method: uWSGI passes on the client's own
             return await self._hold(name, receive)
         if name == "healthz" and not place:
             return self._health()

@@ -10,6 +10,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 
 from offload import backends, conf, store
+from offload.async_wait import wait_in_loop
 from offload.conversion import to_answer, to_response
 from offload.protocol import check_hold_id
 from offload.worker_wait import wait_for
@@ -69,6 +70,12 @@ def release_many(responses: Mapping[str, HttpResponse]) -> bool:
         return True
     answers = {check_hold_id(key): to_answer(response) for key, response in responses.items()}
     return store.publish(answers)
+
+
+async def wait_async(hold_id: str, seconds: float) -> HttpResponse | None:
+    """As `wait`, for an async view: it takes a coroutine, and no thread."""
+    answer = await wait_in_loop(check_hold_id(hold_id), seconds)
+    return None if answer is None else to_response(answer)
 
 
 def wait(hold_id: str, seconds: float) -> HttpResponse | None:

@@ -81,6 +81,11 @@ def wait(request, hold_id):
     return answer or JsonResponse({"waited": "in vain"}, status=202)
 
 
+async def wait_async(request, hold_id):
+    answer = await offload.wait_async(hold_id, float(request.GET["seconds"]))
+    return answer or JsonResponse({"waited": "in vain"}, status=202)
+
+
 @csrf_exempt
 def echo(request):
     seen = {key: value for key, value in request.META.items() if key.startswith("HTTP_")}
@@ -118,6 +123,7 @@ urlpatterns = [
     path("hold/<str:hold_id>", hold),
     path("release/<str:hold_id>", release),
     path("wait/<str:hold_id>", wait),
+    path("wait-async/<str:hold_id>", wait_async),
     path("echo", echo),
     path("sleep", sleep),
     path("counts", counts),

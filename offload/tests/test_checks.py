@@ -41,7 +41,12 @@ def test_right_settings_are_silent(offload_settings, front):
         pytest.param({"RESOLVE": "offload.tests.outcomes.known"}, {}, "offload.E004", id="no call"),
         pytest.param({"RESOLVE_URL": ""}, {}, "offload.W005", id="no resolve URL"),
         pytest.param({}, {"ROOT_URLCONF": "offload.tests.no_urls"}, "offload.W006", id="no route"),
-        pytest.param({}, {"SECURE_SSL_REDIRECT": True}, "offload.W007", id="redirected to TLS"),
+        pytest.param(
+            {},
+            {"SECURE_SSL_REDIRECT": True, "SECURE_REDIRECT_EXEMPT": []},
+            "offload.W007",
+            id="redirected to TLS",
+        ),
     ],
 )
 def test_what_is_wrong_is_named(offload_settings, values, also, expected):

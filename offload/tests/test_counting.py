@@ -32,3 +32,13 @@ def test_prometheus_text():
     assert "# TYPE offload_late_total counter" in lines
     assert "# TYPE offload_holds gauge" in lines
     assert len(lines) == 3 * len(NAMES)
+
+
+def test_after_a_fork_each_counts_for_itself():
+    counts = Counts()
+    child = os.fork()
+    if not child:
+        counts.add("holds", 5)
+        os._exit(0)
+    os.waitpid(child, 0)
+    assert counts.mine("holds") == 0

@@ -134,6 +134,16 @@ async def test_app_that_fails_ends_in_the_late_answer(start, redis_server, hold_
     assert await waiters.late(ticket, b"junk") == NOTHING_KNOWN
 
 
+async def gone():
+    return {"type": "http.disconnect"}
+
+
+@pytest.mark.parametrize(("receive", "expected"), [(gone, Ending.GONE), (never, Ending.LATE)])
+async def test_hang_up_ends_the_hold(start, hold_id, receive, expected):
+    waiters = await start()
+    assert await waiters.wait(hold_id, time.time() + 0.5, receive) is expected
+
+
 async def test_drained_waiters_take_nobody_in(start, hold_id):
     waiters = await start()
     task = await after_arrival(waiters, hold_id)
