@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin
+from django.db.models import QuerySet
 from django.http import HttpRequest
 
 from parcels.models import (
@@ -17,7 +18,11 @@ from parcels.models import (
     Document,
     Hold,
     Parcel,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
 )
+from parcels.services import webhooks
 
 
 class ReadOnly:
@@ -133,3 +138,34 @@ class ApiKeyInline(ReadOnly, admin.TabularInline):
 class AccountAdmin(admin.ModelAdmin):
     list_display = ("name", "is_active", "date_created")
     inlines = (ApiKeyInline,)
+
+
+@admin.register(WebhookEndpoint)
+class WebhookEndpointAdmin(admin.ModelAdmin):
+    """The secret is neither shown nor changed here: the shop sets it by the API."""
+
+    list_display = ("id", "account", "url", "is_active", "date_created")
+    list_filter = ("is_active",)
+    fields = ("account", "url", "is_active")
+
+
+class WebhookAttemptInline(ReadOnly, admin.TabularInline):
+    model = WebhookAttempt
+    fields = ("date_created", "duration", "status", "error")
+
+
+@admin.register(WebhookDelivery)
+class WebhookDeliveryAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("id", "endpoint", "event", "state", "tries", "last_status", "last_error")
+    list_filter = ("state",)
+    list_select_related = ("endpoint", "event")
+    inlines = (WebhookAttemptInline,)
+    actions = ("send_again",)
+    show_full_result_count = False
+    ordering = ("-id",)
+
+    @admin.action(description="Send again")
+    def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:
+        for delivery in deliveries:
+            webhooks.send_again(delivery)
+        self.message_user(request, f"{len(deliveries)} will be sent again.")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from celery import shared_task
 
+from parcels.services import webhooks
 from parcels.services.announce import announce as announce_service
 from parcels.services.reconcile import reconcile as reconcile_service
 
@@ -18,3 +19,15 @@ def announce(announcement_id: int) -> None:
 def reconcile(announcement_id: int) -> None:
     """Find out what became of an unknown one."""
     reconcile_service(announcement_id)
+
+
+@shared_task(name="parcels.tasks.spread_event")
+def spread_event(event_id: str) -> None:
+    """Make a webhook event's deliveries."""
+    webhooks.spread(event_id)
+
+
+@shared_task(name="parcels.tasks.deliver")
+def deliver(delivery_id: int) -> None:
+    """Send a webhook, if it is still to be sent."""
+    webhooks.deliver(delivery_id)

@@ -11,6 +11,7 @@ from django.urls import URLPattern, re_path
 from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
 from parcels.views.documents import DocumentView, LabelsView, LabelView, PrinterView
 from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
+from parcels.views.webhooks import DeliveriesView, EndpointsView, EndpointView, ResendView
 
 
 def route(pattern: str, view: Callable[..., HttpResponseBase], name: str) -> URLPattern:
@@ -34,4 +35,8 @@ urlpatterns: list[Any] = [
     ),
     route(r"shipping_methods", ShippingMethodsView.as_view(), "shipping_methods"),
     route(r"shipping_methods/(?P<method_id>\d+)", ShippingMethodView.as_view(), "shipping_method"),
+    route(r"webhooks", EndpointsView.as_view(), "webhooks"),
+    route(r"webhooks/(?P<webhook_id>\d+)", EndpointView.as_view(), "webhook"),
+    route(r"webhooks/(?P<webhook_id>\d+)/deliveries", DeliveriesView.as_view(), "deliveries"),
+    route(r"webhooks/deliveries/(?P<delivery_id>\d+)/resend", ResendView.as_view(), "resend"),
 ]

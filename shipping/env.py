@@ -90,7 +90,7 @@ def database(name: str, default: str) -> dict[str, object]:
     """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`."""
     url = urlsplit(text(name, default))
     if url.scheme == "sqlite":
-        return {"ENGINE": "django.db.backends.sqlite3", "NAME": unquote(url.path[1:])}
+        return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
     if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):
         return {
             "ENGINE": "django.db.backends.postgresql",
@@ -103,3 +103,16 @@ def database(name: str, default: str) -> dict[str, object]:
     raise ImproperlyConfigured(
         f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name"
     )
+
+
+def directory(name: str, default: Path) -> Path:
+    """Return a directory that exists from now on, and leave the variable set to it.
+
+    For libraries that read the environment by themselves.
+    """
+    path = Path(os.environ.setdefault(name, str(default)))
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ImproperlyConfigured(f"{name}={str(path)!r} can't be made: {error}") from None
+    return path

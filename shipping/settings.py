@@ -11,6 +11,9 @@ from shipping import env
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 RUN_DIR = Path(env.text("RUN_DIR", str(BASE_DIR / ".run")))
+# Where each process keeps its metrics, for /metrics of any of them to add up. The library reads
+# this variable when it is first imported, so it is set before any app is.
+METRICS_DIR = env.directory("PROMETHEUS_MULTIPROC_DIR", RUN_DIR / "metrics")
 
 DEBUG = env.boolean("DEBUG", False)
 # DEMO is what `make run` sets: on loopback only, it lifts what needs TLS or a public name.
@@ -69,7 +72,7 @@ TEMPLATES = [
 ]
 
 DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
-if DATABASES["default"]["ENGINE"].endswith("sqlite3"):  # type: ignore[attr-defined] # a str here
+if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defined] # a str here
     DATABASES["default"]["OPTIONS"] = {
         # A deferred transaction that turns into a writer can't wait for the lock: it fails at once.
         "transaction_mode": "IMMEDIATE",
@@ -151,6 +154,13 @@ OFFLOAD = {
     "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 20_000, minimum=1),
     "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 20_000, minimum=1),
 }
+
+# Webhooks ------------------------------------------------------------------------------------
+# Seconds for one try at a receiver: who needs longer should answer first and work then.
+WEBHOOK_DEADLINE = env.seconds("WEBHOOK_DEADLINE", 10, minimum=0.1)
+# Opens private networks, loopback, plain HTTP and every port to webhooks; see docs/operations.md.
+WEBHOOK_ALLOW_PRIVATE = env.boolean("WEBHOOK_ALLOW_PRIVATE", False)
+WEBHOOK_PORTS = env.words("WEBHOOK_PORTS", "443,8443")
 
 # Celery --------------------------------------------------------------------------------------
 CELERY_BROKER_URL = env.text("BROKER_URL", REDIS_URL)

@@ -7,18 +7,35 @@ from parcels.models.document import Document
 from parcels.models.hold import Hold
 from parcels.models.idempotency import IdempotencyKey
 from parcels.models.parcel import Parcel
-from parcels.models.webhook import WebhookEvent
+from parcels.models.shop import Brand, Integration, SenderAddress
+from parcels.models.tracking import FeedCursor, TrackingEvent
+from parcels.models.webhook import (
+    DeliveryState,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
 
 __all__ = [
     "Account",
     "Announcement",
     "ApiKey",
     "Attempt",
+    "Brand",
     "CarrierContract",
+    "DeliveryState",
     "Document",
+    "FeedCursor",
     "Hold",
     "IdempotencyKey",
+    "Integration",
     "Parcel",
+    "SenderAddress",
     "State",
+    "TrackingEvent",
+    "WebhookAttempt",
+    "WebhookDelivery",
+    "WebhookEndpoint",
     "WebhookEvent",
 ]

@@ -1,14 +1,47 @@
-"""The outbox of webhook events, written in the transaction that changes a parcel's status."""
+"""Webhooks: the outbox of events, who wants them, and what became of each.
+
+An event is written in the transaction that changes a parcel's status; nothing about it is kept in
+the broker.
+"""
 
 from __future__ import annotations
 
+import secrets
 import uuid
+from base64 import b64encode
 
 from django.db import models
+from django.db.models.functions import Now
 from django.utils import timezone
 
 from parcels.models.account import Account
+from parcels.models.encrypted import EncryptedJSONField
 from parcels.models.parcel import Parcel
+
+# What Standard Webhooks puts before a secret, so that people and scanners recognise it.
+SECRET_PREFIX = "whsec_"  # noqa: S105 # not a secret
+
+
+def new_secret() -> str:
+    """Return a signing secret: the prefix and 32 random bytes in base64."""
+    return SECRET_PREFIX + b64encode(secrets.token_bytes(32)).decode()
+
+
+class WebhookEndpoint(models.Model):
+    """An address of an account that hears of its parcels' status changes."""
+
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="webhooks")
+    # 2048 is what browsers and proxies agree on.
+    url = models.CharField(max_length=2048)
+    is_active = models.BooleanField(default=True)
+    secret = EncryptedJSONField(default=new_secret)
+    # What absolute URLs in a payload begin with where PUBLIC_URL is not set: as the request that
+    # registered the endpoint saw us.
+    base_url = models.CharField(max_length=255, blank=True, default="")
+    date_created = models.DateTimeField(auto_now_add=True)
+
+    def __str__(self) -> str:
+        return f"webhook {self.pk}"
 
 
 class WebhookEvent(models.Model):
@@ -19,6 +52,8 @@ class WebhookEvent(models.Model):
     parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="+")
     action = models.CharField(max_length=64, default="parcel_status_changed")
     status = models.IntegerField()
+    # When the carrier says that it changed; None where the change is ours.
+    carrier_changed_at = models.DateTimeField(null=True, blank=True)
     date_created = models.DateTimeField(default=timezone.now)
     # When it was spread over the account's endpoints; None: still to do.
     spread_at = models.DateTimeField(null=True, blank=True)
@@ -34,3 +69,66 @@ class WebhookEvent(models.Model):
 
     def __str__(self) -> str:
         return f"{self.action} {self.status} of parcel {self.parcel_id}"
+
+
+class DeliveryState(models.TextChoices):
+    """pending → delivered | failed; "send again" makes either pending once more."""
+
+    PENDING = "pending"
+    DELIVERED = "delivered"
+    FAILED = "failed"
+
+
+class WebhookDelivery(models.Model):
+    """One event for one endpoint, over all its tries."""
+
+    event = models.ForeignKey(WebhookEvent, on_delete=models.CASCADE, related_name="deliveries")
+    endpoint = models.ForeignKey(
+        WebhookEndpoint, on_delete=models.CASCADE, related_name="deliveries"
+    )
+    state = models.CharField(
+        max_length=16, choices=DeliveryState.choices, default=DeliveryState.PENDING
+    )
+    tries = models.SmallIntegerField(default=0)
+    # As with announcements: claimed not before run_at, woken by the sweeper at wake_at.
+    run_at = models.DateTimeField(db_default=Now())
+    wake_at = models.DateTimeField(db_default=Now())
+    lease_until = models.DateTimeField(null=True, blank=True)
+    fence = models.IntegerField(default=0)
+    last_status = models.SmallIntegerField(null=True, blank=True)
+    last_error = models.CharField(max_length=100, blank=True, default="")
+    delivered_at = models.DateTimeField(null=True, blank=True)
+    date_created = models.DateTimeField(auto_now_add=True)
+
+    class Meta:
+        constraints = [
+            models.UniqueConstraint(fields=["event", "endpoint"], name="event_once_per_endpoint"),
+        ]
+        indexes = [
+            models.Index(fields=["endpoint", "-id"], name="webhook_delivery_list"),
+            models.Index(
+                fields=["wake_at"],
+                name="webhook_delivery_due",
+                condition=models.Q(state=DeliveryState.PENDING),
+            ),
+        ]
+
+    def __str__(self) -> str:
+        return f"delivery {self.pk} ({self.state})"
+
+
+class WebhookAttempt(models.Model):
+    """One try at an endpoint, written once. Neither body is kept: not ours, not theirs."""
+
+    delivery = models.ForeignKey(WebhookDelivery, on_delete=models.CASCADE, related_name="attempts")
+    date_created = models.DateTimeField(default=timezone.now)
+    # Seconds from resolving the name to the status line.
+    duration = models.FloatField()
+    status = models.SmallIntegerField(null=True, blank=True)
+    error = models.CharField(max_length=100, blank=True, default="")
+
+    class Meta:
+        ordering = ["id"]
+
+    def __str__(self) -> str:
+        return f"{self.status or self.error}"

@@ -14,9 +14,11 @@ from django.utils import timezone
 
 from carriers import registry
 from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
-from parcels.models import Announcement, Attempt, Document, Parcel, State, WebhookEvent
+from parcels import metrics
+from parcels.models import Announcement, Attempt, Document, Parcel, State
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import release_holds
+from parcels.services.webhooks import write_event as write_webhook_event
 from parcels.statuses import Status
 
 ERROR_LENGTH = 500
@@ -43,6 +45,7 @@ def record(
             _change_parcel(announcement, outcome, next_state)
         elif not ours and isinstance(outcome, Announced):
             _store_documents(announcement.parcel_id, outcome, attempt)
+    metrics.announcement_tried(announcement.carrier, kind, outcome_class(outcome), duration)
     if ours and next_state in _PARCEL_CHANGES:
         release_holds(announcement.pk)
     return ours
@@ -153,11 +156,11 @@ def _change_parcel(announcement: Announcement, outcome: Outcome, next_state: Sta
 
 def write_event(announcement: Announcement, status: Status, now: datetime) -> None:
     """Write the status change to the outbox, in the caller's transaction."""
-    WebhookEvent.objects.create(
+    write_webhook_event(
         account_id=announcement.account_id,
         parcel_id=announcement.parcel_id,
         status=status,
-        date_created=now,
+        at=now,
     )
 
 

@@ -31,21 +31,22 @@ def wake_after_commit(announcements: Iterable[Announcement]) -> None:
 
 def wake(task: str, announcement_id: int, carrier: str) -> bool:
     """Send the task to the carrier's queue; False when the broker can't be reached."""
+    return send(task, announcement_id, f"announce.{carrier}")
+
+
+def send(task: str, row_id: int | str, queue: str) -> bool:
+    """Send a task with a row's id; False when the broker can't be reached."""
     global _quiet_until
     if time.monotonic() < _quiet_until:
         return False
     try:
         current_app.send_task(
-            f"parcels.tasks.{task}",
-            args=[announcement_id],
-            queue=f"announce.{carrier}",
-            ignore_result=True,
-            retry=False,
+            f"parcels.tasks.{task}", args=[row_id], queue=queue, ignore_result=True, retry=False
         )
     except Exception as error:
         # Whatever the transport raises: a request never fails because the broker is down.
         _quiet_until = time.monotonic() + QUIET
-        log.warning("no wake-up for announcement %s: %s", announcement_id, error)
+        log.warning("no wake-up for %s %s: %s", task, row_id, error)
         return False
     return True
 

@@ -57,6 +57,10 @@ class Shop:
         """PUT JSON below /api/v2/."""
         return self._call("PUT", path, headers, payload)
 
+    def delete(self, path: str, **headers: str) -> Answer:
+        """DELETE below /api/v2/."""
+        return self._call("DELETE", path, headers)
+
     def _call(self, method: str, path: str, headers: dict[str, str], payload: Any = None) -> Answer:
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}

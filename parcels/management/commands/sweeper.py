@@ -10,6 +10,7 @@ import os
 import random
 import signal
 from argparse import ArgumentParser
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from threading import BoundedSemaphore, Event
 from typing import Any
@@ -18,10 +19,10 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from parcels.services import sweep
+from parcels.services import sweep, webhooks
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
-from parcels.services.wake import broker_identity, wake
+from parcels.services.wake import broker_identity, send, wake
 
 log = logging.getLogger(__name__)
 
@@ -70,7 +71,8 @@ class Sweeper:
             self._notice_new_broker()
             for due in sweep.due_announcements():
                 if not wake(due.task, due.id, due.carrier):
-                    self._do_myself(due)
+                    self._do_myself(WORK[due.task], due.id)
+            self._sweep_webhooks()
             sweep.release_forgotten()
             sweep.show_overdue_reviews()
             sweep.forget_old_holds()
@@ -93,15 +95,21 @@ class Sweeper:
             sweep.wake_all_again()
         self.broker = identity or self.broker
 
-    def _do_myself(self, due: sweep.Due) -> None:
-        if self.room.acquire(blocking=False):
-            self.pool.submit(self._work, due)
+    def _sweep_webhooks(self) -> None:
+        webhooks.spread_forgotten()
+        for delivery_id in webhooks.due_deliveries():
+            if not send("deliver", delivery_id, webhooks.QUEUE):
+                self._do_myself(webhooks.deliver, delivery_id)
 
-    def _work(self, due: sweep.Due) -> None:
+    def _do_myself(self, work: Callable[[int], None], row_id: int) -> None:
+        if self.room.acquire(blocking=False):
+            self.pool.submit(self._work, work, row_id)
+
+    def _work(self, work: Callable[[int], None], row_id: int) -> None:
         try:
-            WORK[due.task](due.id)
+            work(row_id)
         except Exception:
-            log.exception("announcement %s", due.id)
+            log.exception("%s %s", work.__name__, row_id)
         finally:
             connection.close()
             self.room.release()

@@ -1,0 +1,67 @@
+"""What is counted and measured. No personal data: labels are codes, routes and states.
+
+Every metric has a label, so that a process that counts nothing leaves no file behind
+(PROMETHEUS_MULTIPROC_DIR, set by the settings, holds one per process and kind).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from prometheus_client import Counter, Gauge, Histogram
+
+# Seconds. A stored parcel takes some milliseconds, a carrier 0.2 to 30 s, a held answer up to 120.
+_BUCKETS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 20, 30, 60, 120)
+
+REQUESTS = Counter("http_requests_total", "Requests answered", ["method", "route", "status"])
+REQUEST_SECONDS = Histogram(
+    "http_request_duration_seconds",
+    "From the request's arrival in Django to its answer",
+    ["method", "route"],
+    buckets=_BUCKETS,
+)
+WORKERS = Gauge(
+    "workers_busy",
+    "Workers that serve a request now (serving), and of these who wait for a carrier (waiting)",
+    ["state"],
+    multiprocess_mode="livesum",
+)
+TRIES = Counter(
+    "announcement_tries_total", "Tries at carriers by outcome", ["carrier", "kind", "outcome"]
+)
+TRY_SECONDS = Histogram(
+    "announcement_try_duration_seconds",
+    "From the first connect to the outcome",
+    ["carrier"],
+    buckets=_BUCKETS,
+)
+WEBHOOK_TRIES = Counter(
+    "webhook_tries_total", "Webhooks sent, by what the delivery became", ["state"]
+)
+WEBHOOK_SECONDS = Histogram(
+    "webhook_duration_seconds", "One try at a receiver", ["state"], buckets=_BUCKETS
+)
+THROTTLED = Counter("throttled_total", "Requests answered 429", ["limit"])
+THROTTLE_TROUBLE = Counter(
+    "throttle_trouble_total", "Requests let through because Redis was away", ["limit"]
+)
+
+
+def announcement_tried(carrier: str, kind: str, outcome: str, seconds: float) -> None:
+    """Count one try at a carrier."""
+    TRIES.labels(carrier, kind, outcome).inc()
+    TRY_SECONDS.labels(carrier).observe(seconds)
+
+
+def webhook_tried(state: str, seconds: float) -> None:
+    """Count one try at a receiver; `state` is what the delivery became."""
+    WEBHOOK_TRIES.labels(state).inc()
+    WEBHOOK_SECONDS.labels(state).observe(seconds)
+
+
+@contextmanager
+def waiting() -> Iterator[None]:
+    """Count this worker as one that waits for a carrier."""
+    with WORKERS.labels("waiting").track_inprogress():
+        yield

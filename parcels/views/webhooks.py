@@ -1,0 +1,172 @@
+"""Webhooks: an account's endpoints, what became of each delivery, send again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rest_framework import serializers
+from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.request import Request
+from rest_framework.response import Response
+from rest_framework.views import APIView
+
+from parcels.models import WebhookDelivery, WebhookEndpoint
+from parcels.query import identifier
+from parcels.representation import dialect_date
+from parcels.serializers import Text
+from parcels.services import webhooks
+from parcels.views.request import account_of, base_url
+from parcels.webhooks.addresses import NotAllowed, current_policy, target
+
+# Each status change is sent to every one of them.
+MAX_ENDPOINTS = 10
+# The newest; who needs older ones asks the operator.
+DELIVERIES_SHOWN = 100
+
+
+class EndpointIn(serializers.Serializer):
+    """An endpoint to make or change."""
+
+    url = Text(max_length=2048)
+    active = serializers.BooleanField(required=False)
+    # As short as a key is worth anything; as long as the dialect's strings.
+    secret = Text(required=False, allow_null=False, allow_blank=False, min_length=16)
+
+    def validate_url(self, url: str) -> str:
+        """Refuse at once what would never be sent. The name is resolved when it is."""
+        try:
+            target(url, current_policy())
+        except NotAllowed as error:
+            raise ValidationError(str(error)) from None
+        return url
+
+
+class EndpointsView(APIView):
+    """`/webhooks`"""
+
+    def get(self, request: Request) -> Response:
+        """List the account's endpoints."""
+        endpoints = WebhookEndpoint.objects.filter(account=account_of(request)).order_by("id")
+        return Response({"webhooks": [endpoint_payload(endpoint) for endpoint in endpoints]})
+
+    def post(self, request: Request) -> Response:
+        """Register an endpoint. Its signing secret is in this answer and never shown again."""
+        account = account_of(request)
+        fields = _read(request)
+        if WebhookEndpoint.objects.filter(account=account).count() >= MAX_ENDPOINTS:
+            raise ValidationError(f"At most {MAX_ENDPOINTS} webhooks.")
+        endpoint = webhooks.create_endpoint(
+            account=account,
+            url=fields["url"],
+            secret=fields.get("secret"),
+            is_active=fields.get("active", True),
+            base_url=base_url(request),
+        )
+        return Response({"webhook": endpoint_payload(endpoint) | {"secret": endpoint.secret}})
+
+
+class EndpointView(APIView):
+    """`/webhooks/{id}`"""
+
+    def get(self, request: Request, webhook_id: str) -> Response:
+        """Show an endpoint."""
+        return Response({"webhook": endpoint_payload(_endpoint(request, webhook_id))})
+
+    def put(self, request: Request, webhook_id: str) -> Response:
+        """Change what is given of an endpoint."""
+        endpoint = _endpoint(request, webhook_id)
+        fields = _read(request, partial=True)
+        webhooks.update_endpoint(
+            endpoint=endpoint,
+            url=fields.get("url"),
+            secret=fields.get("secret"),
+            is_active=fields.get("active"),
+        )
+        return Response({"webhook": endpoint_payload(endpoint)})
+
+    def delete(self, request: Request, webhook_id: str) -> Response:
+        """Forget an endpoint and its deliveries."""
+        _endpoint(request, webhook_id).delete()
+        return Response(status=204)
+
+
+class DeliveriesView(APIView):
+    """`/webhooks/{id}/deliveries`"""
+
+    def get(self, request: Request, webhook_id: str) -> Response:
+        """List the newest hundred deliveries, newest first, each with its tries."""
+        deliveries = (
+            WebhookDelivery.objects.filter(endpoint=_endpoint(request, webhook_id))
+            .select_related("event")
+            .prefetch_related("attempts")
+            .order_by("-id")[:DELIVERIES_SHOWN]
+        )
+        return Response({"deliveries": [delivery_payload(delivery) for delivery in deliveries]})
+
+
+class ResendView(APIView):
+    """`/webhooks/deliveries/{id}/resend`"""
+
+    def post(self, request: Request, delivery_id: str) -> Response:
+        """Send a delivery again, whatever became of it."""
+        delivery = (
+            WebhookDelivery.objects.select_related("event")
+            .filter(pk=identifier(delivery_id), endpoint__account=account_of(request))
+            .first()
+        )
+        if delivery is None:
+            raise NotFound("No WebhookDelivery matches the given query.")
+        webhooks.send_again(delivery)
+        return Response({"delivery": delivery_payload(delivery)}, status=202)
+
+
+def _read(request: Request, *, partial: bool = False) -> dict[str, Any]:
+    data = request.data.get("webhook") if isinstance(request.data, dict) else None
+    if data is None:
+        raise ValidationError({"webhook": ["This field is required."]})
+    return EndpointIn(partial=partial).run_validation(data)
+
+
+def _endpoint(request: Request, webhook_id: str) -> WebhookEndpoint:
+    mine = WebhookEndpoint.objects.filter(account=account_of(request))
+    endpoint = mine.filter(pk=identifier(webhook_id)).first()
+    if endpoint is None:
+        raise NotFound("No Webhook matches the given query.")
+    return endpoint
+
+
+def endpoint_payload(endpoint: WebhookEndpoint) -> dict[str, Any]:
+    """Return an endpoint without its secret."""
+    return {
+        "id": endpoint.pk,
+        "url": endpoint.url,
+        "active": endpoint.is_active,
+        "date_created": dialect_date(endpoint.date_created),
+    }
+
+
+def delivery_payload(delivery: WebhookDelivery) -> dict[str, Any]:
+    """Return what became of a delivery. `event` is what the receiver got as `webhook-id`."""
+    pending = delivery.state == "pending"
+    return {
+        "id": delivery.pk,
+        "event": str(delivery.event_id),
+        "action": delivery.event.action,
+        "parcel": delivery.event.parcel_id,
+        "status": delivery.event.status,
+        "state": delivery.state,
+        "tries": delivery.tries,
+        "last_status": delivery.last_status,
+        "last_error": delivery.last_error,
+        "next_try_at": dialect_date(delivery.run_at) if pending else None,
+        "delivered_at": dialect_date(delivery.delivered_at),
+        "attempts": [
+            {
+                "at": dialect_date(attempt.date_created),
+                "duration": attempt.duration,
+                "status": attempt.status,
+                "error": attempt.error,
+            }
+            for attempt in delivery.attempts.all()
+        ],
+    }

@@ -1,0 +1,46 @@
+"""Sign a body in both ways that receivers know.
+
+`Sendcloud-Signature` is the dialect's: hex HMAC-SHA256 of the exact body. The peer's key there is
+the integration's secret key; we keep only that key's hash, so the endpoint's own secret signs. Who
+wants receivers to work unchanged registers the endpoint with its secret key as `secret`.
+Beside it the headers of Standard Webhooks (standardwebhooks.com).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+
+from parcels.models.webhook import SECRET_PREFIX
+
+
+def dialect_signature(secret: str, body: bytes) -> str:
+    """Return the hex digest that the dialect's receivers compare."""
+    return hmac.new(secret.encode(), body, hashlib.sha256).hexdigest()
+
+
+def standard_signature(secret: str, event_id: str, timestamp: int, body: bytes) -> str:
+    """Return `v1,<base64>` over id, timestamp (seconds) and body."""
+    signed = f"{event_id}.{timestamp}.".encode() + body
+    digest = hmac.new(_standard_key(secret), signed, hashlib.sha256).digest()
+    return "v1," + base64.b64encode(digest).decode()
+
+
+def _standard_key(secret: str) -> bytes:
+    if secret.startswith(SECRET_PREFIX):
+        try:
+            return base64.b64decode(secret.removeprefix(SECRET_PREFIX), validate=True)
+        except ValueError:
+            pass  # a secret of the shop's own that only looks like one of ours
+    return secret.encode()
+
+
+def signature_headers(secret: str, event_id: str, timestamp: int, body: bytes) -> dict[str, str]:
+    """Return all headers by which a receiver can tell that the body is ours."""
+    return {
+        "Sendcloud-Signature": dialect_signature(secret, body),
+        "webhook-id": event_id,
+        "webhook-timestamp": str(timestamp),
+        "webhook-signature": standard_signature(secret, event_id, timestamp, body),
+    }
