@@ -29,9 +29,11 @@ def claimed(run_dir: Path) -> Iterator[None]:
     try:
         _lock(descriptor, run_dir)
         guardian.start(keep_open=(descriptor,))
-        yield
+        try:
+            yield
+        finally:
+            guardian.close()
     finally:
-        guardian.close()
         os.close(descriptor)
 
 

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from deploy.child import Child
 from deploy.plan import ROOT
 from deploy.run_dir import RunDirInUseError, claimed
 from deploy.tests.waiting import end, group_members
@@ -57,6 +58,15 @@ def test_a_second_run_is_told_who_has_it_and_what_to_do(tmp_path, holder):
         pass
     assert f"in use by process {process.pid}" in str(refusal.value)
     assert f"make run RUN_DIR={tmp_path}/second" in str(refusal.value)
+
+
+def test_a_refused_claim_touches_nobody_elses_children(tmp_path, holder):
+    child = Child("other", "sleep 60", log=tmp_path / "other.log")
+    child.start()
+    with pytest.raises(RunDirInUseError), claimed(tmp_path):
+        pass
+    assert child.running
+    child.kill()
 
 
 def test_a_run_that_was_killed_holds_it_until_its_children_have_ended(tmp_path, holder):
