@@ -21,7 +21,8 @@ test: .venv/dev.stamp ## Run all tests (ARGS="-k name" for some)
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest $(ARGS)
 
-check: export DEBUG = 1 # settings for development: no secrets to set
+# The settings for development: production's would ask for secrets.
+check: export DEBUG = 1
 check: .venv/dev.stamp ## Formatting, lint, import rules, types, migrations, Django's own checks
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
