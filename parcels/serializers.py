@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -14,6 +15,7 @@ from rest_framework.validators import ProhibitSurrogateCharactersValidator
 # Within PostgreSQL's integer, and far above any real id.
 MAX_INTEGER = 2**31 - 1
 BLANK = "This field cannot be blank."
+SIZE = "Give length, width and height, or none of them."
 _PLAIN_TEXT = (ProhibitNullCharactersValidator(), ProhibitSurrogateCharactersValidator())
 
 
@@ -66,6 +68,13 @@ class Country(serializers.Field):
         return code
 
 
+class CountryOrNone(Country):
+    """A country that may be left blank."""
+
+    def to_internal_value(self, data: Any) -> str:
+        return "" if data == "" else super().to_internal_value(data)
+
+
 class Shipment(serializers.Field):
     """`{"id": 8}`, or a bare 8."""
 
@@ -110,6 +119,11 @@ def check_texts(value: Any) -> None:
             check_texts(inner)
 
 
+_ITEM_TEXTS = (
+    *("description", "hs_code", "origin_country", "product_id", "item_id", "sku", "mid_code"),
+)
+
+
 class ItemIn(serializers.Serializer):
     """One kind of goods inside a parcel."""
 
@@ -126,7 +140,11 @@ class ItemIn(serializers.Serializer):
     mid_code = Text(default="", max_length=15)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Make it plain JSON: decimals as the strings that the dialect shows."""
+        """Make it plain JSON: every text is there, decimals as the dialect shows them."""
+        # Not by the fields' defaults alone: null passes them, and a partial update skips them.
+        attrs["quantity"] = attrs.get("quantity") or 1
+        for name in _ITEM_TEXTS:
+            attrs[name] = attrs.get(name) or ""
         for name, places in (("value", 2), ("weight", 3)):
             if attrs.get(name) is not None:
                 attrs[name] = f"{attrs[name]:.{places}f}"
@@ -146,6 +164,12 @@ FROM_FIELDS = (
     "from_telephone",
     "from_email",
 )
+
+
+def size_is_partial(sizes: Mapping[str, Any]) -> bool:
+    """Tell whether some of length, width and height are there, and some not."""
+    given = [sizes.get(name) is not None for name in ("length", "width", "height")]
+    return any(given) and not all(given)
 
 
 class ParcelIn(serializers.Serializer):
@@ -202,7 +226,9 @@ class ParcelIn(serializers.Serializer):
     is_return = serializers.BooleanField(required=False, allow_null=True)
 
     def get_fields(self) -> dict[str, serializers.Field]:
-        return super().get_fields() | {name: optional() for name in FROM_FIELDS}
+        fields = super().get_fields() | {name: optional() for name in FROM_FIELDS}
+        fields["from_country"] = CountryOrNone(required=False, allow_null=True)
+        return fields
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         try:
@@ -214,9 +240,8 @@ class ParcelIn(serializers.Serializer):
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         errors: dict[str, list[str]] = {}
-        sizes = [attrs.get(name) for name in ("length", "width", "height")]
-        if any(size is not None for size in sizes) and None in sizes:
-            errors["non_field_errors"] = ["Give length, width and height, or none of them."]
+        if not self.partial and size_is_partial(attrs):
+            errors["non_field_errors"] = [SIZE]
         if attrs.get("insured_value") and attrs.get("total_insured_value"):
             errors["insured_value"] = ["Give insured_value or total_insured_value, not both."]
         number = attrs.get("house_number")
@@ -234,3 +259,5 @@ class ParcelIn(serializers.Serializer):
 # Made once: building sixty fields costs more than validating with them, and validating keeps
 # nothing in the instance.
 PARCEL_IN = ParcelIn()
+# The same for a change: nothing is required.
+PARCEL_CHANGE = ParcelIn(partial=True)

@@ -72,6 +72,7 @@ class Parcel(models.Model):
     date_created = models.DateTimeField(auto_now_add=True)
     date_updated = models.DateTimeField(auto_now=True)
     date_announced = models.DateTimeField(null=True, blank=True)
+    date_cancel_requested = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         constraints = [
@@ -93,6 +94,17 @@ class Parcel(models.Model):
                 fields=["tracking_number"],
                 name="parcel_tracking",
                 condition=~models.Q(tracking_number=""),
+            ),
+            # The cancellations under way, for the sweeper: a handful, whatever the history.
+            models.Index(
+                fields=["date_updated"],
+                name="parcel_cancelling",
+                condition=models.Q(
+                    status__in=[
+                        Status.CANCELLATION_REQUESTED.value,
+                        Status.SUBMITTING_CANCELLATION.value,
+                    ]
+                ),
             ),
         ]
 

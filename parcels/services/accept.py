@@ -19,11 +19,10 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.exceptions import APIException
 
-from carriers import registry
-from parcels.models import Account, Announcement, CarrierContract, Parcel
-from parcels.serializers import FROM_FIELDS
+from parcels.models import Account, Announcement, Parcel
+from parcels.services.fill import Owned, check_announceable, fill
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -114,6 +113,7 @@ def accept(
 
 def _store(account: Account, orders: Sequence[Order]) -> Accepted:
     known = _known(account, orders)
+    owned = Owned(account)
     rows: list[Parcel] = []
     result: list[Parcel] = []
     announced: list[Parcel] = []
@@ -122,9 +122,9 @@ def _store(account: Account, orders: Sequence[Order]) -> Accepted:
         if reference and reference in known:
             if known[reference].fingerprint != order.fingerprint:
                 raise ReferenceTaken
-            result.append(known[reference])
+            result += _all_colli(known[reference])
             continue
-        colli = _colli(account, order)
+        colli = _colli(order, owned)
         rows += colli
         result += colli
         if order.mode is not Mode.STORE:
@@ -144,6 +144,14 @@ def _known(account: Account, orders: Sequence[Order]) -> dict[str, Parcel]:
     return {str(parcel.external_reference): parcel for parcel in found}
 
 
+def _all_colli(first: Parcel) -> list[Parcel]:
+    """Return the parcels that were made together with this one, which has their reference."""
+    if first.collo_count == 1 or first.pk is None:
+        return [first]
+    together = Parcel.objects.filter(account=first.account_id, colli_uuid=first.colli_uuid)
+    return list(together.order_by("collo_nr"))
+
+
 def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
     """Write a pending announcement for each parcel, whose status is 1001 already."""
     if not parcels:
@@ -161,10 +169,10 @@ def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
     )
 
 
-def _colli(account: Account, order: Order) -> list[Parcel]:
+def _colli(order: Order, owned: Owned) -> list[Parcel]:
     count = order.fields.get("quantity") or 1
     colli_uuid = uuid.uuid4()
-    parcels = [parcel_row(account, order) for _ in range(count)]
+    parcels = [parcel_row(order, owned) for _ in range(count)]
     for number, parcel in enumerate(parcels):
         parcel.colli_uuid, parcel.collo_nr, parcel.collo_count = colli_uuid, number, count
         if number:  # the reference names the first: it is unique
@@ -172,81 +180,15 @@ def _colli(account: Account, order: Order) -> list[Parcel]:
     return parcels
 
 
-# Copied from the request as they are; missing or null is the model's default.
-_COPIED = (
-    *("name", "company_name", "address", "address_2", "house_number", "city", "postal_code"),
-    *("country", "telephone", "email", "order_number", "external_reference", "reference"),
-    *("external_order_id", "external_shipment_id", "shipment_uuid", "note", "weight"),
-    *("length", "width", "height", "shipping_method_checkout_name", "apply_shipping_rules"),
-    *("is_return", "sender_address", "to_service_point", "to_post_number", "total_order_value"),
-    *("total_order_value_currency", "customs_invoice_nr", "customs_shipment_type"),
-    *("parcel_items", "insured_value"),
-)
-
-
-def parcel_row(account: Account, order: Order) -> Parcel:
-    """Return an unsaved parcel.
+def parcel_row(order: Order, owned: Owned) -> Parcel:
+    """Return an unsaved parcel of the account that `owned` is about.
 
     Raises:
         ValidationError: its label is asked for and something for that is missing or wrong.
     """
-    fields = order.fields
-    values = {name: fields[name] for name in _COPIED if fields.get(name) is not None}
-    parcel = Parcel(account=account, fingerprint=order.fingerprint, **values)
-    parcel.external_reference = fields.get("external_reference") or None
-    parcel.to_state = fields.get("country_state") or fields.get("to_state") or None
-    parcel.insured_value = fields.get("total_insured_value") or fields.get("insured_value") or 0
-    parcel.from_address = {
-        name.removeprefix("from_"): fields[name] for name in FROM_FIELDS if fields.get(name)
-    }
-    parcel.weight = fields.get("weight") or DEFAULT_WEIGHT
-    parcel.shipping_method = fields.get("shipment") or fields.get("shipping_method")
-    parcel.contract = _contract(account, fields.get("contract"))
-    choose_carrier(parcel)
+    parcel = Parcel(account=owned.account, fingerprint=order.fingerprint, weight=DEFAULT_WEIGHT)
+    fill(parcel, order.fields, owned)
     if order.mode is not Mode.STORE:
         check_announceable(parcel)
         parcel.status = Status.BEING_ANNOUNCED
     return parcel
-
-
-def choose_carrier(parcel: Parcel) -> None:
-    """Set the carrier from the shipping method.
-
-    Raises:
-        ValidationError: there is no such method.
-    """
-    if parcel.shipping_method is None:
-        return
-    method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
-    if method is None:
-        raise ValidationError({"shipment": ["There is no such shipping method."]})
-    parcel.carrier = method.carrier
-
-
-def check_announceable(parcel: Parcel) -> None:
-    """Check what the carrier would refuse anyhow, before anything is stored.
-
-    Raises:
-        ValidationError: by field.
-    """
-    if parcel.shipping_method is None:
-        raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
-    method = registry.shipping_method(parcel.shipping_method)
-    errors: dict[str, list[str]] = {}
-    if not Decimal(method.min_weight) <= parcel.weight <= Decimal(method.max_weight):
-        errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
-    if parcel.country not in method.countries:
-        errors["country"] = [f"{method.name} does not go to {parcel.country}."]
-    if parcel.contract and parcel.contract.carrier != method.carrier:
-        errors["contract"] = [f"This contract is not with {method.carrier}."]
-    if errors:
-        raise ValidationError(errors)
-
-
-def _contract(account: Account, contract_id: int | None) -> CarrierContract | None:
-    if contract_id is None:
-        return None
-    contract = CarrierContract.objects.filter(account=account, pk=contract_id).first()
-    if contract is None:
-        raise ValidationError({"contract": ["There is no such contract."]})
-    return contract

@@ -16,9 +16,11 @@ from parcels.preferences import read_preferences, read_wait
 from parcels.query import identifier
 from parcels.representation import parcel_payload
 from parcels.selectors import parcel_of, parcels_of
-from parcels.serializers import PARCEL_IN
+from parcels.serializers import PARCEL_CHANGE, PARCEL_IN
 from parcels.services.accept import Mode, Order, mode_of, parcel_row
+from parcels.services.change import change_parcel
 from parcels.services.create import answer_parcel, create_parcels
+from parcels.services.fill import Owned
 from parcels.statuses import Status, status_payload
 from parcels.views.request import account_of, asked, base_url, error_mode
 
@@ -50,15 +52,25 @@ class ParcelsView(APIView):
             verbose=many and how.errors == "verbose",
             respond_async=preferences.respond_async,
         )
-        if (
-            not many
-            and (orders[0].fields.get("quantity") or 1) > 1
-            and (orders[0].mode is not Mode.STORE)
-        ):
-            message = "Several colli are announced in the form {'parcels': [...]}."
-            raise ValidationError({"quantity": [message]})
+        check_colli(orders, many)
         response = create_parcels(asked=how, orders=orders, failed=failed)
         if preferences.respond_async and any(order.mode is Mode.ASYNC for order in orders):
+            response["Preference-Applied"] = "respond-async"
+        return response
+
+    def put(self, request: Request) -> HttpResponse:
+        """Change a parcel that was not announced; with `request_label` announce it."""
+        preferences = read_preferences(request.headers.get("Prefer", ""))
+        parcel_id, body = change_body(request.data)
+        fields = PARCEL_CHANGE.run_validation(body)
+        mode = mode_of(fields, respond_async=preferences.respond_async)
+        response = change_parcel(
+            asked=asked(request, wait=preferences.wait),
+            parcel_id=parcel_id,
+            fields=fields,
+            mode=mode,
+        )
+        if preferences.respond_async and mode is Mode.ASYNC:
             response["Preference-Applied"] = "respond-async"
         return response
 
@@ -106,6 +118,36 @@ def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
     return [data["parcel"]], False
 
 
+def check_colli(orders: list[Order], many: bool) -> None:
+    """Check how many parcels the orders make.
+
+    Raises:
+        ValidationError: too many, or several to announce in the form for one.
+    """
+    colli = [order.fields.get("quantity") or 1 for order in orders]
+    if sum(colli) > MAX_PARCELS:
+        raise ValidationError({"quantity": [f"At most {MAX_PARCELS} parcels at once."]})
+    if not many and colli[0] > 1 and orders[0].mode is not Mode.STORE:
+        message = "Several colli are announced in the form {'parcels': [...]}."
+        raise ValidationError({"quantity": [message]})
+
+
+def change_body(data: Any) -> tuple[int, dict[str, Any]]:
+    """Return the parcel's id and the rest of the body.
+
+    Raises:
+        ValidationError: it is no object with a parcel that has an id.
+        NotFound: no parcel can have this id.
+    """
+    body = data.get("parcel") if isinstance(data, dict) else None
+    if not isinstance(body, dict):
+        raise ValidationError({"parcel": ["An object with the parcel's id is needed."]})
+    parcel_id = body.get("id")
+    if isinstance(parcel_id, bool) or not isinstance(parcel_id, int | str) or parcel_id == "":
+        raise ValidationError({"id": ["The parcel's id is needed."]})
+    return identifier(str(parcel_id)), body
+
+
 def read_orders(
     request: Request, bodies: list[Any], *, verbose: bool, respond_async: bool
 ) -> tuple[list[Order], list[dict[str, Any]]]:
@@ -115,12 +157,13 @@ def read_orders(
         ValidationError: one is invalid, and the answer isn't verbose.
     """
     orders: list[Order] = []
+    owned = Owned(account_of(request))
     failed: list[dict[str, Any]] = []
     for body in bodies:
         try:
             order = _order(body, respond_async)
             if verbose:  # sort it out before anything is stored
-                parcel_row(account_of(request), order)
+                parcel_row(order, owned)
             orders.append(order)
         except ValidationError as error:
             if not verbose:

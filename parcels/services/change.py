@@ -1,0 +1,75 @@
+"""Change a parcel that was not announced yet; announce it if that is what is asked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import IntegrityError, transaction
+from django.http import HttpResponse
+from rest_framework.exceptions import NotFound, ValidationError
+
+from parcels.answers import unfinished_answer
+from parcels.models import Account, Hold, Parcel
+from parcels.selectors import parcels_of
+from parcels.serializers import SIZE, size_is_partial
+from parcels.services.accept import Mode, ReferenceTaken, queue
+from parcels.services.create import Asked, wait_for
+from parcels.services.fill import Owned, check_announceable, fill
+from parcels.services.holds import open_hold
+from parcels.services.patience import retry_after
+from parcels.services.wake import wake_after_commit
+from parcels.statuses import Status
+
+
+def change_parcel(
+    *, asked: Asked, parcel_id: int, fields: dict[str, Any], mode: Mode
+) -> HttpResponse:
+    """Change the parcel's fields that are given, and answer with it.
+
+    With `mode` SYNC the answer waits for the label. Here a worker of the queue announces in every
+    strategy: what a client sees is the same, and a change is too rare to have a path of its own.
+
+    Raises:
+        NotFound: the account has no such parcel.
+        ValidationError: it was announced, or a field is wrong.
+        ReferenceTaken: the external_reference names another parcel.
+    """
+    hold: Hold | None = None
+    try:
+        with transaction.atomic():
+            parcel = _changed(asked.account, parcel_id, fields, mode)
+            question = asked.question([parcel], [])
+            announcements = queue([parcel]) if mode is not Mode.STORE else []
+            if mode is Mode.SYNC:
+                hold = open_hold(
+                    account=asked.account,
+                    question=question,
+                    announcements=announcements,
+                    wait=asked.seconds,
+                )
+            wake_after_commit(announcements)
+    except IntegrityError:
+        # The only constraint that a client can meet here.
+        raise ReferenceTaken from None
+    if hold:
+        return wait_for(asked, question, hold, [parcel])
+    return unfinished_answer(question, [parcel], retry_after([parcel]))
+
+
+def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mode) -> Parcel:
+    # Locked: of two changes that announce, the second finds the parcel announced.
+    parcel = parcels_of(account).select_for_update().filter(pk=parcel_id).first()
+    if parcel is None:
+        raise NotFound("No Parcel matches the given query.")
+    if parcel.status != Status.NO_LABEL:
+        raise ValidationError("An announced parcel can't be changed.")
+    if (fields.get("quantity") or parcel.collo_count) != parcel.collo_count:
+        raise ValidationError({"quantity": ["The number of colli can't be changed."]})
+    fill(parcel, fields, Owned(account))
+    if size_is_partial(vars(parcel)):
+        raise ValidationError({"non_field_errors": [SIZE]})
+    if mode is not Mode.STORE:
+        check_announceable(parcel)
+        parcel.status = Status.BEING_ANNOUNCED
+    parcel.save()
+    return parcel

@@ -1,0 +1,127 @@
+"""PUT /parcels: only what was not announced, only what is given."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parcels.models import Announcement, Hold, Parcel
+from parcels.statuses import Status
+from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
+from parcels.tests.requests import Shop, body
+
+Sent = list[tuple[str, int, str]]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture
+def parcel(shop: Shop) -> Parcel:
+    return ParcelFactory.create(
+        account=shop.account, status=Status.NO_LABEL, order_number="A", note="fragile"
+    )
+
+
+def test_what_is_given_changes_and_the_rest_stays(shop: Shop, parcel: Parcel) -> None:
+    answer = shop.put("parcels", {"parcel": {"id": parcel.pk, "city": "Delft", "note": ""}})
+    shown = answer.json()["parcel"]
+    assert answer.status_code == 200
+    assert (shown["city"], shown["note"], shown["order_number"]) == ("Delft", "", "A")
+    assert shown["status"]["id"] == 999
+    assert not Announcement.objects.exists()
+
+
+def test_null_leaves_what_is_there(shop: Shop, parcel: Parcel) -> None:
+    shown = shop.put("parcels", {"parcel": {"id": parcel.pk, "order_number": None}}).json()
+    assert shown["parcel"]["order_number"] == "A"
+
+
+def test_items_are_complete_after_a_change(shop: Shop, parcel: Parcel) -> None:
+    item = {"description": "Book", "value": 3}
+    shown = shop.put("parcels", {"parcel": {"id": parcel.pk, "parcel_items": [item]}}).json()
+    stored = shown["parcel"]["parcel_items"][0]
+    assert (stored["quantity"], stored["value"], stored["hs_code"]) == (1, "3.00", "")
+
+
+def test_asynchronously_announced_by_a_change(
+    shop: Shop, parcel: Parcel, no_broker: Sent, django_capture_on_commit_callbacks: Any
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        answer = shop.put("parcels", {"parcel": {"id": parcel.pk, "request_label_async": True}})
+    assert answer.json()["parcel"]["status"]["id"] == 1001
+    assert int(answer["Retry-After"]) > 0
+    assert no_broker == [("announce", Announcement.objects.get().pk, "postnl")]
+
+
+def test_a_synchronous_change_waits_like_a_post(
+    shop: Shop, parcel: Parcel, no_broker: Sent
+) -> None:
+    payload = {"parcel": {"id": str(parcel.pk), "request_label": True}}
+    answer = shop.put("parcels", payload, Prefer="wait=0")
+    assert answer.status_code == 202
+    assert answer["Location"].endswith(f"/parcels/{parcel.pk}")
+    assert answer["Preference-Applied"] == "wait=0"
+    assert Hold.objects.get().announcements.get().parcel == parcel
+
+
+@pytest.mark.parametrize("status", [1000, 1001, 1002, 2000, 11])
+def test_what_was_announced_stays(shop: Shop, status: int) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, status=status)
+    answer = shop.put("parcels", {"parcel": {"id": parcel.pk, "city": "Delft"}})
+    assert answer.status_code == 400
+    parcel.refresh_from_db()
+    assert parcel.city == "Utrecht"
+
+
+@pytest.mark.parametrize(
+    ("payload", "named"),
+    [
+        (b"parcel=1&id=2", "JSON"),
+        ({}, "parcel"),
+        ([], "parcel"),
+        ({"parcel": []}, "parcel"),
+        ({"parcel": {}}, "id"),
+        ({"parcel": {"id": True}}, "id"),
+        ({"parcel": {"id": None}}, "id"),
+        ({"parcel": {"id": {}}}, "id"),
+        ({"parcel": {"name": ""}}, "name"),
+        ({"parcel": {"length": "3"}}, "length"),
+        ({"parcel": {"quantity": 3}}, "quantity"),
+        ({"parcel": {"shipment": 4711}}, "shipment"),
+        ({"parcel": {"weight": "90", "request_label": True}}, "weight"),
+        ({"parcel": {"is_return": True}}, "from_name"),
+    ],
+)
+def test_bad_changes_are_400(shop: Shop, parcel: Parcel, payload: Any, named: str) -> None:
+    if isinstance(payload, dict) and isinstance(payload.get("parcel"), dict) and named != "id":
+        payload["parcel"]["id"] = parcel.pk
+    answer = shop.put("parcels", payload)
+    assert answer.status_code == 400, answer.content
+    assert named in answer.json()["error"]["message"]
+    assert not Announcement.objects.exists()
+
+
+@pytest.mark.parametrize("parcel_id", [10**6, 10**30, -1, "x", "١"])
+def test_an_unknown_parcel_is_404(shop: Shop, parcel_id: Any) -> None:
+    assert shop.put("parcels", {"parcel": {"id": parcel_id, "city": "X"}}).status_code == 404
+
+
+def test_a_reference_that_is_taken_is_409(shop: Shop, parcel: Parcel) -> None:
+    shop.post("parcels", {"parcel": body(external_reference="order-1")})
+    change = {"id": parcel.pk, "external_reference": "order-1"}
+    assert shop.put("parcels", {"parcel": change}).status_code == 409
+
+
+def test_another_account_s_parcel_stays(other_shop: Shop, parcel: Parcel) -> None:
+    answer = other_shop.put("parcels", {"parcel": {"id": parcel.pk, "city": "Delft"}})
+    assert answer.status_code == 404
+    parcel.refresh_from_db()
+    assert parcel.city == "Utrecht"
+
+
+def test_the_work_of_a_change_is_bounded(
+    shop: Shop, parcel: Parcel, django_assert_num_queries: Any
+) -> None:
+    # key, savepoint, parcel, update, release of the savepoint
+    with django_assert_num_queries(5):
+        shop.put("parcels", {"parcel": {"id": parcel.pk, "city": "Delft"}})
