@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from carriers import registry
+from parcels.throttling.limits import parse_limits
 
 
 @register
@@ -48,5 +49,46 @@ def check_waits(app_configs: Any, **_: Any) -> list[CheckMessage]:
             "WAIT_DEFAULT is over WAIT_MAXIMUM.",
             hint="Lower WAIT_DEFAULT or raise WAIT_MAXIMUM.",
             id="shipping.E003",
+        )
+    ]
+
+
+@register
+def check_throttles(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """The general limits can be read."""
+    messages: list[CheckMessage] = []
+    for name in ("THROTTLE_READ", "THROTTLE_WRITE"):
+        try:
+            parse_limits(getattr(settings, name))
+        except ValueError as error:
+            hint = f'Set {name} to one like "1000/min", several like "100/min,15/s", or "none".'
+            messages.append(Error(f"{name}: {error}.", hint=hint, id="shipping.E004"))
+    return messages
+
+
+@register
+def check_webhook_ports(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Ports are numbers."""
+    if all(port.isdecimal() and 0 < int(port) < 65536 for port in settings.WEBHOOK_PORTS):
+        return []
+    return [
+        Error(
+            "WEBHOOK_PORTS has something that is no port.",
+            hint="Set it to a comma list like 443,8443.",
+            id="shipping.E005",
+        )
+    ]
+
+
+@register
+def check_secret_key(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Keys are hashed and secrets encrypted with it: a guessable one opens both."""
+    if settings.DEBUG or settings.DEMO or len(settings.SECRET_KEY) >= 50:
+        return []
+    return [
+        Error(
+            "SECRET_KEY is shorter than 50 characters.",
+            hint="Set 50 random characters or more.",
+            id="shipping.E006",
         )
     ]

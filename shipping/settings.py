@@ -112,10 +112,15 @@ REST_FRAMEWORK = {
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["shipping.parsing.AnyTypeJSONParser"],
+    "DEFAULT_THROTTLE_CLASSES": ["parcels.throttling.throttle.AccountThrottle"],
     "EXCEPTION_HANDLER": "shipping.exceptions.answer_error",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
 }
+
+# Requests of one account; an account's own limits win. See parcels.throttling.limits.
+THROTTLE_READ = env.text("THROTTLE_READ", "1000/min")
+THROTTLE_WRITE = env.text("THROTTLE_WRITE", "100/min,15/s")
 
 # Announcing ----------------------------------------------------------------------------------
 CARRIER_CALL_DEADLINE = env.seconds("CARRIER_CALL_DEADLINE", 30, minimum=0.1)

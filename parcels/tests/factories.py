@@ -19,6 +19,7 @@ class AccountFactory(factory.django.DjangoModelFactory[Account]):
         model = Account
 
     name = factory.Sequence(lambda number: f"Shop {number}")
+    read_limit = write_limit = "none"  # counting takes a Redis, and most tests have none
 
 
 class ParcelFactory(factory.django.DjangoModelFactory[Parcel]):

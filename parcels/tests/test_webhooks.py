@@ -169,7 +169,7 @@ def test_an_event_is_written_where_somebody_listens(
     shop: Shop, woken: list[Any], django_capture_on_commit_callbacks: Any
 ) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account)
-    event = {"account_id": shop.account.pk, "parcel_id": parcel.pk, "status": 1000}
+    event: dict[str, Any] = {"account_id": shop.account.pk, "parcel_id": parcel.pk, "status": 1000}
     webhooks.write_event(**event, at=timezone.now())
     assert not WebhookEvent.objects.exists()
     endpoint_of(shop.account)

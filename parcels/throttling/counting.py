@@ -1,0 +1,53 @@
+"""Count in Redis, by one script. Redis gone: everybody passes, and that is logged and counted."""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from carriers.redis_guard import Gone, RedisGuard
+from parcels import metrics
+from parcels.throttling.limits import Limit
+
+_SCRIPT = (Path(__file__).parent / "window.lua").read_text()
+# Seconds. Redis answers in under a millisecond or is in trouble, and a limit isn't worth a wait.
+_TIME_OUT = 0.25
+
+
+class Windows:
+    """The windows of all accounts in one Redis."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._guard = RedisGuard(client, "throttle", on_trouble=self._count)
+        self._script = client.register_script(_SCRIPT)
+
+    def wait(self, name: str, limits: tuple[Limit, ...]) -> float:
+        """Count a request; return 0, or the seconds until one may pass."""
+        # The braces keep an account's windows on one node of a cluster.
+        keys = [f"throttle:{{{name}}}:{limit.window}" for limit in limits]
+        arguments = [number for limit in limits for number in (limit.requests, limit.window)]
+        try:
+            return float(self._guard.ask(lambda: self._script(keys, arguments))) / 1000
+        except Gone:
+            return 0.0
+
+    @staticmethod
+    def _count(purpose: str) -> None:
+        metrics.THROTTLE_TROUBLE.labels(purpose).inc()
+
+
+@functools.cache
+def windows(url: str | None = None) -> Windows:
+    """Return this process's windows."""
+    client = redis.Redis.from_url(
+        url or settings.REDIS_URL,
+        socket_timeout=_TIME_OUT,
+        socket_connect_timeout=_TIME_OUT,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return Windows(client)

@@ -1,0 +1,91 @@
+"""429 in the error shape; whose limits hold."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from parcels.models import Account, ApiKey
+from parcels.tests.factories import AccountFactory
+from parcels.tests.requests import Shop
+from parcels.throttling import counting, throttle
+from parcels.throttling.limits import Limit, parse_limits
+
+
+class Counting:
+    """Windows that never slide."""
+
+    def __init__(self) -> None:
+        self.counts: dict[str, int] = {}
+
+    def wait(self, name: str, limits: tuple[Limit, ...]) -> float:
+        self.counts[name] = self.counts.get(name, 0) + 1
+        return 1.2 if self.counts[name] > min(limit.requests for limit in limits) else 0
+
+
+@pytest.fixture
+def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
+    fake = Counting()
+    monkeypatch.setattr(throttle, "windows", lambda: fake)
+    return fake.counts
+
+
+@pytest.mark.parametrize(
+    ("text", "limits"),
+    [
+        ("none", ()),
+        ("1000/min", (Limit(1000, 60),)),
+        ("100/min, 15/s", (Limit(100, 60), Limit(15, 1))),
+        ("5/hour", (Limit(5, 3600),)),
+    ],
+)
+def test_limits_are_read(text: str, limits: tuple[Limit, ...]) -> None:
+    assert parse_limits(text) == limits
+
+
+@pytest.mark.parametrize("text", ["", "0/s", "5", "5/day", "-1/s", "1.5/s", "5/s,", "many"])
+def test_what_is_no_limit_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="limit"):
+        parse_limits(text)
+
+
+@pytest.mark.django_db
+def test_too_many_requests(counts: dict[str, int]) -> None:
+    shop = Shop(AccountFactory.create(read_limit="2/min"))
+    answers = [shop.get("parcels/statuses") for _ in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+    assert answers[2]["Retry-After"] == "2"
+    assert answers[2].json()["error"]["code"] == 429
+    assert shop.post("parcels", {}).status_code == 400  # writing has its own
+
+
+@pytest.mark.django_db
+def test_all_keys_of_an_account_count_together(counts: dict[str, int]) -> None:
+    account = AccountFactory.create(read_limit="2/min")
+    one, other = Shop(account), Shop(account)
+    assert ApiKey.objects.filter(account=account).count() == 2
+    assert [one.get("parcels").status_code, other.get("parcels").status_code] == [200, 200]
+    assert [one.get("parcels").status_code, other.get("parcels").status_code] == [429, 429]
+    assert Shop(AccountFactory.create(read_limit="2/min")).get("parcels").status_code == 200
+
+
+@pytest.mark.django_db
+def test_whoever_is_not_let_in_is_not_counted(counts: dict[str, int]) -> None:
+    shop = Shop(AccountFactory.create())
+    shop.authorization = "Basic bm86bm8="
+    assert shop.get("parcels").status_code == 401
+    assert not counts
+
+
+@pytest.mark.parametrize(
+    ("own", "requests"), [("none", []), ("", [1000]), ("7/s", [7]), ("nonsense", [1000])]
+)
+def test_an_accounts_own_limit_wins(own: str, requests: list[int], settings: Any) -> None:
+    settings.THROTTLE_READ = "1000/min"
+    limits = throttle.limits_of(Account(read_limit=own), "read")
+    assert [limit.requests for limit in limits] == requests
+
+
+def test_windows_are_made_once_per_process() -> None:
+    assert counting.windows() is counting.windows()
