@@ -1,12 +1,13 @@
 import os
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
 from offload.hub_process import parse
-from offload.tests.processes import SECRET, answers_at, start_hub, until
+from offload.tests.processes import ROOT, SECRET, answers_at, start_hub, until
 
 ENVIRONMENT = {"OFFLOAD_SECRET": SECRET}
 
@@ -82,3 +83,29 @@ def test_port_in_use_is_said(redis_server, started):
     )
     assert second.returncode != 0
     assert "in use" in second.stderr
+
+
+@pytest.mark.integration
+def test_restart_on_an_inherited_socket_refuses_nobody(redis_server):
+    command = [sys.executable, "-m", "offload.hub", f"--redis={redis_server.url}"]
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        address = listening.getsockname()
+        descriptor = listening.fileno()
+
+        def serve_one(client):
+            """Run a hub until it has answered this client, then end it."""
+            hub = subprocess.Popen(
+                [*command, f"--fd={descriptor}"],
+                env=os.environ | ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
+                pass_fds=[descriptor],
+            )
+            try:
+                return client.recv(65536)
+            finally:
+                hub.terminate()
+                assert hub.wait(20) == 0
+
+        for _ in range(2):  # each connects while no hub runs at all
+            with socket.create_connection(address, 20) as client:
+                client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
+                assert b"200 OK" in serve_one(client)
