@@ -15,11 +15,9 @@ from django_countries import countries
 
 from carriers import registry
 from parcels.models import Parcel
-from parcels.statuses import Status, status_payload
+from parcels.statuses import WITHOUT_LABEL, status_payload
 
 _HOUSE_NUMBER = re.compile(r"^(?P<street>.*\D)\s+(?P<number>\d+\s*[\w/-]{0,6})$")
-# Statuses in which a label may exist; before and after a failure there is none.
-_WITHOUT_LABEL = {Status.NO_LABEL, Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED}
 
 
 @lru_cache(maxsize=512)
@@ -48,7 +46,7 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
     `errors="verbose-carrier"` a refusal's cause is there, as `errors`.
     """
     street, number = divide_address(parcel.address, parcel.house_number)
-    labelled = bool(parcel.tracking_number) and parcel.status not in _WITHOUT_LABEL
+    labelled = bool(parcel.tracking_number) and parcel.status not in WITHOUT_LABEL
     payload = {
         "id": parcel.pk,
         "name": parcel.name,

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 from django.db.models import QuerySet
 
 from parcels.models import Account, Announcement, Document, Hold, Parcel
-from parcels.models.announcement import FINAL
+from parcels.models.announcement import OPEN
+from parcels.statuses import WITHOUT_LABEL
 
 
 def parcels_of(account: Account) -> QuerySet[Parcel]:
@@ -26,42 +27,37 @@ def in_order(parcel_ids: Sequence[int]) -> list[Parcel]:
     return [found[parcel_id] for parcel_id in parcel_ids if parcel_id in found]
 
 
-def label_of(account: Account, parcel_id: int, form: str = "pdf") -> bytes | None:
-    """Return the label's bytes in the given form, or None."""
-    document = Document.objects.filter(
-        parcel__account=account,
-        parcel_id=parcel_id,
-        type="label",
-        format=form,
-        attempt=None,
-    ).first()
+def document_of(account: Account, parcel_id: int, kind: str, form: str) -> bytes | None:
+    """Return the document's bytes in the given form (pdf, zpl), or None."""
+    document = _documents(account).filter(parcel_id=parcel_id, type=kind, format=form).first()
     return bytes(document.content) if document else None
 
 
 def labels_of(account: Account, parcel_ids: Sequence[int]) -> dict[int, bytes]:
     """Return the PDF labels by parcel id; parcels without one are missing."""
-    documents = Document.objects.filter(
-        parcel__account=account,
-        parcel_id__in=parcel_ids,
-        type="label",
-        format="pdf",
-        attempt=None,
-    )
+    documents = _documents(account).filter(parcel_id__in=parcel_ids, type="label", format="pdf")
     return {document.parcel_id: bytes(document.content) for document in documents}
+
+
+def _documents(account: Account) -> QuerySet[Document]:
+    """Return the documents that may be printed, without those kept as evidence."""
+    return Document.objects.filter(parcel__account=account, attempt=None).exclude(
+        parcel__status__in=WITHOUT_LABEL
+    )
 
 
 def waiting_announcements(parcel_ids: Iterable[int]) -> list[Announcement]:
     """Return the announcements of these parcels that have not ended."""
-    return list(
-        Announcement.objects.filter(parcel_id__in=list(parcel_ids)).exclude(state__in=FINAL)
-    )
+    return list(Announcement.objects.filter(parcel_id__in=list(parcel_ids)).filter(state__in=OPEN))
 
 
 def open_holds(announcement_id: int) -> list[Hold]:
     """Return the holds that wait for the announcement and whose last announcement has ended."""
-    waiting = Announcement.objects.exclude(state__in=FINAL).values("pk")
-    return list(
-        Hold.objects.filter(announcements=announcement_id, released_at=None).exclude(
-            announcements__in=waiting
-        )
-    )
+    holds = list(Hold.objects.filter(announcements=announcement_id, released_at=None))
+    # Most wait for this one alone, and it has ended: no second question to the database then.
+    several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]
+    if not several:
+        return holds
+    waiting = Hold.objects.filter(pk__in=several, announcements__state__in=OPEN)
+    still = set(waiting.values_list("pk", flat=True))
+    return [hold for hold in holds if hold.pk not in still]

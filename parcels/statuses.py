@@ -45,6 +45,16 @@ class Status(models.IntegerChoices):
     ADDRESS_INVALID = 62997, "Address invalid"
 
 
+# No label is shown in these: there is none yet, or it was voided and must not be printed.
+WITHOUT_LABEL = (
+    Status.NO_LABEL,
+    Status.BEING_ANNOUNCED,
+    Status.ANNOUNCEMENT_FAILED,
+    Status.CANCELLED,
+    Status.CANCELLED_UPSTREAM,
+)
+
+
 def status_payload(status: int) -> dict[str, object]:
     """Return `{"id", "message"}`; a number that this version doesn't know is "Unknown status"."""
     try:

@@ -7,6 +7,7 @@ from celery import shared_task
 from parcels.services import webhooks
 from parcels.services.announce import announce as announce_service
 from parcels.services.reconcile import reconcile as reconcile_service
+from parcels.services.void import void as void_service
 
 
 @shared_task(name="parcels.tasks.announce")
@@ -19,6 +20,12 @@ def announce(announcement_id: int) -> None:
 def reconcile(announcement_id: int) -> None:
     """Find out what became of an unknown one."""
     reconcile_service(announcement_id)
+
+
+@shared_task(name="parcels.tasks.void")
+def void(announcement_id: int) -> None:
+    """Void a label whose parcel is being cancelled."""
+    void_service(announcement_id)
 
 
 @shared_task(name="parcels.tasks.spread_event")

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import URLPattern, re_path
 
+from parcels.views.cancel import CancelView
 from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
 from parcels.views.documents import DocumentView, LabelsView, LabelView, PrinterView
 from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
@@ -25,6 +26,7 @@ urlpatterns: list[Any] = [
     route(r"parcels", ParcelsView.as_view(), "parcels"),
     route(r"parcels/statuses", StatusesView.as_view(), "statuses"),
     route(rf"parcels/{_ID}", ParcelView.as_view(), "parcel"),
+    route(rf"parcels/{_ID}/cancel", CancelView.as_view(), "cancel"),
     route(rf"parcels/{_ID}/documents/(?P<kind>[a-z0-9-]+)", DocumentView.as_view(), "document"),
     route(r"labels", LabelsView.as_view(), "labels"),
     route(rf"labels/{_ID}", LabelView.as_view(), "label"),

@@ -35,6 +35,8 @@ LIVE = [
     State.NEEDS_REVIEW,
     State.ANNOUNCED,
 ]
+# Somebody may be waiting for it.
+OPEN = [State.PENDING, State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW]
 # Nothing more will happen by itself.
 FINAL = [State.ANNOUNCED, State.FAILED, State.CANCELLED, State.VOIDED]
 

@@ -72,6 +72,7 @@ class Parcel(models.Model):
     date_created = models.DateTimeField(auto_now_add=True)
     date_updated = models.DateTimeField(auto_now=True)
     date_announced = models.DateTimeField(null=True, blank=True)
+    # While a cancellation is under way.
     date_cancel_requested = models.DateTimeField(null=True, blank=True)
 
     class Meta:
@@ -97,14 +98,9 @@ class Parcel(models.Model):
             ),
             # The cancellations under way, for the sweeper: a handful, whatever the history.
             models.Index(
-                fields=["date_updated"],
+                fields=["date_cancel_requested"],
                 name="parcel_cancelling",
-                condition=models.Q(
-                    status__in=[
-                        Status.CANCELLATION_REQUESTED.value,
-                        Status.SUBMITTING_CANCELLATION.value,
-                    ]
-                ),
+                condition=models.Q(date_cancel_requested__isnull=False),
             ),
         ]
 

@@ -19,6 +19,8 @@ from parcels.services.claim import claim
 from parcels.services.consign import consignment
 from parcels.services.next_state import after_announcing
 from parcels.services.record import hand_back, mark_sent, record
+from parcels.services.withdraw import withdraw_claimed
+from parcels.statuses import Status
 
 # Seconds between claim and send guard: a process that was paused longer may have lost its lease.
 GUARD_WINDOW = 1.0
@@ -31,6 +33,7 @@ class Job:
     announcement: Announcement
     carrier: Carrier
     consignment: Consignment
+    parcel: Parcel
     guarded_at: float = 0.0
 
     @property
@@ -71,7 +74,10 @@ def prepare(announcement_id: int) -> Job | None:
     job = None
     if announcement is not None:
         job = job_for(announcement)
-        if not guard(job):
+        if job.parcel.status == Status.CANCELLATION_REQUESTED:
+            withdraw_claimed(announcement, job.parcel)
+            job = None
+        elif not guard(job):
             hand_back(announcement, delay=0)
             job = None
     connection.close()
@@ -81,9 +87,8 @@ def prepare(announcement_id: int) -> Job | None:
 def job_for(announcement: Announcement) -> Job:
     """Gather what the carrier needs to know."""
     parcel = Parcel.objects.select_related("account", "contract").get(pk=announcement.parcel_id)
-    return Job(
-        announcement, registry.carrier(announcement.carrier), consignment(announcement, parcel)
-    )
+    carrier = registry.carrier(announcement.carrier)
+    return Job(announcement, carrier, consignment(announcement, parcel), parcel)
 
 
 def guard(job: Job) -> bool:

@@ -18,6 +18,7 @@ from parcels import metrics
 from parcels.models import Announcement, Attempt, Document, Parcel, State
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import release_holds
+from parcels.services.wake import wake_after_commit
 from parcels.services.webhooks import write_event as write_webhook_event
 from parcels.statuses import Status
 
@@ -140,7 +141,7 @@ _PARCEL_CHANGES = {
 
 def _change_parcel(announcement: Announcement, outcome: Outcome, next_state: State) -> None:
     now = timezone.now()
-    changes: dict[str, object] = {"status": _PARCEL_CHANGES[next_state], "date_updated": now}
+    changes: dict[str, object] = {"date_updated": now}
     if isinstance(outcome, Announced):
         changes |= {
             "tracking_number": outcome.tracking_number,
@@ -150,8 +151,28 @@ def _change_parcel(announcement: Announcement, outcome: Outcome, next_state: Sta
         _store_documents(announcement.parcel_id, outcome, None)
     else:
         changes["carrier_error"] = error_text(announcement, outcome)
-    Parcel.objects.filter(pk=announcement.parcel_id).update(**changes)
-    write_event(announcement, _PARCEL_CHANGES[next_state], now)
+    parcel = Parcel.objects.filter(pk=announcement.parcel_id)
+    status = _PARCEL_CHANGES[next_state]
+    if parcel.exclude(status=Status.CANCELLATION_REQUESTED).update(status=status, **changes):
+        write_event(announcement, status, now)
+    else:
+        _end_cancelled(announcement, changes, now, next_state)
+
+
+def _end_cancelled(
+    announcement: Announcement, changes: dict[str, object], now: datetime, next_state: State
+) -> None:
+    """End the announcement of a parcel whose cancellation was asked for meanwhile.
+
+    A label that was bought is voided at once; where none was, the parcel is cancelled.
+    """
+    parcel = Parcel.objects.filter(pk=announcement.parcel_id)
+    if next_state == State.ANNOUNCED:
+        parcel.update(**changes)
+        wake_after_commit([announcement], "void")
+    else:
+        parcel.update(status=Status.CANCELLED, date_cancel_requested=None, **changes)
+        write_event(announcement, Status.CANCELLED, now)
 
 
 def write_event(announcement: Announcement, status: Status, now: datetime) -> None:

@@ -21,11 +21,11 @@ QUIET = 2.0
 _quiet_until = 0.0
 
 
-def wake_after_commit(announcements: Iterable[Announcement]) -> None:
+def wake_after_commit(announcements: Iterable[Announcement], task: str = "announce") -> None:
     """Wake a worker for each announcement, once the transaction has committed."""
     for announcement in announcements:
         transaction.on_commit(
-            partial(wake, "announce", announcement.pk, announcement.carrier), robust=True
+            partial(wake, task, announcement.pk, announcement.carrier), robust=True
         )
 
 

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from parcels.services import sweep, webhooks
+from parcels.services import sweep, void, webhooks
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
 from parcels.services.wake import broker_identity, send, wake
@@ -72,6 +72,7 @@ class Sweeper:
             for due in sweep.due_announcements():
                 if not wake(due.task, due.id, due.carrier):
                     self._do_myself(WORK[due.task], due.id)
+            self._sweep_cancellations()
             self._sweep_webhooks()
             sweep.release_forgotten()
             sweep.show_overdue_reviews()
@@ -94,6 +95,12 @@ class Sweeper:
             log.warning("the broker was restarted: waking everything that waits")
             sweep.wake_all_again()
         self.broker = identity or self.broker
+
+    def _sweep_cancellations(self) -> None:
+        for announcement_id, carrier in void.due_voids():
+            if not wake("void", announcement_id, carrier):
+                self._do_myself(void.void, announcement_id)
+        void.give_up()
 
     def _sweep_webhooks(self) -> None:
         webhooks.spread_forgotten()

@@ -1,0 +1,122 @@
+"""Cancel a parcel: at once where nothing was bought, else by asking its carrier.
+
+In order of what it costs: a parcel that was never announced is deleted; an announcement that
+nobody has claimed is withdrawn; a label that was bought is voided by a worker (`void`). While a
+call to the carrier is under way the parcel waits for its end as 1999.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from django.db import transaction
+from django.utils import timezone
+from rest_framework.exceptions import NotFound
+
+from parcels.models import Account, Announcement, Parcel, State
+from parcels.selectors import parcel_of, parcels_of
+from parcels.services.clock import DatabaseNow
+from parcels.services.status import move
+from parcels.services.wake import wake_after_commit
+from parcels.services.withdraw import withdraw_pending
+from parcels.statuses import Status
+
+# The dialect's limit, in days.
+CANCELLABLE_DAYS = 42
+# Looks at a parcel that changes under us: an announcement ends once, so the third look settles it.
+LOOKS = 3
+# Seconds until the sweeper doubts that the first wake-up arrived.
+FIRST_WAKE_UP = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a request to cancel: HTTP status, and the answer's two words."""
+
+    code: int
+    status: str
+    message: str
+
+
+CANCELLED = Verdict(200, "cancelled", "Parcel has been cancelled")
+QUEUED = Verdict(202, "queued", "Parcel cancellation has been queued")
+FAILED_BEFORE = Verdict(410, "deleted", "Parcel was never announced: its announcement failed")
+ALREADY = Verdict(400, "failed", "This parcel has already been cancelled")
+DELIVERED = Verdict(400, "failed", "This parcel has been delivered: it can't be cancelled")
+TOO_OLD = Verdict(
+    400, "failed", f"Parcels can be cancelled within {CANCELLABLE_DAYS} days after announcing"
+)
+BUSY = Verdict(400, "failed", "This parcel is being changed: try again")
+
+_SETTLED: dict[int, Verdict] = {
+    Status.ANNOUNCEMENT_FAILED: FAILED_BEFORE,
+    Status.CANCELLED: ALREADY,
+    Status.CANCELLED_UPSTREAM: ALREADY,
+    Status.CANCELLATION_REQUESTED: QUEUED,
+    Status.SUBMITTING_CANCELLATION: QUEUED,
+    Status.DELIVERED: DELIVERED,
+    Status.COLLECTED_BY_CUSTOMER: DELIVERED,
+}
+
+
+def cancel(*, account: Account, parcel_id: int) -> Verdict:
+    """Cancel the account's parcel, or ask for it; the same request twice does nothing more.
+
+    Raises:
+        NotFound: the account has no such parcel.
+    """
+    for _ in range(LOOKS):
+        parcel = parcel_of(account, parcel_id)
+        if parcel is None:
+            raise NotFound("No Parcel matches the given query.")
+        verdict = _cancel(parcel)
+        if verdict:
+            return verdict
+    return BUSY
+
+
+def _cancel(parcel: Parcel) -> Verdict | None:
+    """Return the verdict; None when the parcel has changed meanwhile."""
+    if parcel.status == Status.NO_LABEL:
+        return CANCELLED if _delete(parcel) else None
+    if verdict := _SETTLED.get(parcel.status):
+        return verdict
+    if _age(parcel) > timedelta(days=CANCELLABLE_DAYS):
+        return TOO_OLD
+    if parcel.status == Status.BEING_ANNOUNCED and withdraw_pending(parcel):
+        return CANCELLED
+    return QUEUED if _request(parcel) else None
+
+
+def _age(parcel: Parcel) -> timedelta:
+    return timezone.now() - (parcel.date_announced or parcel.date_created)
+
+
+def _delete(parcel: Parcel) -> bool:
+    with transaction.atomic():
+        # Locked: an announcement that comes in between must not lose its parcel.
+        row = parcels_of(parcel.account).select_for_update().filter(pk=parcel.pk)
+        row = row.filter(status=Status.NO_LABEL)
+        return bool(row.first() and row.delete()[0])
+
+
+def _request(parcel: Parcel) -> bool:
+    with transaction.atomic():
+        now = timezone.now()
+        requested = move(
+            parcel, [parcel.status], Status.CANCELLATION_REQUESTED, date_cancel_requested=now
+        )
+        if requested:
+            _wake_void(parcel)
+    return requested
+
+
+def _wake_void(parcel: Parcel) -> None:
+    """Have a worker ask the carrier; the sweeper repeats it. Call it in a transaction.
+
+    While the announcement is under way nothing is woken: its end does that.
+    """
+    bought = Announcement.objects.filter(parcel=parcel, state=State.ANNOUNCED)
+    if bought.update(wake_at=DatabaseNow(FIRST_WAKE_UP)):
+        wake_after_commit(bought, "void")

@@ -1,0 +1,292 @@
+"""Cancelling: what is deleted, withdrawn, asked of the carrier, refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.utils import timezone
+
+from carriers.outcomes import (
+    Absent,
+    Announced,
+    LookupResult,
+    NotSent,
+    Outcome,
+    Refused,
+    Unknown,
+    Voided,
+    VoidResult,
+)
+from parcels.answers import Question
+from parcels.models import (
+    Announcement,
+    Attempt,
+    Hold,
+    Parcel,
+    State,
+    TrackingEvent,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from parcels.services import void
+from parcels.services.announce import announce, finish, prepare
+from parcels.services.claim import claim
+from parcels.services.holds import open_hold
+from parcels.statuses import Status
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
+from parcels.tests.requests import Shop
+
+Sent = list[tuple[str, int, str]]
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(autouse=True)
+def _listener(shop: Shop) -> None:
+    WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
+
+
+@pytest.fixture
+def bought(shop: Shop) -> Announcement:
+    """Return the announcement of a parcel whose label was bought."""
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    return AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+
+
+Answers = Callable[..., list[Any]]
+
+
+@pytest.fixture
+def carrier_says(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Return a function that lays down what the carrier will answer, call by call."""
+
+    def lay_down(*results: VoidResult | LookupResult | Outcome) -> list[Any]:
+        calls: list[Any] = []
+        left = list(results)
+
+        def perform(steps: Any, *_: Any, **__: Any) -> Any:
+            calls.append(steps)
+            return left.pop(0)
+
+        monkeypatch.setattr("carriers.transport.perform", perform)
+        return calls
+
+    return lay_down
+
+
+def cancel(shop: Shop, parcel: Parcel) -> tuple[int, str]:
+    answer = shop.post(f"parcels/{parcel.pk}/cancel", None)
+    assert list(answer.json()) == ["status", "message"]
+    return answer.status_code, answer.json()["status"]
+
+
+def status_of(parcel: Parcel) -> int:
+    return Parcel.objects.get(pk=parcel.pk).status
+
+
+def events() -> list[int]:
+    return list(WebhookEvent.objects.order_by("date_created").values_list("status", flat=True))
+
+
+def test_a_parcel_that_was_never_announced_is_deleted(shop: Shop) -> None:
+    parcel = ParcelFactory.create(account=shop.account, status=Status.NO_LABEL)
+    assert cancel(shop, parcel) == (200, "cancelled")
+    assert shop.get(f"parcels/{parcel.pk}").status_code == 404
+    assert shop.post(f"parcels/{parcel.pk}/cancel", None).status_code == 404
+
+
+def test_an_announcement_nobody_has_claimed_is_withdrawn(shop: Shop) -> None:
+    announcement = AnnouncementFactory.create(parcel__account=shop.account)
+    assert cancel(shop, announcement.parcel) == (200, "cancelled")
+    announcement.refresh_from_db()
+    assert announcement.state == State.CANCELLED
+    assert status_of(announcement.parcel) == Status.CANCELLED
+    assert claim(announcement.pk) is None
+    assert events() == [2000]
+
+
+def test_whoever_waited_for_a_withdrawn_parcel_is_answered(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    announcement = AnnouncementFactory.create(parcel__account=shop.account)
+    question = Question([announcement.parcel_id], "http://x", "/api/v2/parcels")
+    hold = open_hold(account=shop.account, question=question, announcements=[announcement], wait=60)
+    told: dict[str, Any] = {}
+    monkeypatch.setattr(
+        "offload.release", lambda hold_id, answer: bool(told.update({hold_id: answer})) or True
+    )
+    cancel(shop, announcement.parcel)
+    assert b'"id":2000' in told[hold.pk].content
+    assert Hold.objects.get().released_at
+
+
+def test_cancelling_loses_to_a_claim_and_the_label_is_voided_afterwards(
+    shop: Shop, carrier_says: Answers, no_broker: Sent, django_capture_on_commit_callbacks: Any
+) -> None:
+    announcement = AnnouncementFactory.create(parcel__account=shop.account)
+    job = prepare(announcement.pk)
+    assert job is not None
+    assert cancel(shop, announcement.parcel) == (202, "queued")
+    assert status_of(announcement.parcel) == Status.CANCELLATION_REQUESTED
+    with django_capture_on_commit_callbacks(execute=True):
+        finish(job, Announced("c-1", "3S1", F("id"), ()), 0.1)  # type: ignore[arg-type] # no price needed
+    assert status_of(announcement.parcel) == Status.CANCELLATION_REQUESTED
+    assert no_broker == [("void", announcement.pk, "postnl")]
+    carrier_says(Voided())
+    void.void(announcement.pk)
+    assert status_of(announcement.parcel) == Status.CANCELLED
+    assert Announcement.objects.get().state == State.VOIDED
+
+
+def test_a_refused_announcement_of_a_cancelled_parcel_ends_cancelled(shop: Shop) -> None:
+    announcement = AnnouncementFactory.create(parcel__account=shop.account)
+    job = prepare(announcement.pk)
+    cancel(shop, announcement.parcel)
+    assert job is not None
+    finish(job, Refused("ADDRESS_INVALID", "no"), 0.1)
+    assert status_of(announcement.parcel) == Status.CANCELLED
+    assert events() == [1999, 2000]
+
+
+def test_what_is_pending_again_is_not_bought_for_a_cancelled_parcel(
+    shop: Shop, carrier_says: Answers
+) -> None:
+    announcement = AnnouncementFactory.create(parcel__account=shop.account)
+    assert prepare(announcement.pk)
+    cancel(shop, announcement.parcel)
+    Announcement.objects.update(state=State.PENDING, lease_until=None, sent_at=None)
+    calls = carrier_says()
+    announce(announcement.pk)
+    assert calls == []
+    assert status_of(announcement.parcel) == Status.CANCELLED
+    assert Announcement.objects.get().state == State.CANCELLED
+
+
+def test_a_bought_label_is_voided_by_a_worker(
+    shop: Shop,
+    bought: Announcement,
+    carrier_says: Answers,
+    no_broker: Sent,
+    django_capture_on_commit_callbacks: Any,
+) -> None:
+    with django_capture_on_commit_callbacks(execute=True):
+        assert cancel(shop, bought.parcel) == (202, "queued")
+    assert no_broker == [("void", bought.pk, "postnl")]
+    calls = carrier_says(Voided())
+    void.void(bought.pk)
+    void.void(bought.pk)
+    assert len(calls) == 1
+    assert status_of(bought.parcel) == Status.CANCELLED
+    assert events() == [1999, 2001, 2000]
+    assert [event.status for event in TrackingEvent.objects.order_by("id")] == [1999, 2001, 2000]
+    assert Attempt.objects.get().outcome == "voided"
+    shown = shop.get(f"parcels/{bought.parcel_id}").json()["parcel"]
+    assert (shown["status"]["id"], shown["label"], shown["documents"]) == (2000, {}, [])
+    assert shop.get(f"labels/label_printer/{bought.parcel_id}").status_code == 404
+
+
+def test_a_carrier_that_refuses_leaves_the_parcel_at_94(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    cancel(shop, bought.parcel)
+    carrier_says(Refused("NOT_VOIDABLE", "on its way"))
+    void.void(bought.pk)
+    shown = shop.get(f"parcels/{bought.parcel_id}?errors=verbose-carrier").json()["parcel"]
+    assert shown["status"]["id"] == 94
+    assert shown["errors"] == {"non_field_errors": ["PostNL service error: on its way"]}
+    assert shown["label"] != {}
+    assert cancel(shop, bought.parcel) == (202, "queued")
+
+
+@pytest.mark.parametrize("result", [NotSent("unreachable"), Unknown("timeout")])
+def test_without_an_answer_the_carrier_is_asked_again(
+    shop: Shop, bought: Announcement, carrier_says: Answers, result: VoidResult
+) -> None:
+    cancel(shop, bought.parcel)
+    carrier_says(result)
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
+    assert void.due_voids() == []
+    Announcement.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
+    assert void.due_voids() == [(bought.pk, "postnl")]
+    assert void.due_voids() == []
+    carrier_says(Voided())
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLED
+    assert events() == [1999, 2001, 2000]
+
+
+def test_a_lost_answer_is_cleared_up_by_a_lookup(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    cancel(shop, bought.parcel)
+    carrier_says(Unknown("reset"))
+    void.void(bought.pk)
+    carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"), Absent())
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLED
+
+
+def test_a_worker_that_died_is_followed_by_another(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    cancel(shop, bought.parcel)
+    job = void._claim(bought.pk)
+    assert job is not None
+    assert void._claim(bought.pk) is None
+    Announcement.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    carrier_says(Voided())
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLED
+    void._record(job, Refused("LATE", "late"), 1.0)
+    assert status_of(bought.parcel) == Status.CANCELLED
+
+
+def test_an_unanswered_cancellation_ends(shop: Shop, bought: Announcement, settings: Any) -> None:
+    cancel(shop, bought.parcel)
+    assert void.give_up() == 0
+    settings.ANNOUNCEMENT_MAX_AGE = 0
+    assert void.give_up() == 1
+    assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
+
+
+@pytest.mark.parametrize(
+    ("status", "answer"),
+    [
+        (Status.ANNOUNCEMENT_FAILED, (410, "deleted")),
+        (Status.CANCELLED, (400, "failed")),
+        (Status.CANCELLED_UPSTREAM, (400, "failed")),
+        (Status.DELIVERED, (400, "failed")),
+        (Status.COLLECTED_BY_CUSTOMER, (400, "failed")),
+        (Status.CANCELLATION_REQUESTED, (202, "queued")),
+        (Status.SUBMITTING_CANCELLATION, (202, "queued")),
+        (Status.PARCEL_EN_ROUTE, (202, "queued")),
+        (4711, (202, "queued")),
+    ],
+)
+def test_answers_by_status(shop: Shop, status: int, answer: tuple[int, str]) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, status=status)
+    assert cancel(shop, parcel) == answer
+
+
+@pytest.mark.parametrize(("days", "answer"), [(41, (202, "queued")), (43, (400, "failed"))])
+def test_after_42_days_it_is_too_late(shop: Shop, days: int, answer: tuple[int, str]) -> None:
+    announced = timezone.now() - timedelta(days=days)
+    parcel = LabelledParcelFactory.create(account=shop.account, date_announced=announced)
+    assert cancel(shop, parcel) == answer
+
+
+@pytest.mark.parametrize("status", [Status.NO_LABEL, Status.BEING_ANNOUNCED, Status.READY_TO_SEND])
+def test_another_account_cancels_nothing(other_shop: Shop, shop: Shop, status: Status) -> None:
+    parcel = ParcelFactory.create(account=shop.account, status=status)
+    assert other_shop.post(f"parcels/{parcel.pk}/cancel", None).status_code == 404
+    assert status_of(parcel) == status
+
+
+@pytest.mark.parametrize("text", [b"", b"{", b"null", b"\xff"])
+def test_a_body_is_not_read(shop: Shop, text: bytes) -> None:
+    parcel = ParcelFactory.create(account=shop.account, status=Status.NO_LABEL)
+    assert shop.post(f"parcels/{parcel.pk}/cancel/", text).status_code == 200
