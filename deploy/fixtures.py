@@ -15,6 +15,9 @@ from deploy.stores import (
     StoreMissingError,
 )
 
+# Read when pytest-django loads the settings: tests run with development's, without secrets to set.
+os.environ.setdefault("DEBUG", "1")
+
 OPEN_MARKERS = ("integration", "deployment")
 INTERNET = (socket.AF_INET, socket.AF_INET6)
 

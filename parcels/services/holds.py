@@ -13,7 +13,7 @@ from django.utils import timezone
 import offload
 from parcels.answers import Question, final_answer, late_answer
 from parcels.models import Account, Announcement, Hold, Parcel
-from parcels.models.announcement import FINAL
+from parcels.models.announcement import OPEN
 from parcels.selectors import in_order, open_holds
 from parcels.services.patience import retry_after
 
@@ -62,9 +62,8 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpRe
     With `final_only=False` also what those get whose time is over.
     """
     asked = Hold.objects.filter(pk__in=hold_ids)
-    waiting = Announcement.objects.exclude(state__in=FINAL).values("pk")
     answers = {
-        hold.pk: _word(hold, final_answer) for hold in asked.exclude(announcements__in=waiting)
+        hold.pk: _word(hold, final_answer) for hold in asked.exclude(announcements__state__in=OPEN)
     }
     if not final_only:
         rest = asked.exclude(pk__in=list(answers))

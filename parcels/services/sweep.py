@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from carriers import registry
 from parcels.models import Announcement, Hold, Parcel, State
-from parcels.models.announcement import FINAL
+from parcels.models.announcement import OPEN
 from parcels.services.clock import DatabaseNow, now_sql
 from parcels.services.holds import release_hold
 from parcels.statuses import Status
@@ -90,9 +90,8 @@ def wake_all_again() -> int:
 
 def release_forgotten() -> int:
     """Release holds whose announcements have ended but whose client was not told."""
-    open_ones = Announcement.objects.exclude(state__in=FINAL).values("pk")
     holds = Hold.objects.filter(released_at=None, deadline_at__gte=timezone.now()).exclude(
-        announcements__in=open_ones
+        announcements__state__in=OPEN
     )[:HOLDS_AT_ONCE]
     return sum(release_hold(hold) for hold in holds)
 
