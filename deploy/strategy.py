@@ -9,9 +9,10 @@ import importlib.util
 import os
 import re
 import shutil
+import signal
 import subprocess
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -30,6 +31,8 @@ KEYS = {
     "stop",
     "environment",
     "ports",
+    "reload",
+    "cannot",
 }
 
 # A plain user's PATH on Debian lacks sbin, where nginx and haproxy are.
@@ -77,6 +80,8 @@ class Strategy:
     stop: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
     ports: tuple[str, ...] = ()
+    reload: Mapping[str, str] = field(default_factory=dict)
+    cannot: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def templates(self) -> list[Path]:
@@ -121,22 +126,37 @@ def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
         stop=raw.get("stop", {}),
         environment=raw.get("environment", {}),
         ports=tuple(raw.get("ports", ())),
+        reload=raw.get("reload", {}),
+        cannot=raw.get("cannot", {}),
     )
 
 
 def _refuse_nonsense(strategy: Strategy, raw: Mapping[str, Any]) -> None:
     stray = sorted({*strategy.readiness, *strategy.stop} - set(strategy.processes))
+    reloads = [how for how in strategy.reload.values() if not is_reload(how, strategy.processes)]
     complaints = [
         (not strategy.title, "title is missing"),
         (strategy.family not in FAMILIES, f"family must be one of {FAMILIES}"),
         (strategy.backend not in BACKENDS, f"backend must be one of {BACKENDS}"),
         (not strategy.processes, "the Procfile names no process"),
         (bool(stray), f"readiness or stop names what the Procfile doesn't: {stray}"),
+        (bool(reloads), f"a reload is `signal <process> <name>` or `touch <file>`: {reloads}"),
         (bool(set(raw) - KEYS), f"unknown keys {sorted(set(raw) - KEYS)}"),
     ]
     for wrong, complaint in complaints:
         if wrong:
             raise StrategyError(f"{strategy.folder}/strategy.toml: {complaint}")
+
+
+def is_reload(how: str, processes: Collection[str]) -> bool:
+    """Say whether a line of `[reload]` can be done: `signal <process> <name>`, `touch <file>`."""
+    match how.split():
+        case ["signal", process, name]:
+            return process in processes and f"SIG{name}" in signal.Signals.__members__
+        case ["touch", _]:
+            return True
+        case _:
+            return False
 
 
 def why_unavailable(strategy: Strategy) -> str:

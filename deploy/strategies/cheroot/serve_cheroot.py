@@ -1,0 +1,34 @@
+"""Serve the app with Cheroot: one process, one pool of threads."""
+
+import os
+import signal
+import sys
+
+from cheroot.wsgi import Server
+
+from shipping.wsgi import application
+
+
+def main() -> None:
+    """Serve until SIGTERM, then finish what is under way."""
+    server = Server(
+        (os.environ["BIND_HOST"], int(os.environ["PORT"])),
+        application,
+        # Each waits for one carrier. Threads are not made on demand: all are there from the start.
+        numthreads=int(os.environ["WEB_THREADS"]),
+        # The kernel cuts it to somaxconn.
+        request_queue_size=4096,
+        # Seconds for one read of a request; a client that sends nothing for longer is closed.
+        timeout=75,
+        # Over the longest wait (WAIT_MAXIMUM, 120 s): those under way are answered first.
+        shutdown_timeout=130,
+        server_name="127.0.0.1",
+    )
+    # 2 MiB is Django's own limit, and in its words; this one only stops what is absurd.
+    server.max_request_body_size = 8 * 1024 * 1024
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    server.safe_start()
+
+
+if __name__ == "__main__":
+    main()
