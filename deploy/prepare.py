@@ -23,7 +23,8 @@ def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
     """Write the configuration files, forget old readiness, and run the commands in order."""
     render_templates(plan)
     (plan.run_dir / "static").mkdir(exist_ok=True)  # STATIC_ROOT: WhiteNoise warns without it
-    for stale in plan.run_dir.glob("*.ready"):
+    # Readiness and counts of processes that are gone.
+    for stale in [*plan.run_dir.glob("*.ready"), *plan.run_dir.glob("metrics/*.db")]:
         stale.unlink()
     for command in commands:
         _run(plan, command)

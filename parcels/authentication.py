@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import structlog
 from django.http import HttpRequest
 from rest_framework.authentication import BasicAuthentication
 from rest_framework.exceptions import AuthenticationFailed
@@ -32,4 +33,5 @@ class KeyPairAuthentication(BasicAuthentication):
         matches = (key or _NOBODY).matches(password)
         if key is None or not matches:
             raise AuthenticationFailed(_MESSAGE)
+        structlog.contextvars.bind_contextvars(account=key.account_id)
         return key.account, key

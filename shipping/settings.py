@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from shipping import env
+from shipping import env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 RUN_DIR = Path(env.text("RUN_DIR", str(BASE_DIR / ".run")))
@@ -41,6 +41,7 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     # Outermost: it must see the held answer after everybody else has put headers on it.
     "offload.middleware.OffloadMiddleware",
+    "shipping.requests.RequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "whitenoise.middleware.WhiteNoiseMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -187,20 +188,24 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "health_check_interval": 10,
 }
 
-LOGGING = {
-    "version": 1,
-    "disable_existing_loggers": False,
-    "formatters": {"line": {"format": "%(levelname)s %(name)s %(message)s"}},
-    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["stderr"], "level": env.text("LOG_LEVEL", "WARNING")},
-}
+# "auto": JSON, but short lines on a terminal and in the demo.
+LOG_FORMAT = env.choice("LOG_FORMAT", "auto", ("auto", "json", "line"))
+LOGGING = logs.configuration(
+    level=env.choice("LOG_LEVEL", "WARNING", ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL")),
+    json=logs.wants_json(LOG_FORMAT, demo=DEMO or DEBUG),
+)
+
+# Metrics -------------------------------------------------------------------------------------
+# What Prometheus brings as a bearer token. Without it /metrics is closed, but for the demo's own
+# machine.
+METRICS_TOKEN = env.secret("METRICS_TOKEN", development="")
 
 # Security ------------------------------------------------------------------------------------
 _TLS = not (DEBUG or DEMO)
 SECURE_CONTENT_TYPE_NOSNIFF = True
 SECURE_SSL_REDIRECT = env.boolean("SECURE_SSL_REDIRECT", _TLS)
 # The hub asks over plain HTTP on the inside; health checks come from the inside, too.
-SECURE_REDIRECT_EXEMPT = [r"^_offload/", r"^healthz/?$", r"^readyz/?$"]
+SECURE_REDIRECT_EXEMPT = [r"^_offload/", r"^healthz/?$", r"^readyz/?$", r"^metrics$"]
 SECURE_HSTS_SECONDS = env.integer("SECURE_HSTS_SECONDS", 31_536_000 if _TLS else 0)
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _TLS
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _TLS

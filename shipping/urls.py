@@ -3,13 +3,14 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from shipping import health
+from shipping import health, metrics
 
 urlpatterns = [
     path("api/v2/", include("parcels.urls")),
     path("admin/", admin.site.urls),
-    re_path(r"^healthz/?$", health.alive),
-    re_path(r"^readyz/?$", health.ready),
+    re_path(r"^healthz/?$", health.alive, name="alive"),
+    re_path(r"^readyz/?$", health.ready, name="ready"),
+    path("metrics", metrics.show, name="metrics"),
     path("", include("offload.urls")),
 ]
 

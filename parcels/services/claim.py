@@ -7,6 +7,7 @@ claimants from waiting for each other. The count of rows says who won.
 
 from __future__ import annotations
 
+import structlog
 from django.conf import settings
 from django.db import connection
 
@@ -43,4 +44,7 @@ def _claim(
         " RETURNING *"
     )
     rows = list(Announcement.objects.raw(sql, [state, settings.ANNOUNCEMENT_LEASE, *parameters]))
-    return rows[0] if rows else None
+    if not rows:
+        return None
+    structlog.contextvars.bind_contextvars(announcement=rows[0].pk, parcel=rows[0].parcel_id)
+    return rows[0]

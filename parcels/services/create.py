@@ -16,6 +16,7 @@ from django.db import connection, transaction
 from django.http import HttpResponse
 
 import offload
+from parcels import metrics
 from parcels.answers import Question, final_answer, late_answer, unfinished_answer
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.selectors import in_order, waiting_announcements
@@ -130,7 +131,8 @@ def wait_for(
     if offload.holds_clients():
         return offload.hold(hold.pk, late=late, wait=asked.seconds, account=str(asked.account.pk))
     connection.close()  # nobody waits with a database connection in hand
-    answer = offload.wait(hold.pk, asked.seconds)
+    with metrics.waiting():
+        answer = offload.wait(hold.pk, asked.seconds)
     if answer is None:
         parcels = in_order(question.parcels)
         answer = late_answer(question, parcels, retry_after(parcels))
@@ -156,7 +158,8 @@ def _awaited(accepted: Accepted) -> list[Announcement]:
 def _announce_here(asked: Asked, question: Question, accepted: Accepted) -> HttpResponse:
     """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
     end = monotonic() + asked.seconds
-    _announce_all([announcement.pk for announcement in accepted.announcements])
+    with metrics.waiting():
+        _announce_all([announcement.pk for announcement in accepted.announcements])
     with transaction.atomic():
         waiting = waiting_announcements(question.parcels)
         left = max(end - monotonic(), 0)

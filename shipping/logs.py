@@ -1,0 +1,77 @@
+"""Logs: JSON lines where a machine reads them, short lines where a person does.
+
+Every line carries what was bound before: request id, account, parcel, announcement, task. Never a
+name, an address or a secret: ids lead to those who may see them.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import TracebackType
+from typing import Any
+
+import structlog
+from django.db import DatabaseError
+from structlog.typing import EventDict, Processor, WrappedLogger
+
+_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+
+
+def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Keep the type of a database's error and drop its text: PostgreSQL quotes the row in it."""
+    found = event.get("exc_info")
+    exc_info = sys.exc_info() if found is True else found
+    if isinstance(exc_info, tuple) and isinstance(exc_info[1], DatabaseError):
+        # A copy without chain: the driver's own error below it says the same words.
+        bare = type(exc_info[1])("(text withheld)").with_traceback(exc_info[2])
+        event["exc_info"] = (type(bare), bare, exc_info[2])
+    return event
+
+
+_SHARED: list[Processor] = [
+    structlog.contextvars.merge_contextvars,
+    structlog.stdlib.add_log_level,
+    structlog.stdlib.add_logger_name,
+    structlog.stdlib.ExtraAdder(),
+    structlog.processors.TimeStamper(fmt="iso", utc=True),
+    without_row_values,
+]
+
+
+def wants_json(form: str, *, demo: bool) -> bool:
+    """Decide for "auto": JSON unless a person looks on."""
+    if form == "auto":
+        return not demo and not sys.stderr.isatty()
+    return form == "json"
+
+
+def configuration(*, level: str, json: bool) -> dict[str, Any]:
+    """Return Django's LOGGING; standard-library loggers and structlog's write the same lines."""
+    renderer: list[Processor] = (
+        [structlog.processors.format_exc_info, structlog.processors.JSONRenderer()]
+        if json
+        # Plain: the renderer's own tracebacks show local variables, and they hold addresses.
+        else [
+            structlog.dev.ConsoleRenderer(
+                colors=False, exception_formatter=structlog.dev.plain_traceback
+            )
+        ]
+    )
+    return {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "formatters": {
+            "line": {
+                "()": "structlog.stdlib.ProcessorFormatter",
+                "foreign_pre_chain": _SHARED,
+                "processors": [
+                    structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+                    *renderer,
+                ],
+            }
+        },
+        "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": "line"}},
+        "root": {"handlers": ["stderr"], "level": level},
+        # What Django sends to the console and by mail by itself would come twice.
+        "loggers": {"django": {"handlers": [], "level": level, "propagate": True}},
+    }

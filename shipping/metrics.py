@@ -1,0 +1,146 @@
+"""`/metrics`: what all processes of this machine have counted, and what the database shows.
+
+Each process writes to files of its own in METRICS_DIR, whichever server runs it; whoever is asked
+adds them up. The hub has no Django and shows its own on its own address.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import re
+import secrets
+import threading
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import redis
+from django.conf import settings
+from django.db import DatabaseError
+from django.http import Http404, HttpRequest, HttpResponse
+from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.registry import Collector
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from carriers import registry
+from carriers.breaker import CircuitBreaker
+from carriers.redis_guard import RedisGuard
+from parcels.figures import QueueFigures, count_open_holds, queue_figures
+
+# Seconds: several scrapers, or a hasty one, cost the database one set of queries a second.
+KEEP = 1.0
+# Seconds for Redis: a scrape should rather lack something than hang.
+_TIME_OUT = 0.25
+_LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
+_LOOPBACK = {"127.0.0.1", "::1"}
+_BREAKER = {"closed": 0, "half_open": 1, "open": 2}
+
+
+def show(request: HttpRequest) -> HttpResponse:
+    """Answer Prometheus; 404 to whom it isn't for."""
+    if not _may_see(request):
+        raise Http404
+    forget_dead_processes(settings.METRICS_DIR)
+    registry = CollectorRegistry()
+    MultiProcessCollector(registry, str(settings.METRICS_DIR))
+    registry.register(STORED)
+    return HttpResponse(generate_latest(registry), content_type=CONTENT_TYPE_LATEST)
+
+
+def _may_see(request: HttpRequest) -> bool:
+    """Ask for the token; without one only the demo's own machine may look.
+
+    Behind a front every client comes from loopback, so that alone is no proof in production.
+    """
+    if settings.METRICS_TOKEN:
+        given = request.headers.get("Authorization", "").encode()
+        return secrets.compare_digest(given, f"Bearer {settings.METRICS_TOKEN}".encode())
+    return (settings.DEMO or settings.DEBUG) and request.META.get("REMOTE_ADDR") in _LOOPBACK
+
+
+def forget_dead_processes(directory: Path) -> None:
+    """Take killed processes out of what counts the living: they couldn't count themselves down."""
+    for path in directory.glob("gauge_live*.db"):
+        match = _LIVE.fullmatch(path.name)
+        if match and not _lives(int(match[1])):
+            mark_process_dead(int(match[1]), str(directory))
+
+
+def _lives(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True
+
+
+class Stored(Collector):
+    """What rows say: the same from whichever process it is asked."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._read_at = float("-inf")
+        self._families: list[GaugeMetricFamily] = []
+
+    def collect(self) -> Iterable[GaugeMetricFamily]:
+        """Return the families; those of a second ago, if there are."""
+        with self._lock:
+            if time.monotonic() - self._read_at >= KEEP:
+                self._families = _families()
+                self._read_at = time.monotonic()
+            return self._families
+
+    def describe(self) -> Iterable[GaugeMetricFamily]:
+        """Say nothing: registering must not ask the database."""
+        return []
+
+
+def _families() -> list[GaugeMetricFamily]:
+    breakers = GaugeMetricFamily(
+        "carrier_breaker_state", "0 closed, 1 half-open, 2 open", labels=["carrier"]
+    )
+    for carrier, breaker in _breakers().items():
+        breakers.add_metric([carrier], _BREAKER[breaker.mode()])
+    try:
+        return [*_queues(queue_figures()), _holds(count_open_holds()), breakers]
+    except DatabaseError:
+        return [breakers]  # missing, not 0
+
+
+@functools.cache
+def _breakers() -> dict[str, CircuitBreaker]:
+    client = redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=_TIME_OUT,
+        socket_connect_timeout=_TIME_OUT,
+        retry=Retry(NoBackoff(), 0),
+    )
+    guard = RedisGuard(client, "metrics")
+    return {
+        carrier.code: CircuitBreaker(guard, carrier.code) for carrier in registry.all_carriers()
+    }
+
+
+def _queues(figures: list[QueueFigures]) -> list[GaugeMetricFamily]:
+    labels = ["carrier", "state"]
+    length = GaugeMetricFamily("announcement_queue_length", "Not yet ended", labels=labels)
+    age = GaugeMetricFamily(
+        "announcement_queue_age_seconds", "Age of the oldest that has not ended", labels=labels
+    )
+    for figure in figures:
+        length.add_metric([figure.carrier, figure.state], figure.length)
+        age.add_metric([figure.carrier, figure.state], figure.oldest)
+    return [length, age]
+
+
+def _holds(count: int) -> GaugeMetricFamily:
+    return GaugeMetricFamily("holds_open", "Clients that wait, by the database", value=count)
+
+
+STORED = Stored()

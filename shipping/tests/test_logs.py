@@ -1,0 +1,76 @@
+"""Log lines: JSON with what was bound; no text of the database's errors."""
+
+from __future__ import annotations
+
+import io
+import json
+import logging
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import structlog
+from django.db import DataError, IntegrityError
+
+from shipping.logs import configuration, wants_json
+
+
+@pytest.fixture
+def lines() -> Iterator[Any]:
+    """Attach what LOGGING would, without taking pytest's own handlers away."""
+    formatter = configuration(level="INFO", json=True)["formatters"]["line"]
+    handler = logging.StreamHandler(io.StringIO())
+    handler.setFormatter(
+        structlog.stdlib.ProcessorFormatter(
+            processors=formatter["processors"], foreign_pre_chain=formatter["foreign_pre_chain"]
+        )
+    )
+    logging.getLogger().addHandler(handler)
+    structlog.contextvars.clear_contextvars()
+    yield lambda: [json.loads(line) for line in handler.stream.getvalue().splitlines()]
+    structlog.contextvars.clear_contextvars()
+    logging.getLogger().removeHandler(handler)
+
+
+def test_a_line_is_json_with_what_was_bound(lines: Any) -> None:
+    structlog.contextvars.bind_contextvars(request="r1", parcel=7)
+    logging.getLogger("parcels.services.x").warning("no %s", "label", extra={"carrier": "postnl"})
+    (line,) = lines()
+    assert line["event"] == "no label"
+    assert line["level"] == "warning"
+    assert line["logger"] == "parcels.services.x"
+    assert (line["request"], line["parcel"], line["carrier"]) == ("r1", 7, "postnl")
+    assert line["timestamp"].endswith("Z")
+
+
+@pytest.mark.parametrize("kind", [IntegrityError, DataError])
+def test_the_text_of_a_database_error_is_withheld(lines: Any, kind: type[Exception]) -> None:
+    text = "DETAIL: Key (name)=(Jane Doe) already exists"
+    try:
+        try:
+            raise ValueError(text)
+        except ValueError as cause:
+            raise kind(text) from cause
+    except kind:
+        logging.getLogger("x").exception("failed")
+    (line,) = lines()
+    assert "Jane" not in json.dumps(line)
+    assert kind.__name__ in line["exception"]
+    assert "test_logs.py" in line["exception"]
+
+
+def test_other_errors_keep_their_text(lines: Any) -> None:
+    """The control: the same words by another error do appear."""
+    try:
+        raise ValueError("Jane Doe")
+    except ValueError:
+        logging.getLogger("x").exception("failed")
+    assert "Jane Doe" in lines()[0]["exception"]
+
+
+@pytest.mark.parametrize(
+    ("form", "demo", "json_"),
+    [("json", True, True), ("line", False, False), ("auto", True, False), ("auto", False, True)],
+)
+def test_a_person_gets_short_lines(form: str, demo: bool, json_: bool) -> None:
+    assert wants_json(form, demo=demo) is json_

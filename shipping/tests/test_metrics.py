@@ -1,0 +1,116 @@
+"""/metrics: for whom it is, over several processes, after one was killed."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as project
+from django.test import Client
+
+from parcels import metrics
+from parcels.tests.factories import AnnouncementFactory
+from shipping.metrics import STORED, forget_dead_processes
+
+CHILD = """
+import os, sys, signal
+sys.path.insert(0, {root!r})
+from parcels import metrics
+metrics.REQUESTS.labels("GET", "child", 200).inc({count})
+metrics.WORKERS.labels("serving").inc({count})
+if {killed}:
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+class Breaker:
+    """A closed one, without Redis."""
+
+    def mode(self) -> str:
+        return "closed"
+
+
+@pytest.fixture(autouse=True)
+def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
+    STORED._read_at = float("-inf")
+    monkeypatch.setattr("shipping.metrics._breakers", lambda: {"postnl": Breaker()})
+
+
+@pytest.fixture
+def open_(settings: Any) -> None:
+    settings.METRICS_TOKEN, settings.DEMO = "", True
+
+
+@pytest.mark.django_db
+def test_the_queues_are_shown(client: Client, open_: None) -> None:
+    AnnouncementFactory.create()
+    AnnouncementFactory.create()
+    text = client.get("/metrics").content.decode()
+    line = 'announcement_queue_length{carrier="postnl",state="pending"} 2.0'
+    assert line in text
+    assert "announcement_queue_age_seconds" in text
+    assert "holds_open 0.0" in text
+    assert 'carrier_breaker_state{carrier="postnl"} 0.0' in text
+
+
+@pytest.mark.django_db
+def test_the_database_is_asked_once_a_second(
+    client: Client, open_: None, django_assert_num_queries: Any
+) -> None:
+    client.get("/metrics")
+    with django_assert_num_queries(0):
+        client.get("/metrics")
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("token", "demo", "given", "status"),
+    [
+        ("t0ken", False, "Bearer t0ken", 200),
+        ("t0ken", False, "Bearer other", 404),
+        ("t0ken", False, "", 404),
+        ("t0ken", True, "", 404),
+        ("", False, "", 404),
+        ("", False, "Bearer ", 404),
+        ("", True, "", 200),
+    ],
+)
+def test_who_may_see_it(
+    client: Client, settings: Any, token: str, demo: bool, given: str, status: int
+) -> None:
+    settings.METRICS_TOKEN, settings.DEMO, settings.DEBUG = token, demo, False
+    assert client.get("/metrics", headers={"Authorization": given}).status_code == status
+
+
+@pytest.mark.django_db
+def test_the_demo_shows_it_to_its_own_machine_only(client: Client, open_: None) -> None:
+    assert client.get("/metrics", REMOTE_ADDR="192.0.2.1").status_code == 404
+
+
+@pytest.mark.django_db
+def test_processes_are_added_up_and_the_killed_are_not_counted_as_busy(
+    client: Client, open_: None
+) -> None:
+    for count, killed in ((3, False), (5, True)):
+        code = CHILD.format(root=str(project.BASE_DIR), count=count, killed=killed)
+        subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=not killed)
+    metrics.REQUESTS.labels("GET", "child", 200).inc()
+    text = client.get("/metrics").content.decode()
+    counted = 'http_requests_total{method="GET",route="child",status="200"}'
+    (line,) = [line for line in text.splitlines() if line.startswith(counted)]
+    assert float(line.rsplit(" ", 1)[1]) >= 9
+    (busy,) = [x for x in text.splitlines() if x.startswith('workers_busy{state="serving"}')]
+    assert float(busy.rsplit(" ", 1)[1]) == 1  # this very request
+
+
+def test_files_of_the_living_stay(tmp_path: Path) -> None:
+    mine, dead = (tmp_path / f"gauge_livesum_{pid}.db" for pid in (os.getpid(), 2**22 + 1))
+    counter = tmp_path / f"counter_{2**22 + 1}.db"
+    for path in (mine, dead, counter):
+        path.touch()
+    forget_dead_processes(tmp_path)
+    assert (mine.exists(), dead.exists(), counter.exists()) == (True, False, True)

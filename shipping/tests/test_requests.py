@@ -1,0 +1,72 @@
+"""The request id, and the numbers of each request."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.http import HttpRequest, HttpResponse
+from django.test import AsyncClient, Client, RequestFactory
+
+from parcels import metrics
+from shipping.requests import RequestMiddleware, request_id
+
+
+@pytest.mark.parametrize("given", ["a", "0af7651916cd43dd8448eb211c80319c", "svc:1.2_x-y"])
+def test_a_valid_id_is_kept(given: str) -> None:
+    assert request_id(given) == given
+
+
+@pytest.mark.parametrize("given", [None, "", "a b", "a\nb", "ä", "x" * 65, "<script>", '"'])
+def test_what_could_break_a_log_line_is_replaced(given: str | None) -> None:
+    assert request_id(given) != given
+    assert len(request_id(given)) == 32
+
+
+def test_the_id_comes_back(client: Client) -> None:
+    assert client.get("/healthz", headers={"X-Request-ID": "mine"})["X-Request-ID"] == "mine"
+
+
+async def test_the_id_comes_back_from_the_asynchronous_stack(async_client: AsyncClient) -> None:
+    response = await async_client.get("/healthz", headers={"X-Request-ID": "mine"})
+    assert response["X-Request-ID"] == "mine"
+
+
+def test_a_request_is_counted_by_its_route(client: Client) -> None:
+    counter = metrics.REQUESTS.labels("GET", "alive", 200)
+    before = counter._value.get()
+    client.get("/healthz")
+    assert counter._value.get() == before + 1
+
+
+def test_what_clients_make_up_makes_no_new_series(client: Client) -> None:
+    client.get("/no/such/address/4711")
+    client.generic("BREW", "/healthz")
+    labels = {
+        tuple(sample.labels.values()) for m in metrics.REQUESTS.collect() for sample in m.samples
+    }
+    assert ("GET", "unmatched", "404") in labels
+    assert not any("4711" in label or "BREW" in label for row in labels for label in row)
+
+
+def test_a_worker_is_busy_while_it_answers_and_not_afterwards(
+    client: Client,
+) -> None:
+    serving: Any = metrics.WORKERS.labels("serving")
+    before, during = serving._value.get(), []
+
+    def answer(_: HttpRequest) -> HttpResponse:
+        during.append(serving._value.get())
+        return HttpResponse()
+
+    RequestMiddleware(answer)(RequestFactory().get("/"))
+    assert during == [before + 1]
+    assert serving._value.get() == before
+
+
+def test_a_failing_application_leaves_nobody_busy() -> None:
+    serving: Any = metrics.WORKERS.labels("serving")
+    before = serving._value.get()
+    with pytest.raises(ZeroDivisionError):
+        RequestMiddleware(lambda request: 1 / 0)(RequestFactory().get("/"))
+    assert serving._value.get() == before
