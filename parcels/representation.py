@@ -14,6 +14,7 @@ from typing import Any
 from django_countries import countries
 
 from carriers import registry
+from parcels.customs import SIZES, customs_kinds
 from parcels.models import Parcel
 from parcels.statuses import WITHOUT_LABEL, status_payload
 
@@ -66,7 +67,7 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
         "weight": f"{parcel.weight:.3f}",
         "label": label_payload(parcel.pk, base) if labelled else {},
         "documents": _documents(parcel, base) if labelled else [],
-        "customs_declaration": {},
+        "customs_declaration": _customs_declaration(parcel, base) if labelled else {},
         "status": status_payload(parcel.status),
         "data": {},
         "country": country_payload(parcel.country),
@@ -124,8 +125,16 @@ def label_payload(parcel_id: int, base: str) -> dict[str, Any]:
 
 
 def _documents(parcel: Parcel, base: str) -> list[dict[str, str]]:
-    link = f"{base}/api/v2/parcels/{parcel.pk}/documents/label"
-    return [{"type": "label", "size": "a6", "link": link}]
+    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
+    sizes = {"label": "a6"} | {kind: SIZES[kind] for kind in customs_kinds(parcel)}
+    return [{"type": kind, "size": size, "link": f"{link}/{kind}"} for kind, size in sizes.items()]
+
+
+def _customs_declaration(parcel: Parcel, base: str) -> dict[str, str]:
+    if not customs_kinds(parcel):
+        return {}
+    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
+    return {"normal_printer": f"{link}/cn23-default", "label_printer": f"{link}/cn23"}
 
 
 def _tracking_url(parcel: Parcel, base: str) -> str:

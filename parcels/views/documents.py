@@ -13,7 +13,8 @@ from rest_framework.views import APIView
 
 from parcels.query import identifier, identifiers, small_integer
 from parcels.representation import label_payload
-from parcels.selectors import document_of, labels_of
+from parcels.selectors import labels_of
+from parcels.services.documents import document
 from parcels.services.labels import as_png, on_sheets, one_after_another
 from parcels.views.request import account_of, base_url
 
@@ -37,7 +38,7 @@ class DocumentView(APIView):
         dpi = resolution(request, form)
         source = "zpl" if form == "zpl" else "pdf"
         parcel = identifier(parcel_id)
-        content = document_of(account_of(request), parcel, kind, source)
+        content = document(account=account_of(request), parcel_id=parcel, kind=kind, form=source)
         if content is None:
             raise NotFound("There is no such document.")
         if form == "png":

@@ -1,0 +1,37 @@
+"""A parcel's documents: what the carrier gave, and customs papers that are made when asked for."""
+
+from __future__ import annotations
+
+from parcels.customs import customs_kinds
+from parcels.models import Account, Document
+from parcels.selectors import document_of, parcel_of
+from parcels.services.customs_papers import customs_paper
+from parcels.statuses import WITHOUT_LABEL
+
+
+def document(*, account: Account, parcel_id: int, kind: str, form: str) -> bytes | None:
+    """Return the document in the form (pdf, zpl), or None; customs papers are made once.
+
+    Made on demand and not with the label: most are never printed, and they take longer to draw
+    than a label takes to store.
+    """
+    stored = document_of(account, parcel_id, kind, form)
+    return stored or (_make(account, parcel_id, kind) if form == "pdf" else None)
+
+
+def _make(account: Account, parcel_id: int, kind: str) -> bytes | None:
+    parcel = parcel_of(account, parcel_id)
+    if parcel is None or parcel.status in WITHOUT_LABEL or not parcel.tracking_number:
+        return None
+    for known in customs_kinds(parcel):
+        if known == kind:
+            # Two at once draw the same bytes, and the constraint keeps one of them.
+            row, _ = Document.objects.get_or_create(
+                parcel=parcel,
+                type=known,
+                format="pdf",
+                attempt=None,
+                defaults={"content": customs_paper(known, parcel)},
+            )
+            return bytes(row.content)
+    return None
