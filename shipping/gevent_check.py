@@ -1,4 +1,4 @@
-"""A half patched process works until the first slow carrier, and then stands still: look at once."""
+"""A half patched process works until its first slow carrier and stands still then: look at once."""
 
 from __future__ import annotations
 
