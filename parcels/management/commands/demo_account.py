@@ -1,21 +1,24 @@
-"""Make the two demo accounts and write their keys to a file."""
+"""Make the two demo accounts and an operator, and write their keys to a file."""
 
 from __future__ import annotations
 
+import secrets
 from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
+from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
 from parcels.models import Account, ApiKey
 
+OPERATOR = "operator"
 NAMES = (("Demo Shop", ""), ("Second Shop", "_2"))
 
 
 class Command(BaseCommand):
-    help = "Make two demo accounts with keys, written as KEY=value lines to --env-file."
+    help = "Make two demo accounts and an operator, written as KEY=value lines to --env-file."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--env-file", type=Path, required=True)
@@ -31,6 +34,7 @@ class Command(BaseCommand):
                 key, secret = ApiKey.generate(account)
                 public = key.public_key
             lines += [f"PUBLIC_KEY{suffix}={public}", f"SECRET_KEY{suffix}={secret}"]
+        lines += _operator(known.get("ADMIN_PASSWORD"))
         env_file.parent.mkdir(parents=True, exist_ok=True)
         env_file.touch(mode=0o600)
         env_file.write_text("\n".join(lines) + "\n")
@@ -42,6 +46,18 @@ def _account(name: str) -> Account:
         name=name, defaults={"read_limit": "none", "write_limit": "none"}
     )
     return account
+
+
+def _operator(password: str | None) -> list[str]:
+    """Return the lines for the admin's user; the password is made anew when it isn't known."""
+    user, _ = get_user_model().objects.get_or_create(
+        username=OPERATOR, defaults={"is_staff": True, "is_superuser": True}
+    )
+    if not password or not user.check_password(password):
+        password = secrets.token_urlsafe(12)
+        user.set_password(password)
+        user.save()
+    return [f"ADMIN_USER={OPERATOR}", f"ADMIN_PASSWORD={password}"]
 
 
 def _read(path: Path) -> dict[str, str]:
