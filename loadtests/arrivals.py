@@ -1,0 +1,133 @@
+"""When requests start.
+
+Open loop: the times stand in a schedule, whatever the server does; a server that stops answering
+is sent no less. Closed loop: so many connections, each sends when its last answer has come.
+"""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+class ArrivalsError(ValueError):
+    """The description of arrivals makes no sense."""
+
+
+class Schedule(Protocol):
+    """Times in seconds from the start of the stream, ascending."""
+
+    def times(self) -> Iterator[float]:
+        """Return each intended start."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """One request each 1/rate seconds; the first at 0."""
+
+    rate: float
+    seconds: float
+
+    def times(self) -> Iterator[float]:
+        """Return each intended start."""
+        count = round(self.rate * self.seconds)
+        return (number / self.rate for number in range(count))
+
+
+@dataclass(frozen=True, slots=True)
+class Poisson:
+    """Requests of many clients who know nothing of each other; the same seed, the same times."""
+
+    rate: float
+    seconds: float
+    seed: int = 1
+
+    def times(self) -> Iterator[float]:
+        """Return each intended start."""
+        random_ = random.Random(self.seed)
+        at = random_.expovariate(self.rate)
+        while at < self.seconds:
+            yield at
+            at += random_.expovariate(self.rate)
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """A rate that goes evenly from one to another."""
+
+    from_rate: float
+    to_rate: float
+    seconds: float
+
+    def times(self) -> Iterator[float]:
+        """Return each intended start: where the area under the rate reaches 0, 1, 2, …"""
+        slope = (self.to_rate - self.from_rate) / self.seconds
+        total = (self.from_rate + self.to_rate) / 2 * self.seconds
+        for number in range(round(total)):
+            yield self._when(number, slope)
+
+    def _when(self, number: int, slope: float) -> float:
+        if slope == 0:
+            return number / self.from_rate
+        # from_rate * t + slope / 2 * t² = number; the root is never under 0 within the ramp.
+        inside = max(self.from_rate**2 + 2 * slope * number, 0.0)
+        return float((-self.from_rate + inside**0.5) / slope)
+
+
+@dataclass(frozen=True, slots=True)
+class Burst:
+    """So many requests at once, again after each interval."""
+
+    size: int
+    every: float = 1.0
+    times_over: int = 1
+
+    def times(self) -> Iterator[float]:
+        """Return each intended start."""
+        starts = (round_ * self.every for round_ in range(self.times_over))
+        return itertools.chain.from_iterable(itertools.repeat(at, self.size) for at in starts)
+
+
+@dataclass(frozen=True, slots=True)
+class Closed:
+    """So many connections that send `requests` in all, each as soon as its last answer has come."""
+
+    connections: int
+    requests: int
+
+
+OPEN = {"constant": Constant, "poisson": Poisson, "ramp": Ramp, "burst": Burst}
+KINDS = (*OPEN, "closed")
+
+
+def from_mapping(raw: Mapping[str, Any]) -> Schedule | Closed:
+    """Return the arrivals that `{"kind": "constant", "rate": 20, "seconds": 30}` describes."""
+    values = dict(raw)
+    kind = values.pop("kind", "")
+    if kind not in KINDS:
+        raise ArrivalsError(f"arrivals of kind {kind!r}: there are {', '.join(KINDS)}")
+    _refuse_nonsense(kind, values)
+    try:
+        return Closed(**values) if kind == "closed" else OPEN[kind](**values)
+    except TypeError as error:
+        raise ArrivalsError(f"arrivals of kind {kind!r}: {error}") from None
+
+
+def _refuse_nonsense(kind: str, values: Mapping[str, Any]) -> None:
+    may_be_zero = ("from_rate", "to_rate", "seed")
+    for name, value in values.items():
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            raise ArrivalsError(f"arrivals of kind {kind!r}: {name}={value!r} is not a number")
+        if value < 0 or (value == 0 and name not in may_be_zero):
+            raise ArrivalsError(f"arrivals of kind {kind!r}: {name} must be over 0")
+    if kind == "ramp" and not (values.get("from_rate") or values.get("to_rate")):
+        raise ArrivalsError("a ramp from 0 to 0 sends nothing")
+
+
+def seconds_of(schedule: Schedule) -> float:
+    """Return when the last request is due."""
+    return max(schedule.times(), default=0.0)

@@ -1,0 +1,88 @@
+import itertools
+import statistics
+
+import pytest
+
+from loadtests.arrivals import (
+    ArrivalsError,
+    Burst,
+    Closed,
+    Constant,
+    Poisson,
+    Ramp,
+    from_mapping,
+    seconds_of,
+)
+
+
+def test_a_constant_rate_is_evenly_spaced():
+    assert list(Constant(rate=4, seconds=1).times()) == [0, 0.25, 0.5, 0.75]
+
+
+def test_poisson_has_its_rate_and_the_spread_of_strangers():
+    times = list(Poisson(rate=50, seconds=100, seed=3).times())
+    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
+    assert len(times) == pytest.approx(5000, rel=0.05)
+    # In an exponential distribution the deviation equals the mean; evenly spaced it would be 0.
+    assert statistics.pstdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.1)
+
+
+def test_poisson_repeats_itself_by_its_seed():
+    first, again, other = (list(Poisson(10, 5, seed=seed).times()) for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_a_ramp_sends_the_area_under_its_rate():
+    times = list(Ramp(from_rate=0, to_rate=20, seconds=10).times())
+    assert len(times) == 100
+    # The first half of the time has a quarter of the area.
+    assert sum(at < 5 for at in times) == 25
+    assert times == sorted(times)
+    assert times[-1] < 10
+
+
+def test_a_falling_ramp_sends_most_at_first():
+    times = list(Ramp(from_rate=20, to_rate=0, seconds=10).times())
+    assert sum(at < 5 for at in times) == 75
+
+
+def test_a_ramp_without_slope_is_constant():
+    assert list(Ramp(5, 5, 2).times()) == list(Constant(5, 2).times())
+
+
+def test_a_burst_comes_at_once_and_again():
+    assert list(Burst(size=2, every=3, times_over=2).times()) == [0, 0, 3, 3]
+
+
+@pytest.mark.parametrize(
+    ("raw", "expected"),
+    [
+        ({"kind": "closed", "connections": 2, "requests": 9}, Closed(2, 9)),
+        ({"kind": "constant", "rate": 1, "seconds": 2}, Constant(1, 2)),
+        ({"kind": "burst", "size": 3}, Burst(3)),
+    ],
+)
+def test_arrivals_are_described_in_plain_values(raw, expected):
+    assert from_mapping(raw) == expected
+
+
+@pytest.mark.parametrize(
+    "raw",
+    [
+        {},
+        {"kind": "sometimes"},
+        {"kind": "constant", "rate": 1},
+        {"kind": "constant", "rate": 0, "seconds": 1},
+        {"kind": "constant", "rate": "5", "seconds": 1},
+        {"kind": "constant", "rate": 1, "seconds": 1, "colour": 3},
+        {"kind": "ramp", "from_rate": 0, "to_rate": 0, "seconds": 1},
+    ],
+)
+def test_nonsense_is_refused(raw):
+    with pytest.raises(ArrivalsError):
+        from_mapping(raw)
+
+
+def test_the_length_of_a_schedule_is_its_last_arrival():
+    assert seconds_of(Burst(size=2, every=3, times_over=2)) == 3
