@@ -1,0 +1,279 @@
+"""What the clients saw, as figures.
+
+Latency counts from the *intended* start of a request. A client that could not send because its
+server was stuck has waited all the same; counted from the send, that wait would be left out
+("coordinated omission"). `sent` only says how late the generator itself was.
+
+Percentiles are exact: all samples are kept, and the value at rank ⌈p·n⌉ is taken, so that each
+figure is one that a client saw.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+# A send this much after its intended start is late. A loop with nothing to do is on time within a
+# millisecond; 50 ms is what a person could take for the server's.
+LATE_SECONDS = 0.05
+# With more late sends than this the figures are the generator's, not the server's.
+LATE_SHARE = 0.01
+# Seconds: a simulated carrier whose plain lookup takes longer is itself the bottleneck.
+SIMULATOR_SLOW = 0.25
+
+OK = "ok"
+UNFINISHED = "unfinished"
+
+
+class Sample(NamedTuple):
+    """One request; times in seconds on one clock, None where it never came to that."""
+
+    stream: str
+    intended: float
+    sent: float | None
+    first_byte: float | None
+    end: float
+    outcome: str
+
+    @property
+    def latency(self) -> float:
+        """Return what the client waited, counted from when it meant to send."""
+        return self.end - self.intended
+
+    @property
+    def ok(self) -> bool:
+        """Say whether the client got what it asked for."""
+        return self.outcome == OK
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds."""
+
+    minimum: float
+    mean: float
+    p50: float
+    p90: float
+    p95: float
+    p99: float
+    maximum: float
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One stream's figures; rates are per second, `latency` is of the good answers alone."""
+
+    asked: int
+    good: int
+    errors: dict[str, int]
+    seconds: float
+    offered: float
+    throughput: float
+    goodput: float
+    error_share: float
+    latency: Latency | None
+    first_byte: Latency | None
+    late_sends: int
+    worst_send: float
+    in_flight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Second:
+    """One second of a run, `at` seconds from its start."""
+
+    at: int
+    offered: int
+    good: int
+    errors: dict[str, int] = field(default_factory=dict)
+    p50: float | None = None
+    p99: float | None = None
+    in_flight: float = 0.0
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """Return the smallest value that at least `share` of the values don't exceed."""
+    if not ordered:
+        raise ValueError("no values, no percentile")
+    # 0.07 * 100 is 7.000000000000001: a rank must not grow by a rounding error.
+    rank = math.ceil(round(share * len(ordered), 9))
+    return ordered[max(rank, 1) - 1]
+
+
+def latency_of(values: Iterable[float]) -> Latency | None:
+    """Return the distribution's figures; None of nothing: missing, not 0."""
+    ordered = sorted(values)
+    if not ordered:
+        return None
+    p50, p90, p95, p99 = (percentile(ordered, share) for share in (0.5, 0.9, 0.95, 0.99))
+    mean = math.fsum(ordered) / len(ordered)
+    return Latency(ordered[0], mean, p50, p90, p95, p99, ordered[-1])
+
+
+def summarize(samples: Sequence[Sample]) -> Summary | None:
+    """Return the figures of one stream; None where nothing was asked."""
+    if not samples:
+        return None
+    begin, end = span(samples)
+    seconds = max(end - begin, 1e-9)
+    good = [sample for sample in samples if sample.ok]
+    # Who gave up in the end was never answered.
+    answered = sum(sample.outcome != UNFINISHED for sample in samples)
+    waits = [sample.sent - sample.intended for sample in samples if sample.sent is not None]
+    return Summary(
+        asked=len(samples),
+        good=len(good),
+        errors=dict(Counter(sample.outcome for sample in samples if not sample.ok)),
+        seconds=seconds,
+        offered=len(samples) / max(sending_time(samples), 1e-9),
+        throughput=answered / seconds,
+        goodput=len(good) / seconds,
+        error_share=1 - len(good) / len(samples),
+        latency=latency_of(sample.latency for sample in good),
+        first_byte=latency_of(
+            sample.first_byte - sample.intended for sample in good if sample.first_byte is not None
+        ),
+        late_sends=sum(wait > LATE_SECONDS for wait in waits),
+        worst_send=max(waits, default=0.0),
+        in_flight=math.fsum(sample.latency for sample in samples) / seconds,
+    )
+
+
+def span(samples: Sequence[Sample]) -> tuple[float, float]:
+    """Return the first intended start and the last end."""
+    begin = min(sample.intended for sample in samples)
+    return begin, max(sample.end for sample in samples)
+
+
+def sending_time(samples: Sequence[Sample]) -> float:
+    """Return over how long requests were offered: one interval more than between first and last."""
+    starts = sorted(sample.intended for sample in samples)
+    if len(starts) == 1:
+        return samples[0].latency
+    between = starts[-1] - starts[0]
+    return between * len(starts) / (len(starts) - 1) or max(sample.latency for sample in samples)
+
+
+def by_stream(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
+    """Return the samples of each stream."""
+    streams: dict[str, list[Sample]] = {}
+    for sample in samples:
+        streams.setdefault(sample.stream, []).append(sample)
+    return streams
+
+
+def per_second(samples: Sequence[Sample], start: float) -> list[Second]:
+    """Return what happened in each second after `start`: sends by intended start, answers by end.
+
+    A request counts as in flight for the part of a second in which it was.
+    """
+    if not samples:
+        return []
+    length = int(max(sample.end for sample in samples) - start) + 1
+    offered = Counter(int(sample.intended - start) for sample in samples)
+    ended: dict[int, list[Sample]] = {}
+    for sample in samples:
+        ended.setdefault(int(sample.end - start), []).append(sample)
+    flight = _in_flight(samples, start, length)
+    return [_second(at, offered[at], ended.get(at, []), flight[at]) for at in range(length)]
+
+
+def _second(at: int, offered: int, ended: Sequence[Sample], in_flight: float) -> Second:
+    latency = latency_of(sample.latency for sample in ended if sample.ok)
+    return Second(
+        at=at,
+        offered=offered,
+        good=sum(sample.ok for sample in ended),
+        errors=dict(Counter(sample.outcome for sample in ended if not sample.ok)),
+        p50=latency.p50 if latency else None,
+        p99=latency.p99 if latency else None,
+        in_flight=in_flight,
+    )
+
+
+def _in_flight(samples: Sequence[Sample], start: float, length: int) -> list[float]:
+    """Return how many requests were in flight on average in each second.
+
+    Whole seconds by a running sum of starts and ends, the two broken ones by their parts: so a
+    request of an hour costs as little as one of a second.
+    """
+    change = [0.0] * (length + 2)
+    for sample in samples:
+        for moment, sign in ((sample.intended - start, 1.0), (sample.end - start, -1.0)):
+            second = int(moment)
+            part = second + 1 - moment
+            change[second] += sign * part
+            change[second + 1] += sign * (1 - part)
+    level, levels = 0.0, []
+    for step in change[:length]:
+        level += step
+        levels.append(round(max(level, 0.0), 6))
+    return levels
+
+
+def recovery_seconds(
+    seconds: Sequence[Second], *, begin: int, end: int, share: float = 0.95, window: int = 3
+) -> int | None:
+    """Return how long after `end` goodput was back at `share` of what it was before `begin`.
+
+    Goodput is taken over `window` seconds, and counts against what was asked in them, so that a
+    ramp's growth is no recovery and its end no relapse. The backlog's answers count in the second
+    in which they come. None: not within the run.
+    """
+    before = [second for second in seconds if window <= second.at < begin]
+    usual = _good_share(before)
+    if usual is None:
+        return None
+    after = [second for second in seconds if second.at >= end]
+    for index in range(len(after) - window + 1):
+        now = _good_share(after[index : index + window])
+        if now is not None and now >= share * usual:
+            return after[index].at - end
+    return None
+
+
+def _good_share(seconds: Sequence[Second]) -> float | None:
+    offered = sum(second.offered for second in seconds)
+    return sum(second.good for second in seconds) / offered if offered else None
+
+
+@dataclass(frozen=True, slots=True)
+class Validity:
+    """Whether a run says something about the server; the reasons where it doesn't."""
+
+    late_share: float
+    simulator_p95: float | None
+    reasons: tuple[str, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Say whether the figures are the server's."""
+        return not self.reasons
+
+
+def validity(
+    samples: Sequence[Sample],
+    simulator_lookups: Sequence[float],
+    *,
+    late_share: float = LATE_SHARE,
+    simulator_slow: float = SIMULATOR_SLOW,
+) -> Validity:
+    """Judge a run by its generator's late sends and by the simulator's plain lookups in seconds."""
+    sent = [sample.sent - sample.intended for sample in samples if sample.sent is not None]
+    late = sum(wait > LATE_SECONDS for wait in sent)
+    share = late / len(sent) if sent else 0.0
+    ordered = sorted(simulator_lookups)
+    slowness = percentile(ordered, 0.95) if ordered else None
+    reasons = []
+    if not sent:
+        reasons.append("nothing was sent")
+    if share > late_share:
+        reasons.append(
+            f"the generator was late: {share:.1%} of the sends by over {LATE_SECONDS * 1000:.0f} ms"
+        )
+    if slowness is not None and slowness > simulator_slow:
+        reasons.append(f"the simulator was slow: a lookup took {slowness:.2f} s (95th percentile)")
+    return Validity(share, slowness, tuple(reasons))

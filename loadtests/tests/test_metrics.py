@@ -1,0 +1,185 @@
+import math
+
+import pytest
+
+from loadtests.metrics import (
+    Sample,
+    by_stream,
+    latency_of,
+    per_second,
+    percentile,
+    recovery_seconds,
+    summarize,
+    validity,
+)
+
+
+def sample(intended, took, *, sent=None, first=None, outcome="ok", stream="s"):
+    sent = intended if sent is None else sent
+    first = intended + took if first is None else first
+    return Sample(stream, intended, sent, first, intended + took, outcome)
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"),
+    [(0.0, 1), (0.01, 1), (0.07, 7), (0.5, 50), (0.95, 95), (0.99, 99), (1, 100)],
+)
+def test_a_percentile_is_a_value_that_was_seen(share, expected):
+    assert percentile(range(1, 101), share) == expected
+
+
+def test_the_percentile_of_one_value_is_that_value():
+    assert percentile([7.0], 0.99) == 7.0
+
+
+def test_no_values_have_no_percentile():
+    with pytest.raises(ValueError, match="no values"):
+        percentile([], 0.5)
+    assert latency_of([]) is None
+
+
+def test_each_figure_of_a_distribution():
+    latency = latency_of([value / 100 for value in range(1, 101)])
+    assert (latency.minimum, latency.maximum) == (0.01, 1.0)
+    assert latency.mean == pytest.approx(0.505)
+    assert (latency.p50, latency.p90, latency.p95, latency.p99) == (0.5, 0.9, 0.95, 0.99)
+
+
+def test_each_figure_of_a_stream():
+    samples = [
+        sample(0, 1, first=0.5),
+        sample(1, 2, sent=1.2, first=2.0),
+        sample(2, 1, outcome="http 502"),
+        sample(3, 2, outcome="time-out"),
+    ]
+    figures = summarize(samples)
+    assert (figures.asked, figures.good) == (4, 2)
+    assert figures.errors == {"http 502": 1, "time-out": 1}
+    assert figures.seconds == 5
+    assert figures.offered == 1  # one a second was asked, though it took five to answer them
+    assert figures.throughput == pytest.approx(4 / 5)
+    assert figures.goodput == pytest.approx(2 / 5)
+    assert figures.error_share == 0.5
+    assert (figures.latency.p50, figures.latency.maximum) == (1, 2)
+    assert (figures.first_byte.minimum, figures.first_byte.maximum) == (0.5, 1.0)
+    assert figures.late_sends == 1
+    assert figures.worst_send == pytest.approx(0.2)
+    assert figures.in_flight == pytest.approx((1 + 2 + 1 + 2) / 5)
+
+
+def test_the_latency_of_failures_flatters_nobody():
+    refused_at_once = [sample(0, 0.001, outcome="refused") for _ in range(99)]
+    figures = summarize([*refused_at_once, sample(0, 10)])
+    assert figures.latency.p50 == 10
+    assert figures.error_share == pytest.approx(0.99)
+
+
+def test_who_was_never_answered_is_no_throughput():
+    figures = summarize([sample(0, 10), sample(0, 10, outcome="unfinished")])
+    assert figures.throughput == pytest.approx(0.1)
+    assert figures.error_share == 0.5
+
+
+def test_nothing_asked_has_no_figures():
+    assert summarize([]) is None
+
+
+def stalled_server():
+    """One request each 10 ms for 2 s; the server answers in 1 ms, but not from 0.5 s to 1.5 s.
+
+    A client with one connection can send the requests of that second only when it is over.
+    """
+    samples = []
+    for number in range(200):
+        intended = number / 100
+        stuck = 0.5 <= intended < 1.5
+        sent = 1.5 if stuck else intended
+        samples.append(Sample("s", intended, sent, sent + 0.001, sent + 0.001, "ok"))
+    return samples
+
+
+def test_a_stalled_server_shows_in_the_percentiles():
+    """Gil Tene's example: half of all requests fell into the stall."""
+    latency = summarize(stalled_server()).latency
+    assert latency.p50 == pytest.approx(0.001)
+    assert latency.p90 == pytest.approx(0.801)
+    assert latency.p99 == pytest.approx(0.981)
+    assert latency.maximum == pytest.approx(1.001)
+
+
+def test_counted_from_the_send_the_stall_would_be_gone():
+    """The negative control: what is measured by who omits what he could not send."""
+    omitting = latency_of(item.end - item.sent for item in stalled_server())
+    assert omitting.maximum == pytest.approx(0.001)
+
+
+def test_a_generator_that_was_late_makes_the_run_invalid():
+    late = [sample(at, 1, sent=at + 0.06) for at in range(2)]
+    on_time = [sample(at, 1, sent=at + 0.04) for at in range(98)]
+    verdict = validity([*late, *on_time], [])
+    assert verdict.late_share == pytest.approx(0.02)
+    assert not verdict.valid
+    assert "2.0%" in verdict.reasons[0]
+    assert validity(on_time, []).valid
+
+
+def test_a_slow_simulator_makes_the_run_invalid():
+    ok = [sample(0, 1)]
+    assert validity(ok, [0.01] * 95 + [9.0] * 5).valid
+    verdict = validity(ok, [0.01] * 90 + [0.5] * 10)
+    assert not verdict.valid
+    assert "simulator" in verdict.reasons[0]
+
+
+def test_a_run_that_sent_nothing_is_invalid():
+    assert not validity([], []).valid
+
+
+def test_streams_are_told_apart():
+    streams = by_stream([sample(0, 1), sample(0, 1, stream="t"), sample(1, 1)])
+    assert {name: len(samples) for name, samples in streams.items()} == {"s": 2, "t": 1}
+
+
+def test_each_second_has_its_sends_answers_and_errors():
+    samples = [sample(100.0, 0.5), sample(100.2, 2.0), sample(101.0, 0.1, outcome="reset")]
+    seconds = per_second(samples, start=100.0)
+    assert [second.at for second in seconds] == [0, 1, 2]
+    assert [second.offered for second in seconds] == [2, 1, 0]
+    assert [second.good for second in seconds] == [1, 0, 1]
+    assert [second.errors for second in seconds] == [{}, {"reset": 1}, {}]
+    assert seconds[0].p50 == pytest.approx(0.5)
+    assert seconds[1].p50 is None
+
+
+def test_in_flight_counts_parts_of_seconds():
+    samples = [sample(0.25, 2.5), sample(1.5, 0.25)]
+    levels = [second.in_flight for second in per_second(samples, start=0)]
+    assert levels == pytest.approx([0.75, 1.25, 0.75])
+
+
+def test_in_flight_obeys_littles_law():
+    samples = [sample(number / 7, 0.3 + number % 5) for number in range(70)]
+    seconds = per_second(samples, start=0)
+    area = math.fsum(second.in_flight for second in seconds)
+    assert area == pytest.approx(math.fsum(item.latency for item in samples))
+
+
+def outage(back_at):
+    """10 a second for 60 s; from 20 on all fail, until `back_at`."""
+    return per_second(
+        [
+            sample(at + part / 10, 0.01, outcome="ok" if not 20 <= at < back_at else "http 502")
+            for at in range(60)
+            for part in range(10)
+        ],
+        start=0,
+    )
+
+
+@pytest.mark.parametrize(("back_at", "expected"), [(40, 0), (41, 1), (47, 7), (99, None)])
+def test_recovery_counts_from_the_end_of_the_outage(back_at, expected):
+    assert recovery_seconds(outage(back_at), begin=20, end=40) == expected
+
+
+def test_without_a_before_there_is_no_recovery():
+    assert recovery_seconds(outage(40), begin=0, end=40) is None
