@@ -72,7 +72,7 @@ async def ask(session: aiohttp.ClientSession, base: str, method: int, seen: Seen
 
 
 async def probe(session: aiohttp.ClientSession, base: str, seen: Seen) -> None:
-    """Read the statuses again and again until cancelled. Each is counted from its intended start."""
+    """Read the statuses until cancelled; each read counts from its intended start."""
     due = time.monotonic()
     while True:
         await asyncio.sleep(max(due - time.monotonic(), 0))
