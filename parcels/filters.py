@@ -1,15 +1,17 @@
-"""The filters of `GET /parcels`."""
+"""The filters of `GET /parcels` and `GET /shipping_methods`."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 
 from django.db.models import QuerySet
 from django.utils.dateparse import parse_date, parse_datetime
+from django_countries import countries
 from rest_framework.exceptions import ValidationError
 
-from parcels.models import Parcel
+from carriers.methods import EVERYWHERE, ShippingMethod
+from parcels.models import Account, Parcel, SenderAddress
 from parcels.query import identifiers, small_integer
 from parcels.serializers import check_texts
 
@@ -46,8 +48,64 @@ def moment(text: str, field: str) -> datetime:
         value = parse_datetime(text)
         if value is None and (day := parse_date(text)):
             value = datetime(day.year, day.month, day.day, tzinfo=UTC)
-    except ValueError:
+        if value is not None:
+            # In UTC here already: the first and the last day of the calendar overflow on the way.
+            value = value.astimezone(UTC) if value.tzinfo else value.replace(tzinfo=UTC)
+    except (ValueError, OverflowError):
         value = None
     if value is None:
         raise ValidationError({field: ["An ISO 8601 date is needed."]})
-    return value if value.tzinfo else value.replace(tzinfo=UTC)
+    return value
+
+
+def method_filter(
+    account: Account, parameters: Mapping[str, str]
+) -> Callable[[ShippingMethod], bool]:
+    """Return the test that a shipping method must pass.
+
+    Postal codes and `is_return` are read and exclude nothing: our carriers have no zones, and each
+    takes returns.
+
+    Raises:
+        ValidationError: a value can't be read, or is not the account's.
+    """
+    for name in ("from_postal_code", "to_postal_code"):
+        check_texts(parameters.get(name, ""))
+    flag(parameters, "is_return")
+    origin = _origin(account, parameters)
+    target = parameters.get("to_country", "").upper()
+    if target and countries.alpha2(target) != target:
+        raise ValidationError({"to_country": ["A two-letter country code is needed."]})
+    to_service_point = small_integer(parameters, "service_point_id") is not None
+
+    def fits(method: ShippingMethod) -> bool:
+        return (
+            (not target or target in method.countries)
+            and (not origin or origin in EVERYWHERE)
+            and (not to_service_point or method.service_point_input != "none")
+        )
+
+    return fits
+
+
+def _origin(account: Account, parameters: Mapping[str, str]) -> str:
+    """Return the country that the query sends from; empty where it doesn't say."""
+    address_id = small_integer(parameters, "sender_address")
+    if address_id is None:
+        return ""
+    address = SenderAddress.objects.filter(account=account, pk=address_id).first()
+    if address is None:
+        raise ValidationError({"sender_address": ["There is no such sender address."]})
+    return address.country
+
+
+def flag(parameters: Mapping[str, str], name: str) -> bool:
+    """Read an optional yes or no from the query.
+
+    Raises:
+        ValidationError: it is neither.
+    """
+    value = parameters.get(name, "").lower()
+    if value not in {"", "0", "1", "true", "false"}:
+        raise ValidationError({name: ["Must be true or false."]})
+    return value in {"1", "true"}

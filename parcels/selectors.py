@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from django.db.models import QuerySet
 
-from parcels.models import Account, Announcement, Document, Hold, Parcel
+from parcels.models import (
+    Account,
+    Announcement,
+    Attempt,
+    Brand,
+    Document,
+    Hold,
+    Integration,
+    Parcel,
+    SenderAddress,
+)
 from parcels.models.announcement import OPEN
 from parcels.statuses import WITHOUT_LABEL
 
@@ -19,6 +29,45 @@ def parcels_of(account: Account) -> QuerySet[Parcel]:
 def parcel_of(account: Account, parcel_id: int) -> Parcel | None:
     """Return the account's parcel, or None; somebody else's is None, too."""
     return parcels_of(account).filter(pk=parcel_id).first()
+
+
+def parcel_by_tracking(account: Account, number: str) -> Parcel | None:
+    """Return the account's newest parcel with this tracking number, or None."""
+    if not number.isprintable():  # PostgreSQL refuses NUL instead of finding nothing
+        return None
+    return parcels_of(account).filter(tracking_number=number).order_by("-pk").first()
+
+
+def attempts_of(parcel: Parcel) -> QuerySet[Attempt]:
+    """Return every try at the carrier for this parcel, oldest first."""
+    return Attempt.objects.filter(announcement__parcel=parcel).select_related("announcement")
+
+
+def sender_addresses_of(account: Account) -> QuerySet[SenderAddress]:
+    """Return where the account sends from, the oldest first."""
+    return SenderAddress.objects.filter(account=account)
+
+
+def brands_of(account: Account) -> QuerySet[Brand]:
+    """Return the account's brands, the oldest first."""
+    return Brand.objects.filter(account=account)
+
+
+def integrations_of(account: Account) -> QuerySet[Integration]:
+    """Return the shop systems that are connected to the account."""
+    return Integration.objects.filter(account=account)
+
+
+def return_portal_of(parcel: Parcel) -> str | None:
+    """Return the return portal of the parcel's brand: its sender address's, else the first.
+
+    None where there is no portal, where nothing was sent, and for what is a return itself.
+    """
+    if not parcel.tracking_number or parcel.is_return or parcel.status in WITHOUT_LABEL:
+        return None
+    brands = Brand.objects.filter(account=parcel.account_id)
+    brand = brands.filter(senderaddress=parcel.sender_address or 0).first() or brands.first()
+    return brand.return_portal_url or None if brand else None
 
 
 def in_order(parcel_ids: Sequence[int]) -> list[Parcel]:

@@ -10,8 +10,11 @@ from django.urls import URLPattern, re_path
 
 from parcels.views.cancel import CancelView
 from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
+from parcels.views.coroutine import waiting
 from parcels.views.documents import DocumentView, LabelsView, LabelView, PrinterView
 from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
+from parcels.views.shop import BrandsView, IntegrationsView, SenderAddressesView, UserView
+from parcels.views.tracking import AttemptsView, ReturnPortalView, TrackingView
 from parcels.views.webhooks import DeliveriesView, EndpointsView, EndpointView, ResendView
 
 
@@ -23,10 +26,12 @@ def route(pattern: str, view: Callable[..., HttpResponseBase], name: str) -> URL
 _ID = r"(?P<parcel_id>\d+)"
 
 urlpatterns: list[Any] = [
-    route(r"parcels", ParcelsView.as_view(), "parcels"),
+    route(r"parcels", waiting(ParcelsView.as_view()), "parcels"),
     route(r"parcels/statuses", StatusesView.as_view(), "statuses"),
-    route(rf"parcels/{_ID}", ParcelView.as_view(), "parcel"),
+    route(rf"parcels/{_ID}", waiting(ParcelView.as_view()), "parcel"),
     route(rf"parcels/{_ID}/cancel", CancelView.as_view(), "cancel"),
+    route(rf"parcels/{_ID}/attempts", AttemptsView.as_view(), "attempts"),
+    route(rf"parcels/{_ID}/return_portal_url", ReturnPortalView.as_view(), "return_portal"),
     route(rf"parcels/{_ID}/documents/(?P<kind>[a-z0-9-]+)", DocumentView.as_view(), "document"),
     route(r"labels", LabelsView.as_view(), "labels"),
     route(rf"labels/{_ID}", LabelView.as_view(), "label"),
@@ -35,6 +40,11 @@ urlpatterns: list[Any] = [
         PrinterView.as_view(),
         "printer",
     ),
+    route(r"tracking/(?P<number>[^/]+)", TrackingView.as_view(), "tracking"),
+    route(r"user", UserView.as_view(), "user"),
+    route(r"user/addresses/sender", SenderAddressesView.as_view(), "sender_addresses"),
+    route(r"brands", BrandsView.as_view(), "brands"),
+    route(r"integrations", IntegrationsView.as_view(), "integrations"),
     route(r"shipping_methods", ShippingMethodsView.as_view(), "shipping_methods"),
     route(r"shipping_methods/(?P<method_id>\d+)", ShippingMethodView.as_view(), "shipping_method"),
     route(r"webhooks", EndpointsView.as_view(), "webhooks"),

@@ -9,22 +9,20 @@ from rest_framework.views import APIView
 
 from carriers import registry
 from carriers.methods import ShippingMethod
+from parcels.filters import method_filter
 from parcels.query import identifier
 from parcels.representation import country_payload
+from parcels.views.request import account_of
 
 
 class ShippingMethodsView(APIView):
     """`/shipping_methods`"""
 
     def get(self, request: Request) -> Response:
-        """List the shipping methods, those that go to `to_country` if it is given."""
-        country = request.query_params.get("to_country", "").upper()
-        methods = [
-            method_payload(method)
-            for method in registry.SHIPPING_METHODS.values()
-            if not country or country in method.countries
-        ]
-        return Response({"shipping_methods": methods})
+        """List the shipping methods that fit the query."""
+        fits = method_filter(account_of(request), request.query_params)
+        methods = filter(fits, registry.SHIPPING_METHODS.values())
+        return Response({"shipping_methods": [method_payload(method) for method in methods]})
 
 
 class ShippingMethodView(APIView):
@@ -33,7 +31,7 @@ class ShippingMethodView(APIView):
     def get(self, request: Request, method_id: str) -> Response:
         """Show one shipping method."""
         method = registry.SHIPPING_METHODS.get(identifier(method_id))
-        if method is None:
+        if method is None or not method_filter(account_of(request), request.query_params)(method):
             raise NotFound("No ShippingMethod matches the given query.")
         return Response({"shipping_method": method_payload(method)})
 

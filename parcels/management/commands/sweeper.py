@@ -11,7 +11,7 @@ import random
 import signal
 from argparse import ArgumentParser
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore, Event
 from typing import Any
 
@@ -22,6 +22,7 @@ from django.db import connection
 from parcels.services import sweep, void, webhooks
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
+from parcels.services.tracking_feed import Follower
 from parcels.services.wake import broker_identity, send, wake
 
 log = logging.getLogger(__name__)
@@ -63,17 +64,21 @@ class Sweeper:
         self.pool = ThreadPoolExecutor(OWN_CALLS, thread_name_prefix="sweeper")
         self.room = BoundedSemaphore(OWN_CALLS)
         self.broker: str | None = None
+        self.follower = Follower()
+        self.following: Future[None] | None = None
 
     def round(self) -> bool:
         """Do everything once; False when the database was away."""
         try:
             sweep.end_leases()
             self._notice_new_broker()
+            sweep.tend_breakers()
             for due in sweep.due_announcements():
                 if not wake(due.task, due.id, due.carrier):
                     self._do_myself(WORK[due.task], due.id)
             self._sweep_cancellations()
             self._sweep_webhooks()
+            self._follow_tracking()
             sweep.release_forgotten()
             sweep.show_overdue_reviews()
             sweep.forget_old_holds()
@@ -101,6 +106,19 @@ class Sweeper:
             if not wake("void", announcement_id, carrier):
                 self._do_myself(void.void, announcement_id)
         void.give_up()
+
+    def _follow_tracking(self) -> None:
+        """Read the tracking feed beside the round: a feed that hangs must not delay the net."""
+        if self.following is None or self.following.done():
+            self.following = self.pool.submit(self._catch_up)
+
+    def _catch_up(self) -> None:
+        try:
+            self.follower.catch_up()
+        except Exception:
+            log.exception("the tracking feed")
+        finally:
+            connection.close()
 
     def _sweep_webhooks(self) -> None:
         webhooks.spread_forgotten()

@@ -1,0 +1,218 @@
+"""Follow the carriers' tracking feed: each event once, whoever reads it and however often.
+
+One transaction moves the cursor, conditionally, and stores what lies between: of two readers of
+the same page the second finds the cursor moved. An event's number is unique besides.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from time import monotonic
+from typing import Any
+
+from django.conf import settings
+from django.db import connection, transaction
+from django.db.models import Q
+from django.utils import timezone
+
+from carriers import transport
+from carriers.base import CarrierRequest, CarrierResponse, Steps
+from carriers.outcomes import Unknown
+from parcels.models import FeedCursor, Parcel, TrackingEvent
+from parcels.services.webhooks import write_event
+from parcels.statuses import Status
+
+log = logging.getLogger(__name__)
+
+FEED = "carriers"
+# One transaction's worth: on SQLite it keeps other writers waiting for some 50 ms.
+EVENTS_AT_ONCE = 200
+# Seconds: the feed is news, not truth; who is slower is asked again later.
+DEADLINE = 5.0
+CONNECT_TIMEOUT = 1.0
+# Seconds until a feed that gave no answer is asked again.
+QUIET = 30.0
+# A round's worth: a backlog of a day is caught up with in minutes, and other work comes in between.
+PAGES_AT_ONCE = 10
+# An event that is ahead of its label waits this long for it: a call, and finding out after a lost
+# answer, take minutes.
+KEEP_UNMATCHED = timedelta(hours=1)
+
+# Nothing is moved out of these: no label, the announcement's own, or a cancellation's own.
+_FIXED = (
+    Status.NO_LABEL,
+    Status.BEING_ANNOUNCED,
+    Status.ANNOUNCEMENT_FAILED,
+    Status.CANCELLATION_REQUESTED,
+    Status.SUBMITTING_CANCELLATION,
+    Status.CANCELLED,
+    Status.CANCELLED_UPSTREAM,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One event of the feed."""
+
+    seq: int
+    at: datetime
+    carrier: str
+    tracking_number: str
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class Page:
+    """Events after a number, oldest first, and the number of the last."""
+
+    steps: tuple[Step, ...]
+    last: int
+
+
+class Follower:
+    """Reads the feed for one sweeper; leaves a feed alone for a while that doesn't answer."""
+
+    def __init__(self) -> None:
+        self._quiet_until = 0.0
+
+    def catch_up(self) -> None:
+        """Read what is new, a bounded number of pages, and match what came too early."""
+        if not settings.TRACKING_FEED_URL or monotonic() < self._quiet_until:
+            return
+        for _ in range(PAGES_AT_ONCE):
+            events = read_page()
+            if events is None:
+                self._quiet_until = monotonic() + QUIET
+            if events != EVENTS_AT_ONCE:
+                break
+        match_early()
+
+
+def read_page() -> int | None:
+    """Read and store one page of the feed; return how many events it had, None without answer."""
+    cursor, _ = FeedCursor.objects.get_or_create(name=FEED)
+    connection.close()
+    page = transport.perform(
+        _read(cursor.seq), settings.TRACKING_FEED_URL, DEADLINE, CONNECT_TIMEOUT
+    )
+    if not isinstance(page, Page):
+        log.warning("the tracking feed gave no answer: %s", page.reason)
+        return None
+    if page.steps:
+        store(since=cursor.seq, page=page)
+    return len(page.steps)
+
+
+def _read(since: int) -> Steps[Page | Unknown]:
+    response = yield CarrierRequest("GET", f"/tracking/events?since={since}&limit={EVENTS_AT_ONCE}")
+    return _page(response, since)
+
+
+def _page(response: CarrierResponse, since: int) -> Page | Unknown:
+    try:
+        events = json.loads(response.body)["events"]
+        steps = tuple(_step(event) for event in events)
+    except (ValueError, KeyError, TypeError, OverflowError, OSError):
+        return Unknown("unreadable", f"HTTP {response.status}")
+    return Page(steps, max((step.seq for step in steps), default=since))
+
+
+def _step(event: dict[str, Any]) -> Step:
+    return Step(
+        seq=int(event["seq"]),
+        at=datetime.fromtimestamp(float(event["at"]), UTC),
+        carrier=str(event["carrier"])[:32],
+        tracking_number=str(event["tracking_number"])[:64],
+        status=int(event["status"]),
+    )
+
+
+def store(*, since: int, page: Page) -> bool:
+    """Store a page and move its parcels; False when somebody else has read on from `since`."""
+    # "Announced" is what the label said already, and would only hide "Ready to send".
+    news = [step for step in page.steps if step.status != Status.ANNOUNCED]
+    with transaction.atomic():
+        if not FeedCursor.objects.filter(name=FEED, seq=since).update(seq=page.last):
+            return False
+        parcels = _parcels_of(news)
+        known = set(
+            TrackingEvent.objects.filter(seq__in=[step.seq for step in news]).values_list(
+                "seq", flat=True
+            )
+        )
+        fresh = [_row(step, parcels) for step in news if step.seq not in known]
+        TrackingEvent.objects.bulk_create(fresh)
+        for event in fresh:
+            _move(event)
+    return True
+
+
+def _parcels_of(steps: Sequence[Step]) -> dict[tuple[str, str], Parcel]:
+    numbers = {step.tracking_number for step in steps} - {""}
+    found = Parcel.objects.filter(tracking_number__in=numbers).exclude(tracking_number="")
+    return {(parcel.carrier, parcel.tracking_number): parcel for parcel in found.order_by("pk")}
+
+
+def _row(step: Step, parcels: dict[tuple[str, str], Parcel]) -> TrackingEvent:
+    try:
+        message = Status(step.status).label
+    except ValueError:
+        message = ""
+    return TrackingEvent(
+        parcel=parcels.get((step.carrier, step.tracking_number)),
+        carrier=step.carrier,
+        tracking_number=step.tracking_number,
+        status=step.status,
+        message=message,
+        at=step.at,
+        seq=step.seq,
+    )
+
+
+def _move(event: TrackingEvent) -> None:
+    """Set the status of the event's parcel, and tell its shop: one transaction with the event."""
+    parcel = event.parcel
+    if parcel is None:
+        return
+    now = timezone.now()
+    moved = (
+        Parcel.objects.filter(pk=parcel.pk)
+        .exclude(status__in=[*_FIXED, event.status])
+        .update(status=event.status, date_updated=now)
+    )
+    if moved:
+        write_event(
+            account_id=parcel.account_id,
+            parcel_id=parcel.pk,
+            status=event.status,
+            at=now,
+            carrier=event.at,
+        )
+
+
+def match_early() -> int:
+    """Give events to parcels that have got their tracking number since; return how many."""
+    waiting = TrackingEvent.objects.filter(parcel=None)
+    if not waiting.exists():
+        return 0
+    waiting.filter(at__lt=timezone.now() - KEEP_UNMATCHED).delete()
+    numbers = Parcel.objects.exclude(tracking_number="").filter(
+        tracking_number__in=waiting.values("tracking_number")
+    )
+    parcels = {
+        (parcel.carrier, parcel.tracking_number): parcel for parcel in numbers[:EVENTS_AT_ONCE]
+    }
+    named = Q(tracking_number__in=[number for _, number in parcels])
+    matched = 0
+    with transaction.atomic():
+        for event in waiting.filter(named).order_by("seq") if parcels else []:
+            event.parcel = parcels.get((event.carrier, event.tracking_number))
+            ours = waiting.filter(pk=event.pk).update(parcel=event.parcel)
+            if ours and event.parcel:
+                _move(event)
+                matched += 1
+    return matched

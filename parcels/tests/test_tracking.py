@@ -1,0 +1,225 @@
+"""Tracking: events from the carriers' feed, once each, and what a shop sees of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from django.utils import timezone
+from django.utils.dateparse import parse_datetime
+
+from carriers.base import CarrierResponse
+from carriers.outcomes import NotSent
+from parcels.models import FeedCursor, Parcel, TrackingEvent, WebhookEndpoint, WebhookEvent
+from parcels.services import tracking_feed
+from parcels.statuses import Status
+from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
+from parcels.tests.requests import Shop
+from parcels.tracking import parent_status
+
+pytestmark = pytest.mark.django_db
+Feed = Callable[..., list[str]]
+
+
+@pytest.fixture
+def feed(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Feed:
+    """Return a function that lays down the feed's events; it returns the paths asked for."""
+    settings.TRACKING_FEED_URL = "http://feed.example"
+
+    def lay_down(*events: dict[str, Any], body: bytes | None = None) -> list[str]:
+        asked: list[str] = []
+
+        def perform(steps: Any, *_: Any) -> Any:
+            request = next(steps)
+            asked.append(request.path)
+            since = int(request.path.split("since=")[1].split("&")[0])
+            page = [event for event in events if event["seq"] > since]
+            answer = body if body is not None else json.dumps({"events": page}).encode()
+            try:
+                steps.send(CarrierResponse(200, {}, answer))
+            except StopIteration as end:
+                return end.value
+
+        monkeypatch.setattr("carriers.transport.perform", perform)
+        return asked
+
+    return lay_down
+
+
+def event(parcel: Parcel, seq: int, status: int, **changes: Any) -> dict[str, Any]:
+    at = timezone.now().timestamp() + seq
+    number = parcel.tracking_number
+    return {
+        "seq": seq,
+        "at": at,
+        "carrier": "postnl",
+        "tracking_number": number,
+        "status": status,
+    } | changes
+
+
+def status_of(parcel: Parcel) -> int:
+    return Parcel.objects.get(pk=parcel.pk).status
+
+
+def test_an_event_moves_its_parcel_and_tells_the_shop(shop: Shop, feed: Feed) -> None:
+    WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    happened = event(parcel, 7, 22)
+    feed(happened)
+    tracking_feed.Follower().catch_up()
+    assert status_of(parcel) == 22
+    told = WebhookEvent.objects.get()
+    assert (told.parcel_id, told.status) == (parcel.pk, 22)
+    assert told.carrier_changed_at is not None
+    assert told.carrier_changed_at.timestamp() == pytest.approx(happened["at"])
+    assert FeedCursor.objects.get().seq == 7
+
+
+def test_each_event_counts_once(shop: Shop, feed: Feed) -> None:
+    WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    asked = feed(event(parcel, 7, 22), event(parcel, 8, 91))
+    tracking_feed.read_page()
+    tracking_feed.read_page()
+    assert [path.split("&")[0] for path in asked] == [
+        "/tracking/events?since=0",
+        "/tracking/events?since=8",
+    ]
+    # A feed that starts over, and a second sweeper that has read the same page.
+    FeedCursor.objects.update(seq=0)
+    tracking_feed.read_page()
+    page = tracking_feed.Page((), 9)
+    assert not tracking_feed.store(since=3, page=page)
+    assert TrackingEvent.objects.count() == 2
+    assert WebhookEvent.objects.count() == 2
+    assert status_of(parcel) == 91
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        Status.CANCELLED,
+        Status.CANCELLED_UPSTREAM,
+        Status.CANCELLATION_REQUESTED,
+        Status.SUBMITTING_CANCELLATION,
+        Status.BEING_ANNOUNCED,
+    ],
+)
+def test_no_event_revives_a_cancelled_parcel(shop: Shop, feed: Feed, status: Status) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, status=status)
+    feed(event(parcel, 1, 91))
+    tracking_feed.read_page()
+    assert status_of(parcel) == status
+    assert TrackingEvent.objects.get().parcel == parcel
+
+
+def test_announced_adds_nothing_to_ready_to_send(shop: Shop, feed: Feed) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    feed(event(parcel, 1, 1))
+    tracking_feed.read_page()
+    assert status_of(parcel) == Status.READY_TO_SEND
+    assert not TrackingEvent.objects.exists()
+
+
+def test_an_event_that_is_ahead_of_its_label_waits_for_it(shop: Shop, feed: Feed) -> None:
+    parcel = ParcelFactory.create(account=shop.account)
+    feed(event(parcel, 1, 22, tracking_number="3SNEW"), event(parcel, 2, 91, tracking_number="X"))
+    follower = tracking_feed.Follower()
+    follower.catch_up()
+    assert TrackingEvent.objects.filter(parcel=None).count() == 2
+    Parcel.objects.update(tracking_number="3SNEW", status=Status.READY_TO_SEND)
+    follower.catch_up()
+    assert status_of(parcel) == 22
+    TrackingEvent.objects.update(at=timezone.now() - timedelta(hours=2))
+    follower.catch_up()
+    assert TrackingEvent.objects.get().parcel == parcel
+
+
+def test_another_carrier_s_number_is_another_parcel_s(shop: Shop, feed: Feed) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    feed(event(parcel, 1, 22, carrier="colibri"))
+    tracking_feed.read_page()
+    assert status_of(parcel) == Status.READY_TO_SEND
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"[]", b'{"events": 3}', b'{"events": [{}]}', b'{"events": [{"seq": "x"}]}']
+)
+def test_a_feed_that_makes_no_sense_is_left_alone_for_a_while(feed: Feed, body: bytes) -> None:
+    asked = feed(body=body)
+    follower = tracking_feed.Follower()
+    follower.catch_up()
+    follower.catch_up()
+    assert len(asked) == 1
+    assert FeedCursor.objects.get().seq == 0
+
+
+def test_a_feed_that_is_away_is_left_alone_for_a_while(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    feed()
+    calls: list[int] = []
+    monkeypatch.setattr(
+        "carriers.transport.perform", lambda *_: calls.append(1) or NotSent("unreachable")
+    )
+    follower = tracking_feed.Follower()
+    follower.catch_up()
+    follower.catch_up()
+    assert calls == [1]
+
+
+def test_the_journey_is_shown_newest_first(shop: Shop, feed: Feed) -> None:
+    announced = timezone.now() + timedelta(seconds=0.5)
+    parcel = LabelledParcelFactory.create(account=shop.account, date_announced=announced)
+    feed(event(parcel, 1, 22), event(parcel, 2, 91), event(parcel, 3, 11))
+    tracking_feed.read_page()
+    shown = shop.get(f"tracking/{parcel.tracking_number}").json()
+    assert [step["parent_status"] for step in shown["statuses"]] == [
+        "delivered",
+        "shipment-on-route",
+        "shipment-picked-up-by-driver",
+        "ready-to-send",
+        "announcing",
+    ]
+    assert all(
+        isinstance(parse_datetime(step["carrier_update_timestamp"]), datetime)
+        for step in shown["statuses"]
+    )
+    assert (shown["parcel_id"], shown["carrier_code"]) == (str(parcel.pk), "postnl")
+
+
+def test_every_status_has_a_slug() -> None:
+    unknown = {status for status in Status if parent_status(status) == "unknown"}
+    assert unknown == {Status.UNKNOWN_STATUS}
+    assert parent_status(4711) == "unknown"
+
+
+@pytest.mark.parametrize("number", ["X", "%00", "%0A", "a%2Fb", "x" * 300, "%F0%9F%93%A6"])
+def test_an_unknown_number_is_404(shop: Shop, number: str) -> None:
+    assert shop.get(f"tracking/{number}").status_code == 404
+
+
+def test_another_account_s_number_is_404(shop: Shop, other_shop: Shop) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    assert other_shop.get(f"tracking/{parcel.tracking_number}").status_code == 404
+
+
+def test_the_page_is_stored_in_few_queries(
+    shop: Shop, feed: Feed, django_assert_num_queries: Any
+) -> None:
+    parcels = LabelledParcelFactory.create_batch(10, account=shop.account)
+    page = tracking_feed.Page(
+        tuple(
+            tracking_feed.Step(number, timezone.now(), "postnl", parcel.tracking_number, 1)
+            for number, parcel in enumerate(parcels, start=1)
+        ),
+        10,
+    )
+    FeedCursor.objects.create(name=tracking_feed.FEED)
+    # savepoint, cursor, release: news that is none costs nothing by parcel
+    with django_assert_num_queries(3):
+        tracking_feed.store(since=0, page=page)
