@@ -142,6 +142,8 @@ CARRIERS = {
         ("meridian", 9005),
     ]
 }
+# Where the carriers' tracking events are read from; empty: nowhere.
+TRACKING_FEED_URL = env.text("TRACKING_FEED_URL", env.text("SIMULATOR_URL", ""))
 # Used when an account has no contract of its own with a carrier.
 HOUSE_CREDENTIALS = {"api_key": "house", "username": "house", "password": "house"}
 
