@@ -50,6 +50,8 @@ class Policy:
     max_unknown_age: float = 3_600.0
     # Why 2: one "absent" may come from a replica that lags behind the window.
     absences: int = 2
+    # Why a second: the second look must not meet the very same lag as the first.
+    second_look: float = 1.0
 
 
 DEFAULT = Policy()
@@ -137,7 +139,8 @@ def decide_lookup(
             return Decision("unknown", settling - since_sent)
         if absences >= policy.absences:
             return Decision("pending")
-        return _unknown(looks, rng, policy)
+        again = _unknown(looks, rng, policy)
+        return Decision("unknown", policy.second_look + again.delay)
     if since_sent >= policy.max_unknown_age:
         return Decision("needs_review")
     return _unknown(looks, rng, policy)

@@ -193,6 +193,26 @@ class CircuitBreaker:
             with self._lock:
                 self._local = record_probe(self._local, time.monotonic(), token, alive)
 
+    def pace(self) -> float | None:
+        """Return the calls per second that it lets through now: None without limit, 0 if open."""
+        try:
+            kept, (seconds, micro) = self._guard.ask(self._ask_pace)
+        except Gone:
+            return _pace(self._local, time.monotonic(), self.config)
+        mode, changed_at, ramping = (_text(value or "") for value in kept)
+        state = BreakerState(
+            "closed" if mode in ("", "closed") else "open",
+            changed_at=float(changed_at or 0),
+            ramping=ramping == "1",
+        )
+        return _pace(state, int(seconds) + int(micro) / 1e6, self.config)
+
+    def _ask_pace(self) -> Any:
+        pipeline = self._guard.client.pipeline(transaction=False)
+        pipeline.hmget(self._keys[0], ["mode", "changed_at", "ramping"])
+        pipeline.time()
+        return pipeline.execute()
+
     def mode(self) -> Mode:
         """Return the breaker's state, for GET /carriers."""
         try:
@@ -201,6 +221,13 @@ class CircuitBreaker:
             return self._local.mode
         text = _text(kept or "closed")
         return "open" if text == "open" else "half_open" if text == "half_open" else "closed"
+
+
+def _pace(state: BreakerState, now: float, config: BreakerConfig) -> float | None:
+    if state.mode != "closed":
+        return 0.0
+    since = now - state.changed_at
+    return ramp(since, config)[0] if state.ramping and since < config.ramp_for else None
 
 
 def _clock(now: float | None) -> str:

@@ -36,6 +36,14 @@ TRY_SECONDS = Histogram(
     ["carrier"],
     buckets=_BUCKETS,
 )
+GUARD_TROUBLE = Counter(
+    "carrier_guard_trouble_total",
+    "Questions that a breaker, bulkhead or health answered by process as Redis was away",
+    ["purpose"],
+)
+TURNED_AWAY = Counter(
+    "announcement_turned_away_total", "Calls that our own guards held back", ["carrier", "reason"]
+)
 WEBHOOK_TRIES = Counter(
     "webhook_tries_total", "Webhooks sent, by what the delivery became", ["state"]
 )
@@ -52,6 +60,16 @@ def announcement_tried(carrier: str, kind: str, outcome: str, seconds: float) ->
     """Count one try at a carrier."""
     TRIES.labels(carrier, kind, outcome).inc()
     TRY_SECONDS.labels(carrier).observe(seconds)
+
+
+def guard_trouble(purpose: str) -> None:
+    """Count a question that Redis did not answer."""
+    GUARD_TROUBLE.labels(purpose).inc()
+
+
+def turned_away(carrier: str, reason: str) -> None:
+    """Count a call that a guard of ours held back."""
+    TURNED_AWAY.labels(carrier, reason).inc()
 
 
 def webhook_tried(state: str, seconds: float) -> None:

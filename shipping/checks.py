@@ -8,6 +8,7 @@ from django.conf import settings
 from django.core.checks import CheckMessage, Error, register
 
 from carriers import registry
+from parcels.services import faults
 from parcels.throttling.limits import parse_limits
 
 
@@ -92,3 +93,40 @@ def check_secret_key(app_configs: Any, **_: Any) -> list[CheckMessage]:
             id="shipping.E006",
         )
     ]
+
+
+@register
+def check_breaker(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """The breaker's numbers must leave it able to open, and to recover."""
+    wrong = [
+        (
+            settings.CARRIER_BREAKER_MIN_CALLS > settings.CARRIER_BREAKER_WINDOW,
+            "CARRIER_BREAKER_MIN_CALLS is over CARRIER_BREAKER_WINDOW: it would never open.",
+            "Lower CARRIER_BREAKER_MIN_CALLS.",
+        ),
+        (
+            settings.CARRIER_BREAKER_RAMP_FROM > settings.CARRIER_BREAKER_RAMP_TO,
+            "CARRIER_BREAKER_RAMP_FROM is over CARRIER_BREAKER_RAMP_TO.",
+            "Calls per second, from the first instant of a recovery to its end.",
+        ),
+        (
+            settings.CARRIER_GUARD_TIMEOUT > 1,
+            "CARRIER_GUARD_TIMEOUT is over a second: a Redis that hangs would delay every call.",
+            "Leave it unset: it is 0.25 then.",
+        ),
+    ]
+    return [Error(text, hint=hint, id="shipping.E007") for bad, text, hint in wrong if bad]
+
+
+@register
+def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Nobody may take a guard away, or have processes die, outside the demo and development."""
+    given = [
+        name
+        for name in ("FAULT_GUARDS_OFF", "FAULT_CRASH_AT", "FAULT_PAUSE_AT")
+        if getattr(settings, name)
+    ]
+    if given and not faults.allowed():
+        hint = "Unset it: it belongs to the fault suite, with DEMO=1."
+        return [Error(f"{name} is set.", hint=hint, id="shipping.E008") for name in given]
+    return [Error(text, id="shipping.E009") for text in faults.mistakes()]

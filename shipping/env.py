@@ -46,6 +46,14 @@ def seconds(name: str, default: float, *, minimum: float = 0.0) -> float:
     return float(_number(name, str(default), float, minimum, "number of seconds"))
 
 
+def share(name: str, default: float) -> float:
+    """Return a share over 0 and up to 1."""
+    value = float(_number(name, str(default), float, 0.0, "share"))
+    if not 0 < value <= 1:
+        raise ImproperlyConfigured(f"{name}={value!r} is not a share: over 0, at most 1")
+    return value
+
+
 def _number(
     name: str, default: str, kind: type[int | float], minimum: float, what: str
 ) -> int | float:

@@ -43,7 +43,7 @@ MIDDLEWARE = [
     "offload.middleware.OffloadMiddleware",
     "shipping.requests.RequestMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "whitenoise.middleware.WhiteNoiseMiddleware",
+    "shipping.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -130,10 +130,19 @@ CARRIER_CONNECT_TIMEOUT = env.seconds("CARRIER_CONNECT_TIMEOUT", 3, minimum=0.1)
 ANNOUNCEMENT_LEASE = env.seconds("ANNOUNCEMENT_LEASE", 2.5 * CARRIER_CALL_DEADLINE, minimum=0.1)
 # A parcel that could not be announced for a day needs a person.
 ANNOUNCEMENT_MAX_AGE = env.seconds("ANNOUNCEMENT_MAX_AGE", 24 * 3600)
-ANNOUNCEMENT_MAX_TRIES = env.integer("ANNOUNCEMENT_MAX_TRIES", 8, minimum=1)
+# Some three minutes of trying; while the breaker is open nothing is tried, and nothing counted.
+ANNOUNCEMENT_MAX_TRIES = env.integer("ANNOUNCEMENT_MAX_TRIES", 12, minimum=1)
+# What a carrier could not resolve within an hour is a person's to decide.
+ANNOUNCEMENT_MAX_UNKNOWN_AGE = env.seconds("ANNOUNCEMENT_MAX_UNKNOWN_AGE", 3600, minimum=1)
+# Seconds after a send until a lookup's "nothing there" is believed; 0: what each adapter says.
+CARRIER_SETTLING = env.seconds("CARRIER_SETTLING", 0)
+# Calls in flight per carrier, over all processes; CARRIER_BULKHEAD_<CODE> for one of them.
 CARRIER_BULKHEAD = env.integer("CARRIER_BULKHEAD", 400, minimum=1)
-CARRIERS = {
-    code: {"url": env.text(f"CARRIER_URL_{code.upper()}", f"http://127.0.0.1:{port}")}
+CARRIERS: dict[str, dict[str, str | int]] = {
+    code: {
+        "url": env.text(f"CARRIER_URL_{code.upper()}", f"http://127.0.0.1:{port}"),
+        "bulkhead": env.integer(f"CARRIER_BULKHEAD_{code.upper()}", CARRIER_BULKHEAD, minimum=1),
+    }
     for code, port in [
         ("postnl", 9001),
         ("tortoise", 9002),
@@ -142,6 +151,28 @@ CARRIERS = {
         ("meridian", 9005),
     ]
 }
+# The circuit breakers. What each number is for, and why that number: carriers.breaker.
+CARRIER_BREAKER_WINDOW = env.integer("CARRIER_BREAKER_WINDOW", 20, minimum=1)
+CARRIER_BREAKER_HORIZON = env.seconds("CARRIER_BREAKER_HORIZON", 60, minimum=1)
+CARRIER_BREAKER_MIN_CALLS = env.integer("CARRIER_BREAKER_MIN_CALLS", 10, minimum=1)
+CARRIER_BREAKER_SHARE = env.share("CARRIER_BREAKER_SHARE", 0.5)
+CARRIER_BREAKER_OPEN_FOR = env.seconds("CARRIER_BREAKER_OPEN_FOR", 5, minimum=0.1)
+CARRIER_BREAKER_RAMP_FOR = env.seconds("CARRIER_BREAKER_RAMP_FOR", 10, minimum=0.1)
+CARRIER_BREAKER_RAMP_FROM = env.seconds("CARRIER_BREAKER_RAMP_FROM", 2, minimum=0.1)
+CARRIER_BREAKER_RAMP_TO = env.seconds("CARRIER_BREAKER_RAMP_TO", 50, minimum=0.1)
+# A probe buys nothing, so it may be cut short.
+CARRIER_PROBE_DEADLINE = env.seconds(
+    "CARRIER_PROBE_DEADLINE", min(10.0, CARRIER_CALL_DEADLINE), minimum=0.1
+)
+# Seconds. Redis answers in under a millisecond or is in trouble, and then each process guards by
+# itself.
+CARRIER_GUARD_TIMEOUT = env.seconds("CARRIER_GUARD_TIMEOUT", 0.25, minimum=0.01)
+# What the guards' keys in Redis begin with: two deployments on one Redis need two.
+CARRIER_GUARD_PREFIX = env.text("CARRIER_GUARD_PREFIX", "carriers:")
+# For the fault suite, and honoured in the demo and in development only: parcels.services.faults.
+FAULT_GUARDS_OFF = env.words("FAULT_GUARDS_OFF")
+FAULT_CRASH_AT = env.text("FAULT_CRASH_AT", "")
+FAULT_PAUSE_AT = env.text("FAULT_PAUSE_AT", "")
 # Where the carriers' tracking events are read from; empty: nowhere.
 TRACKING_FEED_URL = env.text("TRACKING_FEED_URL", env.text("SIMULATOR_URL", ""))
 # Used when an account has no contract of its own with a carrier.

@@ -66,7 +66,7 @@ LOOKUPS = [
     # result, since_sent, absences, state, delay between, remark
     (Found((LABEL,)), 1, 0, "announced", (0, 0), "adopt it"),
     (Absent(), 10, 0, "unknown", (20, 20), "within the window: wait for its end"),
-    (Absent(), 30, 1, "unknown", (0, 5), "once is not enough"),
+    (Absent(), 30, 1, "unknown", (1, 6), "once is not enough"),
     (Absent(), 35, 2, "pending", (0, 0), "absence proved: buy again"),
     (Absent(), 10, 2, "unknown", (20, 20), "looks within the window prove nothing"),
     (Unknown("timeout"), 99, 0, "unknown", (0, 5), "no answer is no absence"),

@@ -1,4 +1,4 @@
-"""Announce a parcel at its carrier: claim, guard, call, record.
+"""Announce a parcel at its carrier: claim, enter, guard, call, record.
 
 No transaction, row lock or database connection is held while the carrier is waited for.
 """
@@ -13,8 +13,10 @@ from django.db import connection
 
 from carriers import registry, transport
 from carriers.base import Carrier, Consignment
-from carriers.outcomes import Outcome
-from parcels.models import Announcement, Parcel
+from carriers.outcomes import Absent, Found, LookupResult, Outcome
+from parcels import metrics
+from parcels.models import Announcement, Parcel, State
+from parcels.services import faults, protect
 from parcels.services.claim import claim
 from parcels.services.consign import consignment
 from parcels.services.next_state import after_announcing
@@ -35,6 +37,7 @@ class Job:
     consignment: Consignment
     parcel: Parcel
     guarded_at: float = 0.0
+    permission: protect.Pass | None = None
 
     @property
     def url(self) -> str:
@@ -46,42 +49,80 @@ class Job:
 
         The guard's row was written before connecting; the monotonic clock runs on in a pause.
         """
-        return monotonic() - self.guarded_at <= settings.CARRIER_CONNECT_TIMEOUT + GUARD_WINDOW
+        faults.purchase_leaves()
+        in_time = monotonic() - self.guarded_at <= settings.CARRIER_CONNECT_TIMEOUT + GUARD_WINDOW
+        return in_time or faults.is_off("send_guard")
 
 
 def announce(announcement_id: int) -> None:
     """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
+    faults.passing("before_intent")
     job = prepare(announcement_id)
-    if job is None:
-        return
+    if job is not None:
+        outcome, duration = buy(job)
+        finish(job, outcome, duration)
+
+
+def buy(job: Job) -> tuple[Outcome, float]:
+    """Call the carrier and wait; return the outcome and the seconds it took."""
+    faults.passing("after_intent")
     started = monotonic()
-    outcome = transport.perform(
-        job.carrier.announce(job.consignment),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-        may_buy=job.may_buy,
-    )
-    finish(job, outcome, monotonic() - started)
+    outcome: Outcome | None = None
+    try:
+        outcome = transport.perform(
+            job.carrier.announce(job.consignment),
+            job.url,
+            settings.CARRIER_CALL_DEADLINE,
+            settings.CARRIER_CONNECT_TIMEOUT,
+            may_buy=job.may_buy,
+        )
+    finally:
+        leave(job, outcome, monotonic() - started)
+    faults.passing("after_reply")
+    return outcome, monotonic() - started
 
 
 def prepare(announcement_id: int) -> Job | None:
-    """Claim and pass the send guard; None when there is nothing to send.
+    """Claim, enter and pass the send guard; None when there is nothing to send.
 
-    Gives the database connection back: what follows is waiting.
+    Gives the database connection back: what follows is waiting. Whoever gets a job calls the
+    carrier and says `leave`, then `finish`.
     """
     announcement = claim(announcement_id)
-    job = None
-    if announcement is not None:
-        job = job_for(announcement)
-        if job.parcel.status == Status.CANCELLATION_REQUESTED:
-            withdraw_claimed(announcement, job.parcel)
-            job = None
-        elif not guard(job):
-            hand_back(announcement, delay=0)
-            job = None
+    job = _ready(announcement) if announcement is not None else None
     connection.close()
     return job
+
+
+def _ready(announcement: Announcement) -> Job | None:
+    job = job_for(announcement)
+    if job.parcel.status == Status.CANCELLATION_REQUESTED:
+        withdraw_claimed(announcement, job.parcel)
+        return None
+    delay = enter(job)
+    if delay is None and guard(job):
+        return job
+    leave(job, None, 0)
+    hand_back(announcement, delay=delay or 0)
+    return None
+
+
+def enter(job: Job) -> float | None:
+    """Take the permission to call the carrier; else return the seconds until asking again."""
+    answer = protect.enter(job.carrier.code)
+    if isinstance(answer, protect.TurnedAway):
+        metrics.turned_away(job.carrier.code, answer.reason)
+        return answer.delay
+    job.permission = answer
+    return None
+
+
+def leave(job: Job, outcome: Outcome | LookupResult | None, duration: float) -> None:
+    """Give the permission back, with what the call showed; `duration` in seconds."""
+    permission, job.permission = job.permission, None
+    if permission is not None:
+        buys = not isinstance(outcome, Found | Absent)
+        protect.leave(permission, outcome, duration, buys=buys)
 
 
 def job_for(announcement: Announcement) -> Job:
@@ -94,17 +135,19 @@ def job_for(announcement: Announcement) -> Job:
 def guard(job: Job) -> bool:
     """Write down that the carrier may book from now on; False when this process was paused."""
     job.guarded_at = monotonic()
-    return mark_sent(job.announcement, GUARD_WINDOW)
+    window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else GUARD_WINDOW
+    return mark_sent(job.announcement, window)
 
 
 def finish(job: Job, outcome: Outcome, duration: float) -> None:
     """Record the outcome and tell who waits; `duration` in seconds."""
-    step = after_announcing(job.announcement, outcome)
+    decision = after_announcing(job.announcement, job.carrier, outcome)
     record(
         announcement=job.announcement,
         outcome=outcome,
         duration=duration,
-        next_state=step.state,
-        delay=step.delay,
+        next_state=State(decision.state),
+        delay=decision.delay,
     )
+    faults.passing("after_notify")
     connection.close()

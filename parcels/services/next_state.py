@@ -1,82 +1,93 @@
-"""From an outcome to the row's next state. Pure but for the jitter."""
+"""From an outcome to the row's next state: the policy of `carriers.backoff`, with our settings."""
 
 from __future__ import annotations
 
 import random
-from dataclasses import dataclass
+from datetime import datetime
 
 from django.conf import settings
 from django.utils import timezone
 
-from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
-from parcels.models import Announcement, State
+from carriers.backoff import Decision, Policy, decide, decide_lookup
+from carriers.base import Carrier
+from carriers.outcomes import LookupResult, Outcome, Unknown
+from parcels.models import Announcement, Attempt
+from parcels.services import faults
 
-# Seconds: the first wait after trouble, and the longest.
-FIRST_DELAY = 1.0
-LONGEST_DELAY = 300.0
-# Seconds between the two lookups that prove an absence.
-SECOND_LOOK = 2.0
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """The next state, and in how many seconds the row is due again."""
-
-    state: State
-    delay: float = 0.0
+_rng = random.Random()
 
 
-def after_announcing(announcement: Announcement, outcome: Outcome) -> Step:
-    """Return what a try's outcome means."""
-    match outcome:
-        case Announced():
-            return Step(State.ANNOUNCED)
-        case Refused():
-            return Step(State.FAILED)
-        case NotSent() | Throttled(nothing_made=True):
-            return _try_again(announcement, outcome)
-        case Throttled() | Unknown():
-            return Step(State.UNKNOWN)
-    raise AssertionError(outcome)
+def policy() -> Policy:
+    """Return the caps from the settings."""
+    return Policy(
+        max_tries=settings.ANNOUNCEMENT_MAX_TRIES,
+        max_age=settings.ANNOUNCEMENT_MAX_AGE,
+        max_unknown_age=settings.ANNOUNCEMENT_MAX_UNKNOWN_AGE,
+    )
 
 
-def after_reconciling(announcement: Announcement, outcome: Outcome) -> Step:
-    """Return what repeating an unknown at a *dedup* carrier means.
-
-    Whatever is no answer leaves it unknown: the first try may still have bought.
-    """
-    match outcome:
-        case Announced():
-            return Step(State.ANNOUNCED)
-        case Refused():
-            return Step(State.FAILED)
-    return after_review(announcement)
-
-
-def after_review(announcement: Announcement, *, absences: int = 0) -> Step:
-    """Return what an empty lookup means; `absences` counts those that could be believed."""
-    if absences >= 2:
-        return Step(State.PENDING)
-    if absences == 1:
-        return Step(State.UNKNOWN, SECOND_LOOK)
-    return Step(State.UNKNOWN, backoff(announcement.tries + announcement.fence))
+def after_announcing(announcement: Announcement, carrier: Carrier, outcome: Outcome) -> Decision:
+    """Decide after a first purchase, or one after a proved absence."""
+    if isinstance(outcome, Unknown) and faults.is_off("unknown"):
+        return Decision("pending")
+    return decide(
+        outcome,
+        announcement.tries,
+        _age(announcement.date_created),
+        repeats=carrier.repeats,
+        rng=_rng,
+        policy=policy(),
+    )
 
 
-def seconds_until_due(announcement: Announcement, settling: float) -> float:
-    """Return how long until the carrier's word "absent" can be believed."""
-    sent = announcement.sent_at or announcement.date_created
-    return settling - (timezone.now() - sent).total_seconds()
+def after_repeating(announcement: Announcement, carrier: Carrier, outcome: Outcome) -> Decision:
+    """Decide after the same reference was sent again to a *dedup* carrier."""
+    return decide(
+        outcome,
+        announcement.tries,
+        _age(_unknown_since(announcement)),
+        repeats=carrier.repeats,
+        rng=_rng,
+        was_unknown=True,
+        policy=policy(),
+    )
 
 
-def backoff(number: int) -> float:
-    """Return a wait in seconds: exponential, capped, with full jitter."""
-    return random.uniform(0.5, 1.0) * min(LONGEST_DELAY, FIRST_DELAY * 2 ** min(number, 10))
+def after_lookup(announcement: Announcement, carrier: Carrier, result: LookupResult) -> Decision:
+    """Decide after a lookup; its absences count this one, if it can be believed."""
+    looks = Attempt.objects.filter(announcement=announcement, kind="lookup").count()
+    return decide_lookup(
+        result,
+        since_sent=since_sent(announcement),
+        settling=settling(carrier),
+        absences=announcement.absences,
+        looks=looks,
+        rng=_rng,
+        policy=policy(),
+    )
 
 
-def _try_again(announcement: Announcement, outcome: Outcome) -> Step:
-    if timezone.now() >= announcement.deadline_at:
-        return Step(State.FAILED)
-    if announcement.tries >= settings.ANNOUNCEMENT_MAX_TRIES and isinstance(outcome, Throttled):
-        return Step(State.FAILED)
-    asked = outcome.retry_after if isinstance(outcome, Throttled) else None
-    return Step(State.PENDING, max(asked or 0, backoff(announcement.fence)))
+def settling(carrier: Carrier) -> float:
+    """Return the seconds after a send until the carrier's word "absent" can be believed."""
+    if faults.is_off("settling"):
+        return faults.SHORT_SETTLING
+    return settings.CARRIER_SETTLING or carrier.settling
+
+
+def since_sent(announcement: Announcement) -> float:
+    """Return the seconds since the latest try left us."""
+    return _age(announcement.sent_at or announcement.date_created)
+
+
+def _unknown_since(announcement: Announcement) -> datetime:
+    """Return when the first try left of which no answer came; repeating moves `sent_at` on."""
+    first = (
+        Attempt.objects.filter(announcement=announcement, outcome="unknown", sent_at__isnull=False)
+        .values_list("sent_at", flat=True)
+        .first()
+    )
+    return first or announcement.sent_at or announcement.date_created
+
+
+def _age(moment: datetime) -> float:
+    return (timezone.now() - moment).total_seconds()

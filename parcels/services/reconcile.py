@@ -16,13 +16,14 @@ from django.db.models import F
 from django.utils import timezone
 
 from carriers import transport
+from carriers.backoff import Decision
 from carriers.base import Purchase
 from carriers.outcomes import Absent, Announced, Found, LookupResult
 from parcels.models import Announcement, Attempt, State
-from parcels.services.announce import Job, guard, job_for
+from parcels.services.announce import Job, buy, enter, guard, job_for, leave
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow
-from parcels.services.next_state import Step, after_reconciling, after_review, seconds_until_due
+from parcels.services.next_state import after_lookup, after_repeating, settling, since_sent
 from parcels.services.record import outcome_class, reason_of, record
 
 log = logging.getLogger(__name__)
@@ -32,14 +33,21 @@ def reconcile(announcement_id: int) -> None:
     """Reconcile an unknown announcement that is due; does nothing when it isn't, or not ours."""
     announcement = claim_unknown(announcement_id)
     if announcement is not None:
-        job = job_for(announcement)
-        if timezone.now() >= announcement.deadline_at or job.carrier.repeats == "none":
-            park(announcement)
-        elif job.carrier.repeats == "dedup":
-            _send_again(job)
-        else:
-            _look_up(job)
+        _reconcile(job_for(announcement))
     connection.close()
+
+
+def _reconcile(job: Job) -> None:
+    if timezone.now() >= job.announcement.deadline_at or job.carrier.repeats == "none":
+        park(job.announcement)
+        return
+    delay = enter(job)
+    if delay is not None:
+        _postpone(job.announcement, Decision("unknown", delay))
+    elif job.carrier.repeats == "dedup":
+        _send_again(job)
+    else:
+        _look_up(job)
 
 
 def park(announcement: Announcement) -> None:
@@ -52,44 +60,42 @@ def park(announcement: Announcement) -> None:
 
 def _send_again(job: Job) -> None:
     if not guard(job):
+        leave(job, None, 0)
         return  # our lease runs out, and the sweeper wakes somebody else
     connection.close()
-    started = monotonic()
-    outcome = transport.perform(
-        job.carrier.announce(job.consignment),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-        may_buy=job.may_buy,
-    )
-    step = after_reconciling(job.announcement, outcome)
+    outcome, duration = buy(job)
+    decision = after_repeating(job.announcement, job.carrier, outcome)
     record(
         announcement=job.announcement,
         outcome=outcome,
-        duration=monotonic() - started,
-        next_state=step.state,
-        delay=step.delay,
+        duration=duration,
+        next_state=State(decision.state),
+        delay=decision.delay,
     )
 
 
 def _look_up(job: Job) -> None:
     connection.close()
     started = monotonic()
-    result = transport.perform(
-        job.carrier.lookup(job.announcement.reference, job.consignment.credentials),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-    )
+    result: LookupResult | None = None
+    try:
+        result = transport.perform(
+            job.carrier.lookup(job.announcement.reference, job.consignment.credentials),
+            job.url,
+            settings.CARRIER_CALL_DEADLINE,
+            settings.CARRIER_CONNECT_TIMEOUT,
+        )
+    finally:
+        leave(job, result, monotonic() - started)
     duration = monotonic() - started
-    match result:
-        case Found(announced=[first, *others]):
-            adopt(job, first, others, duration)
-        case Absent():
-            _note_absence(job, duration)
-        case _:
-            _note_lookup(job, result, duration)
-            _postpone(job.announcement, after_review(job.announcement))
+    if isinstance(result, Found):
+        first, *others = result.announced
+        adopt(job, first, others, duration)
+        return
+    _note_lookup(job, result, duration)
+    if isinstance(result, Absent):
+        _count_absence(job)
+    _postpone(job.announcement, after_lookup(job.announcement, job.carrier, result))
 
 
 def adopt(job: Job, first: Announced, others: list[Announced], duration: float) -> None:
@@ -129,19 +135,15 @@ def void(job: Job, spare: Announced) -> None:
     )
 
 
-def _note_absence(job: Job, duration: float) -> None:
+def _count_absence(job: Job) -> None:
     """Count an absence that can be believed; the second one allows another try."""
     announcement = job.announcement
-    _note_lookup(job, Absent(), duration)
-    left = seconds_until_due(announcement, job.carrier.settling)
-    if left > 0:
-        _postpone(announcement, Step(State.UNKNOWN, left))
+    if since_sent(announcement) < settling(job.carrier):
         return
-    step = after_review(announcement, absences=announcement.absences + 1)
+    announcement.absences += 1
     Announcement.objects.filter(pk=announcement.pk, fence=announcement.fence).update(
         absences=F("absences") + 1
     )
-    _postpone(announcement, step)
 
 
 def _note_lookup(job: Job, result: LookupResult, duration: float) -> None:
@@ -160,15 +162,15 @@ def _note_lookup(job: Job, result: LookupResult, duration: float) -> None:
     )
 
 
-def _postpone(announcement: Announcement, step: Step) -> None:
+def _postpone(announcement: Announcement, decision: Decision) -> None:
     """Set the state and when it is due again, under our fence."""
-    fresh = step.state == State.PENDING
+    fresh = decision.state == State.PENDING
     Announcement.objects.filter(
         pk=announcement.pk, fence=announcement.fence, state=State.UNKNOWN
     ).update(
-        state=step.state,
+        state=decision.state,
         lease_until=None,
-        run_at=DatabaseNow(step.delay),
-        wake_at=DatabaseNow(step.delay),
+        run_at=DatabaseNow(decision.delay),
+        wake_at=DatabaseNow(decision.delay),
         **({"sent_at": None, "absences": 0} if fresh else {}),
     )

@@ -16,6 +16,7 @@ from carriers import registry
 from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels import metrics
 from parcels.models import Announcement, Attempt, Document, Parcel, State
+from parcels.services import faults
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import release_holds
 from parcels.services.wake import wake_after_commit
@@ -46,6 +47,8 @@ def record(
             _change_parcel(announcement, outcome, next_state)
         elif not ours and isinstance(outcome, Announced):
             _store_documents(announcement.parcel_id, outcome, attempt)
+        faults.passing("before_commit")
+    faults.passing("after_commit")
     metrics.announcement_tried(announcement.carrier, kind, outcome_class(outcome), duration)
     if ours and next_state in _PARCEL_CHANGES:
         release_holds(announcement.pk)
@@ -61,12 +64,11 @@ def _change_row(
     as nobody has claimed it since, our word is still the best there is.
     """
     due = DatabaseNow(delay)
+    row = Announcement.objects.filter(pk=announcement.pk)
+    if not faults.is_off("fence"):
+        row = row.filter(fence=announcement.fence, state__in=[State.ANNOUNCING, State.UNKNOWN])
     return bool(
-        Announcement.objects.filter(
-            pk=announcement.pk,
-            fence=announcement.fence,
-            state__in=[State.ANNOUNCING, State.UNKNOWN],
-        ).update(
+        row.update(
             state=next_state,
             lease_until=None,
             run_at=due,

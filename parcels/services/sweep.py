@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.conf import settings
 from django.db import connection
 from django.db.models import Q
 from django.utils import timezone
@@ -18,12 +17,11 @@ from django.utils import timezone
 from carriers import registry
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
+from parcels.services import faults, protect
 from parcels.services.clock import DatabaseNow, now_sql
 from parcels.services.holds import release_hold
 from parcels.statuses import Status
 
-# Wake-ups for one carrier in one round (a second): twice its room. More would only be turned away.
-WAKES = 2 * settings.CARRIER_BULKHEAD
 # Seconds until the same row is woken again: never sooner than this, then as long again as it has
 # waited. A long queue is no lost message, and must not fill with copies of itself.
 REWAKE = 10
@@ -50,7 +48,8 @@ def end_leases() -> int:
     """Take back what a dead or stuck process had: sent → unknown, not sent → pending."""
     expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=DatabaseNow())
     due = {"lease_until": None, "run_at": DatabaseNow(), "wake_at": DatabaseNow()}
-    unknown = expired.filter(sent_at__isnull=False).update(state=State.UNKNOWN, **due)
+    sent = State.PENDING if faults.is_off("unknown") else State.UNKNOWN
+    unknown = expired.filter(sent_at__isnull=False).update(state=sent, **due)
     pending = expired.filter(sent_at__isnull=True).update(state=State.PENDING, **due)
     return unknown + pending
 
@@ -58,10 +57,13 @@ def end_leases() -> int:
 def due_announcements() -> Iterator[Due]:
     """Yield what is due for a wake-up, and note when it would be next."""
     for carrier in registry.all_carriers():
-        yield from _due_of(carrier.code)
+        # More than there is room for, or any at an open breaker, would only be turned away.
+        room = protect.room(carrier.code)
+        if room:
+            yield from _due_of(carrier.code, room)
 
 
-def _due_of(carrier: str) -> list[Due]:
+def _due_of(carrier: str, limit: int) -> list[Due]:
     table = Announcement._meta.db_table
     skip = " FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
     if connection.vendor == "postgresql":
@@ -73,12 +75,18 @@ def _due_of(carrier: str) -> list[Due]:
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
         f"SELECT id FROM {table} WHERE carrier = %s AND state IN ('pending', 'unknown')"
-        f" AND wake_at <= {now_sql()} ORDER BY wake_at LIMIT {WAKES}{skip})"
+        f" AND wake_at <= {now_sql()} ORDER BY wake_at LIMIT {limit}{skip})"
         " RETURNING id, carrier, state"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [carrier])
         return [Due(*row) for row in cursor.fetchall()]
+
+
+def tend_breakers() -> None:
+    """Probe each carrier whose breaker is due for it."""
+    for carrier in registry.all_carriers():
+        protect.tend(carrier.code)
 
 
 def wake_all_again() -> int:

@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pytest
+import redis
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
 from parcels.models import Account
+from parcels.services import protect
 from parcels.tests.factories import AccountFactory
 from parcels.tests.requests import Shop
 
@@ -35,3 +42,14 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
 
     monkeypatch.setattr("parcels.services.wake.wake", note)
     return sent
+
+
+@pytest.fixture(autouse=True)
+def guards_by_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    """Have breaker, bulkhead and health count in this process, as they do when Redis is gone."""
+    nowhere = redis.Redis(unix_socket_path=str(tmp_path / "redis"), retry=Retry(NoBackoff(), 0))
+    protect.forget()
+    monkeypatch.setattr(protect, "_client", lambda: nowhere)
+    yield
+    monkeypatch.undo()
+    protect.forget()

@@ -1,0 +1,97 @@
+"""What the fault suite may ask of a process: to die or freeze at a named point, or to drop a guard.
+
+A guard that has never been seen to matter is a belief. The suite's negative controls take one away
+and must turn red. Only the demo and development honour any of this (`shipping.E008` otherwise).
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+import signal
+import threading
+from collections import defaultdict
+
+from django.conf import settings
+
+GUARDS = {
+    "claim": "a repeated message finds the row taken",
+    "fence": "whoever lost the row writes nothing to it",
+    "send_guard": "a process that was paused does not send",
+    "unknown": "what may have been bought is reconciled, not bought again",
+    "settling": "an absence is believed only after the carrier's settling window",
+    "idempotency": "a repeated key makes nothing new",
+}
+POINTS = (
+    "before_intent",
+    "after_intent",
+    "before_send",
+    "after_send",
+    "after_reply",
+    "before_commit",
+    "after_commit",
+    "after_notify",
+)
+# Seconds after a purchase's first byte: within any call that takes at least this long.
+UNDER_WAY = 0.05
+# What the control of F10 takes for a settling window: shorter than the carrier's delay there.
+SHORT_SETTLING = 0.5
+
+_passed: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
+
+
+def is_off(guard: str) -> bool:
+    """Tell whether a guard was taken away for a negative control."""
+    return guard in settings.FAULT_GUARDS_OFF and allowed()
+
+
+def allowed() -> bool:
+    """Tell whether this deployment honours faults."""
+    return bool(settings.DEBUG or settings.DEMO)
+
+
+def parse(text: str) -> tuple[str, int]:
+    """Read `point:n`, each n-th passing of a point; ValueError where it is neither."""
+    point, _, number = text.partition(":")
+    every = int(number or 1)
+    if point not in POINTS or every < 1:
+        raise ValueError(f"{text!r} is not one of {', '.join(POINTS)}, with :n for each n-th")
+    return point, every
+
+
+def mistakes() -> list[str]:
+    """Return what is wrong with the settings, for the system checks."""
+    found = [
+        f"FAULT_GUARDS_OFF: there is no guard {guard!r}."
+        for guard in settings.FAULT_GUARDS_OFF
+        if guard not in GUARDS
+    ]
+    for name in ("FAULT_CRASH_AT", "FAULT_PAUSE_AT"):
+        try:
+            parse(getattr(settings, name) or POINTS[0])
+        except ValueError as error:
+            found.append(f"{name}: {error}.")
+    return found
+
+
+def passing(point: str) -> None:
+    """Die or freeze here, if this process was asked to."""
+    if settings.FAULT_CRASH_AT:
+        _strike(point, settings.FAULT_CRASH_AT, signal.SIGKILL)
+    if settings.FAULT_PAUSE_AT:
+        _strike(point, settings.FAULT_PAUSE_AT, signal.SIGSTOP)
+
+
+def purchase_leaves() -> None:
+    """Pass the two points around a purchase's first byte."""
+    passing("before_send")
+    if settings.FAULT_CRASH_AT.startswith("after_send"):
+        timer = threading.Timer(UNDER_WAY, passing, ["after_send"])
+        timer.daemon = True
+        timer.start()
+
+
+def _strike(point: str, wanted: str, number: signal.Signals) -> None:
+    where, every = parse(wanted)
+    if where == point and allowed() and next(_passed[point]) % every == 0:
+        os.kill(os.getpid(), number)

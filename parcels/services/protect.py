@@ -1,0 +1,236 @@
+"""Stand between our processes and a carrier: its bulkhead, its circuit breaker, its recent health.
+
+All three live in Redis and hold over all processes. When Redis is gone the answer is stated: each
+process counts for itself, with a breaker that starts closed; that is logged and counted.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import random
+import threading
+from dataclasses import dataclass
+from time import monotonic
+
+import redis
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from carriers import registry, transport
+from carriers.breaker import BreakerConfig, CircuitBreaker, Mode, is_failure
+from carriers.bulkhead import Bulkhead
+from carriers.health import Health, Snapshot
+from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
+from carriers.redis_guard import RedisGuard
+from parcels import metrics
+
+log = logging.getLogger(__name__)
+
+# Seconds until a slot is asked for again; a range, so that those turned away together don't return
+# together.
+FULL_WAIT = (0.5, 2.0)
+# Seconds over the breaker's own word, for the same reason.
+OPEN_SPREAD = 2.0
+# Seconds that a process believes what it read of a breaker or of health: both are hints there.
+BELIEVED = 0.5
+# Room beyond the free slots: they free up between two rounds of the sweeper.
+SLACK = 0.1
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """The permission to make one call; give it back with `leave`."""
+
+    gates: Gates
+    slot: str
+
+
+@dataclass(frozen=True, slots=True)
+class TurnedAway:
+    """No call now: `reason` as in `NotSent`, `delay` the seconds until asking again makes sense."""
+
+    reason: str
+    delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Standing:
+    """How a carrier stands, for operators and for GET /carriers."""
+
+    mode: Mode
+    in_flight: int
+    limit: int
+    recent: Snapshot
+
+
+class Gates:
+    """What guards one carrier."""
+
+    def __init__(self, code: str) -> None:
+        self.code = code
+        prefix = settings.CARRIER_GUARD_PREFIX
+        self.breaker = CircuitBreaker(
+            _guard("breaker"), code, config=breaker_config(), prefix=prefix
+        )
+        self.bulkhead = Bulkhead(
+            _guard("bulkhead"),
+            code,
+            limit=int(settings.CARRIERS[code]["bulkhead"]),
+            # A lease that a killed process leaves behind ends with the announcement's own.
+            lease=settings.ANNOUNCEMENT_LEASE,
+            prefix=prefix,
+        )
+        self.health = Health(_guard("health"), code, prefix=prefix)
+        self._mode: tuple[float, Mode] = (-BELIEVED, "closed")
+        self._recent: tuple[float, Snapshot] | None = None
+
+    def mode(self) -> Mode:
+        """Return the breaker's state as of a moment ago."""
+        if monotonic() - self._mode[0] > BELIEVED:
+            self._mode = (monotonic(), self.breaker.mode())
+        return self._mode[1]
+
+    def recent(self) -> Snapshot:
+        """Return the recent calls' figures as of a moment ago."""
+        if self._recent is None or monotonic() - self._recent[0] > BELIEVED:
+            self._recent = (monotonic(), self.health.read())
+        return self._recent[1]
+
+
+def breaker_config() -> BreakerConfig:
+    """Return the breakers' numbers from the settings."""
+    return BreakerConfig(
+        window=settings.CARRIER_BREAKER_WINDOW,
+        horizon=settings.CARRIER_BREAKER_HORIZON,
+        min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
+        share=settings.CARRIER_BREAKER_SHARE,
+        open_for=settings.CARRIER_BREAKER_OPEN_FOR,
+        # Twice the probe's deadline: a killed prober's claim is free after it.
+        probe_lease=2 * settings.CARRIER_PROBE_DEADLINE,
+        ramp_for=settings.CARRIER_BREAKER_RAMP_FOR,
+        ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
+        ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
+    )
+
+
+@functools.cache
+def _client() -> redis.Redis:
+    timeout = settings.CARRIER_GUARD_TIMEOUT
+    return redis.Redis.from_url(
+        settings.REDIS_URL,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+    )
+
+
+@functools.cache
+def _guard(purpose: str) -> RedisGuard:
+    return RedisGuard(_client(), purpose, on_trouble=metrics.guard_trouble)
+
+
+@functools.cache
+def gates_of(code: str) -> Gates:
+    """Return this process's gates to a carrier."""
+    return Gates(code)
+
+
+def forget() -> None:
+    """Drop all connections and local states, e.g. when a test changes the settings."""
+    for cached in (_guard, gates_of):
+        cached.cache_clear()
+
+
+def enter(code: str) -> Pass | TurnedAway:
+    """Ask to call a carrier; never waits, but for Redis' time-out.
+
+    Whoever is chosen to probe a half-open carrier does so in a thread of its own.
+    """
+    gates = gates_of(code)
+    slot = gates.bulkhead.acquire()
+    if slot is None:
+        return TurnedAway("bulkhead_full", random.uniform(*FULL_WAIT))
+    admission = gates.breaker.admit()
+    if admission.allowed:
+        return Pass(gates, slot)
+    gates.bulkhead.release(slot)
+    if admission.probe:
+        _probe_aside(gates, admission.probe)
+    delay = admission.retry_after + random.uniform(0, OPEN_SPREAD)
+    return TurnedAway("breaker_open", delay)
+
+
+def leave(
+    permission: Pass,
+    outcome: Outcome | LookupResult | VoidResult | None,
+    duration: float,
+    *,
+    buys: bool = True,
+) -> None:
+    """Give the slot back and note what the call showed; None: there was no call.
+
+    `duration` in seconds. Only purchases count for the carrier's median: that is what clients
+    wait for.
+    """
+    gates = permission.gates
+    gates.bulkhead.release(permission.slot)
+    failed = None if outcome is None else is_failure(outcome)
+    if failed is None:
+        return
+    gates.breaker.record(failed=failed)
+    if buys:
+        gates.health.record(duration, ok=not failed)
+
+
+def tend(code: str) -> None:
+    """Probe a carrier whose breaker is due for it, although nobody calls."""
+    gates = gates_of(code)
+    if gates.breaker.mode() == "closed":
+        return
+    admission = gates.breaker.admit()
+    if admission.probe:
+        _probe_aside(gates, admission.probe)
+
+
+def _probe_aside(gates: Gates, token: str) -> None:
+    threading.Thread(target=probe, args=(gates, token), name=f"probe-{gates.code}").start()
+
+
+def probe(gates: Gates, token: str) -> ProbeResult:
+    """Find out, without buying, whether the carrier is back, and tell the breaker."""
+    carrier = registry.carrier(gates.code)
+    result = transport.perform(
+        # A refusal of these credentials is a sign of life, too.
+        carrier.probe(settings.HOUSE_CREDENTIALS),
+        str(settings.CARRIERS[gates.code]["url"]),
+        settings.CARRIER_PROBE_DEADLINE,
+        settings.CARRIER_CONNECT_TIMEOUT,
+    )
+    alive = isinstance(result, Answered)
+    gates.breaker.record_probe(token, alive=alive)
+    log.warning("probed %s: %s", gates.code, "alive" if alive else "still out")
+    return result
+
+
+def is_open(code: str) -> bool:
+    """Tell whether calls to the carrier are held off for now, as of a moment ago."""
+    return gates_of(code).mode() != "closed"
+
+
+def room(code: str) -> int:
+    """Return how many announcements it makes sense to wake in the next second."""
+    gates = gates_of(code)
+    pace = gates.breaker.pace()
+    free = gates.bulkhead.limit * (1 + SLACK) - gates.bulkhead.in_flight()
+    return max(0, math.ceil(free if pace is None else min(pace, free)))
+
+
+def standing(code: str) -> Standing:
+    """Return how the carrier stands."""
+    gates = gates_of(code)
+    return Standing(
+        gates.breaker.mode(), gates.bulkhead.in_flight(), gates.bulkhead.limit, gates.health.read()
+    )

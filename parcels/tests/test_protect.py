@@ -1,0 +1,142 @@
+"""Breaker and bulkhead in front of each call, counting in this process as when Redis is gone."""
+
+from __future__ import annotations
+
+import contextlib
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.utils import timezone
+
+from carriers import transport
+from carriers.outcomes import Absent, Announced, Answered, Document, NotSent, Unknown
+from parcels.models import Announcement, Attempt, State
+from parcels.services import protect
+from parcels.services.announce import announce
+from parcels.services.reconcile import reconcile
+from parcels.tests.factories import PDF, AnnouncementFactory
+
+pytestmark = pytest.mark.django_db
+LABEL = Announced("c-1", "3S1", Decimal("1.00"), (Document("label", "pdf", PDF),))
+TIMEOUT = Unknown("timeout")
+
+
+class FakeCarrier:
+    """Answers each call with the next of its answers, the last one for ever."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = [LABEL]
+        self.calls = 0
+
+    def perform(self, steps: Any, *_: Any, **__: Any) -> Any:
+        steps.close()
+        self.calls += 1
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def carrier(monkeypatch: pytest.MonkeyPatch) -> FakeCarrier:
+    fake = FakeCarrier()
+    monkeypatch.setattr(transport, "perform", fake.perform)
+    return fake
+
+
+def fail_often(carrier: FakeCarrier, times: int = 10) -> None:
+    carrier.answers = [TIMEOUT]
+    for _ in range(times):
+        announce(AnnouncementFactory.create().pk)
+
+
+def test_an_open_breaker_keeps_the_row_pending_and_the_carrier_uncalled(
+    carrier: FakeCarrier, settings: Any
+) -> None:
+    fail_often(carrier)
+    calls = carrier.calls
+    waiting = AnnouncementFactory.create()
+    announce(waiting.pk)
+    waiting.refresh_from_db()
+    assert carrier.calls == calls
+    assert (waiting.state, waiting.tries, waiting.sent_at) == (State.PENDING, 0, None)
+    assert waiting.run_at > timezone.now() + timedelta(seconds=3)
+    assert not waiting.attempts.exists()
+
+
+def test_an_open_breaker_keeps_an_unknown_unknown(carrier: FakeCarrier) -> None:
+    fail_often(carrier)
+    unknown = Announcement.objects.filter(state=State.UNKNOWN).first()
+    assert unknown
+    Announcement.objects.filter(pk=unknown.pk).update(run_at=timezone.now())
+    reconcile(unknown.pk)
+    unknown.refresh_from_db()
+    assert unknown.state == State.UNKNOWN
+    assert unknown.run_at > timezone.now() + timedelta(seconds=3)
+
+
+def test_one_carrier_s_breaker_is_not_another_s(carrier: FakeCarrier) -> None:
+    fail_often(carrier)
+    carrier.answers = [LABEL]
+    other = AnnouncementFactory.create(carrier="colibri", parcel__carrier="colibri")
+    announce(other.pk)
+    other.refresh_from_db()
+    assert other.state == State.ANNOUNCED
+
+
+def test_a_full_bulkhead_keeps_the_row_pending(carrier: FakeCarrier) -> None:
+    gates = protect.gates_of("postnl")
+    slots = [gates.bulkhead.acquire() for _ in range(gates.bulkhead.limit)]
+    waiting = AnnouncementFactory.create()
+    announce(waiting.pk)
+    waiting.refresh_from_db()
+    assert (waiting.state, carrier.calls) == (State.PENDING, 0)
+    gates.bulkhead.release(slots[0] or "")
+    Announcement.objects.update(run_at=timezone.now())
+    announce(waiting.pk)
+    waiting.refresh_from_db()
+    assert waiting.state == State.ANNOUNCED
+
+
+@pytest.mark.parametrize("answer", [LABEL, TIMEOUT, NotSent("unreachable"), RuntimeError("a bug")])
+def test_the_slot_is_given_back_however_the_call_ends(carrier: FakeCarrier, answer: Any) -> None:
+    carrier.answers = [answer]
+    with contextlib.suppress(RuntimeError):
+        announce(AnnouncementFactory.create().pk)
+    assert protect.gates_of("postnl").bulkhead.in_flight() == 0
+
+
+def test_a_recovery_is_found_by_a_probe_that_buys_nothing(
+    carrier: FakeCarrier, settings: Any
+) -> None:
+    settings.CARRIER_BREAKER_OPEN_FOR = 0.0
+    protect.forget()
+    fail_often(carrier)
+    gates = protect.gates_of("postnl")
+    assert gates.breaker.mode() == "open"
+    admission = gates.breaker.admit()
+    assert admission.probe
+    assert not gates.breaker.admit().probe  # exactly one
+    carrier.answers = [Answered()]
+    protect.probe(gates, admission.probe)
+    assert gates.breaker.mode() == "closed"
+    assert protect.room("postnl") <= 3  # ramping from two a second, not the whole room
+    assert Attempt.objects.filter(kind="announce").count() == 10
+
+
+def test_an_open_carrier_has_no_room(carrier: FakeCarrier) -> None:
+    assert protect.room("postnl") >= protect.gates_of("postnl").bulkhead.limit
+    fail_often(carrier)
+    assert protect.room("postnl") == 0
+
+
+def test_only_purchases_make_the_median(carrier: FakeCarrier) -> None:
+    unknown = AnnouncementFactory.create(state=State.UNKNOWN, sent_at=timezone.now())
+    carrier.answers = [Absent()]
+    reconcile(unknown.pk)
+    assert protect.gates_of("postnl").health.read().count == 0
+    carrier.answers = [LABEL]
+    announce(AnnouncementFactory.create().pk)
+    assert protect.gates_of("postnl").health.read().count == 1
