@@ -7,6 +7,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 
+from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
 
@@ -28,13 +29,18 @@ def open_hold(
     Call it in the transaction that writes the announcements, or look afterwards whether they have
     ended meanwhile: an outcome that was recorded before finds no hold.
     """
-    hold = Hold.objects.create(
-        id=uuid.uuid4().hex,
-        account=account,
-        question=question.to_json(),
-        deadline_at=timezone.now() + timedelta(seconds=wait),
-    )
-    hold.announcements.add(*announcements)
+    with transaction.atomic():
+        hold = Hold.objects.create(
+            id=uuid.uuid4().hex,
+            account=account,
+            question=question.to_json(),
+            deadline_at=timezone.now() + timedelta(seconds=wait),
+        )
+        # Not add(): a new hold has none that would have to be looked for first.
+        Waiting = Hold.announcements.through
+        Waiting.objects.bulk_create(
+            Waiting(hold=hold, announcement=announcement) for announcement in announcements
+        )
     return hold
 
 
