@@ -14,10 +14,14 @@ from parcels.models import (
     Announcement,
     ApiKey,
     Attempt,
+    Brand,
     CarrierContract,
     Document,
     Hold,
+    Integration,
     Parcel,
+    SenderAddress,
+    TrackingEvent,
     WebhookAttempt,
     WebhookDelivery,
     WebhookEndpoint,
@@ -86,6 +90,32 @@ class DocumentAdmin(ReadOnly, admin.ModelAdmin):
     list_display = ("parcel", "type", "format", "date_created")
     show_full_result_count = False
     ordering = ("-id",)
+
+
+@admin.register(TrackingEvent)
+class TrackingEventAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("tracking_number", "carrier", "status", "message", "at")
+    search_fields = ("=tracking_number", "=parcel__id")
+    show_full_result_count = False
+    ordering = ("-id",)
+
+
+@admin.register(SenderAddress)
+class SenderAddressAdmin(admin.ModelAdmin):
+    list_display = ("account", "company_name", "contact_name", "city", "country", "brand")
+    list_select_related = ("account", "brand")
+
+
+@admin.register(Brand)
+class BrandAdmin(admin.ModelAdmin):
+    list_display = ("account", "name", "domain", "return_portal_url")
+    list_select_related = ("account",)
+
+
+@admin.register(Integration)
+class IntegrationAdmin(admin.ModelAdmin):
+    list_display = ("account", "shop_name", "system", "failing_since")
+    list_select_related = ("account",)
 
 
 @admin.register(Hold)

@@ -11,7 +11,7 @@ from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
-from parcels.models import Account, ApiKey
+from parcels.models import Account, ApiKey, Brand, Integration, SenderAddress
 
 OPERATOR = "operator"
 NAMES = (("Demo Shop", ""), ("Second Shop", "_2"))
@@ -29,6 +29,7 @@ class Command(BaseCommand):
         lines: list[str] = []
         for name, suffix in NAMES:
             account = _account(name)
+            _furnish(account)
             public, secret = known.get(f"PUBLIC_KEY{suffix}"), known.get(f"SECRET_KEY{suffix}")
             if not public or not secret or not _is_key_of(account, public, secret):
                 key, secret = ApiKey.generate(account)
@@ -58,6 +59,32 @@ def _operator(password: str | None) -> list[str]:
         user.set_password(password)
         user.save()
     return [f"ADMIN_USER={OPERATOR}", f"ADMIN_PASSWORD={password}"]
+
+
+def _furnish(account: Account) -> None:
+    """Give the account what the dialect's clients ask for first."""
+    brand, _ = Brand.objects.get_or_create(
+        account=account,
+        name=account.name,
+        defaults={"domain": "demo", "return_portal_url": "https://returns.example/demo"},
+    )
+    SenderAddress.objects.get_or_create(
+        account=account,
+        company_name=account.name,
+        defaults={
+            "brand": brand,
+            "contact_name": "Warehouse",
+            "street": "Kanaalweg",
+            "house_number": "3",
+            "postal_code": "3526 KL",
+            "city": "Utrecht",
+            "country": "NL",
+            "email": "warehouse@shop.example",
+        },
+    )
+    Integration.objects.get_or_create(
+        account=account, system="api", defaults={"shop_name": f"{account.name} API"}
+    )
 
 
 def _read(path: Path) -> dict[str, str]:
