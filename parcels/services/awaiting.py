@@ -1,0 +1,72 @@
+"""Waiting in a coroutine instead of a worker: what the strategy with async views needs.
+
+A service that would have to wait returns an `Unanswered` response there, which says how to go on.
+The view's coroutine goes on with it (`finish`), so that no thread waits.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import ParamSpec, TypeVar
+
+from asgiref.sync import sync_to_async
+from django.conf import settings
+from django.db import connection
+from django.http import HttpResponse
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+# Clients that hang up cancel their coroutine. The work goes on, and the loop itself keeps only
+# weak references to it.
+_under_way: set[asyncio.Task[HttpResponse]] = set()
+
+
+class Unanswered(HttpResponse):
+    """Stands for an answer that is still to be awaited; never leaves the process."""
+
+    def __init__(self, go_on: Callable[[], Awaitable[HttpResponse]]) -> None:
+        super().__init__()
+        del self["Content-Type"]
+        self.go_on = go_on
+
+
+def views_are_coroutines() -> bool:
+    """Say whether the strategy is the one whose views are coroutines."""
+    return bool(settings.OFFLOAD["BACKEND"] == "async")
+
+
+async def finish(response: HttpResponse) -> HttpResponse:
+    """Await the answer behind a response; its headers stay, where the answer says no others.
+
+    Cancelling it (the client has gone) stops the waiting and not the work: a carrier that was
+    asked is heard to the end.
+    """
+    if not isinstance(response, Unanswered):
+        return response
+    work = asyncio.create_task(_go_on(response))
+    _under_way.add(work)
+    work.add_done_callback(_under_way.discard)
+    return await asyncio.shield(work)
+
+
+async def _go_on(response: HttpResponse) -> HttpResponse:
+    headers = dict(response.items())
+    while isinstance(response, Unanswered):
+        response = await response.go_on()
+    for name, value in headers.items():
+        response.headers.setdefault(name, value)
+    return response
+
+
+async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+    """Call a function that uses the database in one of the loop's few threads."""
+
+    def call() -> R:
+        try:
+            return function(*args, **kwargs)
+        finally:
+            connection.close()  # no request ends in these threads, so nobody else would
+
+    return await sync_to_async(call, thread_sensitive=False)()
