@@ -33,6 +33,8 @@ INSTALLED_APPS = [
     "django.contrib.messages",
     "django.contrib.staticfiles",
     "rest_framework",
+    "drf_spectacular",
+    "drf_spectacular_sidecar",
     "offload",
     "parcels",
     "shipping.apps.ShippingConfig",
@@ -114,9 +116,21 @@ REST_FRAMEWORK = {
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["shipping.parsing.AnyTypeJSONParser"],
     "DEFAULT_THROTTLE_CLASSES": ["parcels.throttling.throttle.AccountThrottle"],
+    "DEFAULT_SCHEMA_CLASS": "parcels.openapi.document.DialectSchema",
     "EXCEPTION_HANDLER": "shipping.exceptions.answer_error",
     "UNAUTHENTICATED_USER": None,
     "URL_FORMAT_OVERRIDE": None,
+}
+
+SPECTACULAR_SETTINGS = {
+    "TITLE": "Parcels",
+    "VERSION": "2",
+    "OAS_VERSION": "3.1.1",
+    "PREPROCESSING_HOOKS": ["parcels.openapi.document.paths_of_the_dialect"],
+    "POSTPROCESSING_HOOKS": ["parcels.openapi.document.add_components"],
+    # The page's assets come from us: nothing is loaded from elsewhere.
+    "SWAGGER_UI_DIST": "SIDECAR",
+    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
 }
 
 # Requests of one account; an account's own limits win. See parcels.throttling.limits.
@@ -177,6 +191,9 @@ FAULT_PAUSE_AT = env.text("FAULT_PAUSE_AT", "")
 TRACKING_FEED_URL = env.text("TRACKING_FEED_URL", env.text("SIMULATOR_URL", ""))
 # Used when an account has no contract of its own with a carrier.
 HOUSE_CREDENTIALS = {"api_key": "house", "username": "house", "password": "house"}
+
+# Seconds. A day is what the contract promises at least.
+IDEMPOTENCY_KEY_LIFE = env.seconds("IDEMPOTENCY_KEY_LIFE", 24 * 3600, minimum=1)
 
 # Waiting -------------------------------------------------------------------------------------
 # Most load balancers cut at 60 s: the default answer comes before that.

@@ -83,12 +83,14 @@ def accept(
     *,
     account: Account,
     orders: Sequence[Order],
+    first: Callable[[], None] | None = None,
     inside: Callable[[Accepted], None] | None = None,
     wake: bool = True,
 ) -> Accepted:
     """Store the orders and queue their announcements.
 
-    `inside` runs in the same transaction (a hold's row must be there before any outcome).
+    `first` runs before, `inside` after them in the same transaction: a hold's row must be there
+    before any outcome.
     An order whose external_reference is known with the same body yields the existing parcel.
 
     Raises:
@@ -98,6 +100,8 @@ def accept(
     for attempt in range(3):
         try:
             with transaction.atomic():
+                if first:
+                    first()
                 accepted = _store(account, orders)
                 if inside:
                     inside(accepted)
@@ -105,7 +109,8 @@ def accept(
                     wake_after_commit(accepted.announcements)
             return accepted
         except IntegrityError:
-            # Somebody took the external_reference between our look and our insert; now it shows.
+            # Somebody took the external_reference or the idempotency key between our look and our
+            # insert; now it shows.
             if attempt == 2:
                 raise
     raise AssertionError("unreachable")

@@ -6,9 +6,10 @@ worker is free. Where none does, this worker announces by itself and waits for t
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 
 from django.conf import settings
@@ -18,13 +19,18 @@ from django.http import HttpResponse
 import offload
 from parcels import metrics
 from parcels.answers import Question, final_answer, late_answer, unfinished_answer
-from parcels.models import Account, Announcement, Hold, Parcel
+from parcels.models import Account, Announcement, Hold, IdempotencyKey, Parcel
 from parcels.selectors import in_order, waiting_announcements
+from parcels.services import idempotency, protect
 from parcels.services.accept import Accepted, Mode, Order, accept
 from parcels.services.announce import announce
+from parcels.services.announce_async import announce_async
+from parcels.services.awaiting import Unanswered, in_thread, views_are_coroutines
 from parcels.services.holds import open_hold
+from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted
 from parcels.services.patience import retry_after
 from parcels.services.wake import wake_after_commit
+from parcels.statuses import Status
 
 # Calls that one waiting worker makes at once for a batch: a batch of 8 takes as long as one
 # parcel, and a batch of 100 doesn't become 100 threads.
@@ -62,24 +68,37 @@ class Asked:
 
 
 def create_parcels(
-    *, asked: Asked, orders: Sequence[Order], failed: list[dict[str, object]]
+    *,
+    asked: Asked,
+    orders: Sequence[Order],
+    failed: list[dict[str, object]],
+    key: Key | None = None,
 ) -> HttpResponse:
     """Store the orders, queue their announcements and answer.
 
-    `failed` are the invalid ones of a batch with errors=verbose, for the answer.
+    `failed` are the invalid ones of a batch with errors=verbose, for the answer. With a `key` that
+    has made its parcels already nothing is stored, and the answer is about those.
 
     Raises:
         ValidationError, ReferenceTaken: see `accept`.
+        KeyReused: see `idempotency.take`.
     """
     synchronous = any(order.mode is Mode.SYNC for order in orders)
     announces_here = synchronous and not _queues(asked)
+    row: IdempotencyKey | None = None
     hold: Hold | None = None
 
-    def note_hold(accepted: Accepted) -> None:
+    def take_key() -> None:
+        nonlocal row
+        row = idempotency.take(asked.account, key) if key else None
+
+    def note_who_waits(accepted: Accepted) -> None:
         nonlocal hold
-        awaited = _awaited(accepted)
-        if synchronous and not announces_here and awaited:
-            question = asked.question(accepted.parcels, failed)
+        question = asked.question(accepted.parcels, failed)
+        if row is not None:
+            idempotency.fulfil(row, question, synchronous=synchronous)
+        awaited = _awaited(accepted) if synchronous and not announces_here else []
+        if awaited and not _held_off(accepted.parcels):
             hold = open_hold(
                 account=asked.account,
                 question=question,
@@ -87,12 +106,21 @@ def create_parcels(
                 wait=asked.seconds,
             )
 
-    accepted = accept(
-        account=asked.account, orders=orders, inside=note_hold, wake=not announces_here
-    )
+    try:
+        accepted = accept(
+            account=asked.account,
+            orders=orders,
+            first=take_key,
+            inside=note_who_waits,
+            wake=not announces_here,
+        )
+    except KeyKnown as known:
+        return replay(asked=asked, row=known.row, respond_async=not synchronous)
     question = asked.question(accepted.parcels, failed)
     if not synchronous:
         return unfinished_answer(question, accepted.parcels, retry_after(accepted.parcels))
+    if _held_off(accepted.parcels):
+        return late_answer(question, accepted.parcels, retry_after(accepted.parcels))
     if announces_here:
         return _announce_here(asked, question, accepted)
     if hold is None:
@@ -100,20 +128,42 @@ def create_parcels(
     return wait_for(asked, question, hold, accepted.parcels)
 
 
+def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpResponse:
+    """Answer a repeated idempotency key: with what the first request made, or when that ends.
+
+    Raises:
+        MadeAndDeleted: what it made is there no more.
+    """
+    first, synchronous = idempotency.promised(row)
+    question = replace(first, preferred=asked.question([], []).preferred)
+    parcels = in_order(question.parcels)
+    if len(parcels) < len(question.parcels):
+        raise MadeAndDeleted
+    if not synchronous or respond_async:
+        return unfinished_answer(question, parcels, retry_after(parcels))
+    if _held_off(parcels):
+        return late_answer(question, parcels, retry_after(parcels))
+    return _answer_announced(asked, question, monotonic() + asked.seconds)
+
+
+def _held_off(parcels: Sequence[Parcel]) -> bool:
+    """Tell whether a label can't come for now, as a carrier's breaker is open.
+
+    Nobody is made to wait for that: stored, 202, announced later.
+    """
+    carriers = {parcel.carrier for parcel in parcels if parcel.status == Status.BEING_ANNOUNCED}
+    return any(protect.is_open(carrier) for carrier in carriers)
+
+
 def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
     """Answer a GET with `wait=N`: when the parcel's announcement ends, or then with what is."""
     question = asked.question([parcel], [])
-    with transaction.atomic():
-        waiting = waiting_announcements([parcel.pk]) if asked.seconds else []
-        hold = (
-            open_hold(
-                account=asked.account,
-                question=question,
-                announcements=waiting,
-                wait=asked.seconds,
-            )
-            if waiting
-            else None
+    if not asked.seconds or parcel.status != Status.BEING_ANNOUNCED:
+        return unfinished_answer(question, [parcel], retry_after([parcel]))
+    hold = None
+    if waiting := waiting_announcements([parcel.pk]):
+        hold = open_hold(
+            account=asked.account, question=question, announcements=waiting, wait=asked.seconds
         )
     if hold and waiting_announcements([parcel.pk]):
         return wait_for(asked, question, hold, [parcel])
@@ -130,13 +180,23 @@ def wait_for(
         return late
     if offload.holds_clients():
         return offload.hold(hold.pk, late=late, wait=asked.seconds, account=str(asked.account.pk))
+    if views_are_coroutines():
+        return Unanswered(lambda: _wait_in_loop(asked, question, hold))
     connection.close()  # nobody waits with a database connection in hand
     with metrics.waiting():
         answer = offload.wait(hold.pk, asked.seconds)
-    if answer is None:
-        parcels = in_order(question.parcels)
-        answer = late_answer(question, parcels, retry_after(parcels))
-    return answer
+    return _late(question) if answer is None else answer
+
+
+async def _wait_in_loop(asked: Asked, question: Question, hold: Hold) -> HttpResponse:
+    with metrics.waiting():
+        answer = await offload.wait_async(hold.pk, asked.seconds)
+    return await in_thread(_late, question) if answer is None else answer
+
+
+def _late(question: Question) -> HttpResponse:
+    parcels = in_order(question.parcels)
+    return late_answer(question, parcels, retry_after(parcels))
 
 
 def _queues(asked: Asked) -> bool:
@@ -158,8 +218,30 @@ def _awaited(accepted: Accepted) -> list[Announcement]:
 def _announce_here(asked: Asked, question: Question, accepted: Accepted) -> HttpResponse:
     """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
     end = monotonic() + asked.seconds
+    announcement_ids = [announcement.pk for announcement in accepted.announcements]
+    if views_are_coroutines():
+        return Unanswered(lambda: _announce_in_loop(asked, question, announcement_ids, end))
     with metrics.waiting():
-        _announce_all([announcement.pk for announcement in accepted.announcements])
+        _announce_all(announcement_ids)
+    return _answer_announced(asked, question, end)
+
+
+async def _announce_in_loop(
+    asked: Asked, question: Question, announcement_ids: Sequence[int], end: float
+) -> HttpResponse:
+    room = asyncio.Semaphore(CALLS_AT_ONCE)
+
+    async def announce_one(announcement_id: int) -> None:
+        async with room:
+            await announce_async(announcement_id)
+
+    with metrics.waiting():
+        await asyncio.gather(*map(announce_one, announcement_ids))
+    return await in_thread(_answer_announced, asked, question, end)
+
+
+def _answer_announced(asked: Asked, question: Question, end: float) -> HttpResponse:
+    """Answer, or wait until `end` (monotonic) for what could not be settled at once."""
     with transaction.atomic():
         waiting = waiting_announcements(question.parcels)
         left = max(end - monotonic(), 0)

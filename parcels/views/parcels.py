@@ -19,10 +19,11 @@ from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE, PARCEL_IN
 from parcels.services.accept import Mode, Order, mode_of, parcel_row
 from parcels.services.change import change_parcel
-from parcels.services.create import answer_parcel, create_parcels
+from parcels.services.create import answer_parcel, create_parcels, replay
 from parcels.services.fill import Owned
+from parcels.services.idempotency import find
 from parcels.statuses import Status, status_payload
-from parcels.views.request import account_of, asked, base_url, error_mode
+from parcels.views.request import account_of, asked, base_url, error_mode, idempotency_key
 
 # A sheet of 25 label pages; also what keeps a body within its limit.
 MAX_PARCELS = 100
@@ -44,6 +45,14 @@ class ParcelsView(APIView):
     def post(self, request: Request) -> HttpResponse:
         """Create one parcel or several."""
         preferences = read_preferences(request.headers.get("Prefer", ""))
+        key = idempotency_key(request)
+        known = find(account_of(request), key) if key else None
+        if known:
+            return replay(
+                asked=asked(request, wait=preferences.wait),
+                row=known,
+                respond_async=preferences.respond_async,
+            )
         bodies, many = parcel_bodies(request.data)
         how = asked(request, many=many, wait=preferences.wait)
         orders, failed = read_orders(
@@ -53,7 +62,7 @@ class ParcelsView(APIView):
             respond_async=preferences.respond_async,
         )
         check_colli(orders, many)
-        response = create_parcels(asked=how, orders=orders, failed=failed)
+        response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
         if preferences.respond_async and any(order.mode is Mode.ASYNC for order in orders):
             response["Preference-Applied"] = "respond-async"
         return response

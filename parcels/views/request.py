@@ -9,6 +9,7 @@ from rest_framework.request import Request
 
 from parcels.models import Account
 from parcels.services.create import Asked
+from parcels.services.idempotency import Key, read_key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -41,4 +42,17 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
         many=many,
         errors=error_mode(request.query_params),
         wait=wait,
+    )
+
+
+def idempotency_key(request: Request) -> Key | None:
+    """Return the request's Idempotency-Key; call it before the body is parsed.
+
+    Raises:
+        ValidationError: it can't be one.
+    """
+    query = request.META.get("QUERY_STRING", "").encode()
+    text = request.headers.get("Idempotency-Key")
+    return read_key(
+        text, (request.method or "").encode(), request.path.encode(), query, request.body
     )

@@ -19,7 +19,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from parcels.services import sweep, void, webhooks
+from parcels.services import idempotency, sweep, void, webhooks
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
 from parcels.services.tracking_feed import Follower
@@ -82,6 +82,7 @@ class Sweeper:
             sweep.release_forgotten()
             sweep.show_overdue_reviews()
             sweep.forget_old_holds()
+            idempotency.forget_expired()
         except Exception:
             # Whatever it is (a database that restarts, a disk that is full): the next round tries.
             log.exception("this round failed")

@@ -1,0 +1,139 @@
+"""Idempotency-Key: the same request again makes nothing new, whatever became of the first."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import IntegrityError
+from django.utils import timezone
+
+from parcels.models import Announcement, IdempotencyKey, Parcel, State
+from parcels.services import idempotency, protect
+from parcels.statuses import Status
+from parcels.tests.requests import Shop, body
+
+pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("no_broker")]
+ASYNC = {"parcel": body(shipment=8, request_label_async=True)}
+KEY = {"Idempotency_Key": "order-1"}
+
+
+def test_the_same_key_and_body_make_one_parcel(shop: Shop) -> None:
+    first = shop.post("parcels", ASYNC, **KEY)
+    again = shop.post("parcels", ASYNC, **KEY)
+    assert first.status_code == again.status_code == 200
+    assert first.content == again.content
+    assert Parcel.objects.count() == Announcement.objects.count() == 1
+
+
+def test_without_a_key_two_are_two(shop: Shop) -> None:
+    shop.post("parcels", ASYNC)
+    shop.post("parcels", ASYNC)
+    assert Parcel.objects.count() == 2
+
+
+def test_a_replay_shows_what_became_of_it(shop: Shop) -> None:
+    shop.post("parcels", ASYNC, **KEY)
+    Parcel.objects.update(status=Status.READY_TO_SEND, tracking_number="3S1")
+    Announcement.objects.update(state=State.ANNOUNCED)
+    again = shop.post("parcels", ASYNC, **KEY)
+    assert again.json()["parcel"]["status"]["id"] == 1000
+    assert "Retry-After" not in again
+
+
+def test_another_body_is_422(shop: Shop) -> None:
+    shop.post("parcels", ASYNC, **KEY)
+    other = shop.post("parcels", {"parcel": body(name="Another")}, **KEY)
+    assert other.status_code == 422
+    assert other.json()["error"]["code"] == 422
+    assert Parcel.objects.count() == 1
+
+
+def test_another_query_is_422(shop: Shop) -> None:
+    shop.post("parcels", ASYNC, **KEY)
+    assert shop.post("parcels?errors=verbose", ASYNC, **KEY).status_code == 422
+
+
+@pytest.mark.parametrize("key", ["", "x" * 256, "schlüssel", "a\tb"])
+def test_a_bad_key_is_400(shop: Shop, key: str) -> None:
+    response = shop.post("parcels", ASYNC, Idempotency_Key=key)
+    assert response.status_code == 400
+    assert "Idempotency-Key" in response.json()["error"]["message"]
+    assert not Parcel.objects.exists()
+
+
+def test_the_longest_key_is_taken(shop: Shop) -> None:
+    assert shop.post("parcels", ASYNC, Idempotency_Key="~ " + "x" * 253).status_code == 200
+
+
+def test_a_refused_request_does_not_use_its_key_up(shop: Shop) -> None:
+    assert shop.post("parcels", {"parcel": body(name="")}, **KEY).status_code == 400
+    assert not IdempotencyKey.objects.exists()
+    assert shop.post("parcels", ASYNC, **KEY).status_code == 200
+
+
+def test_a_key_is_one_account_s(shop: Shop, other_shop: Shop) -> None:
+    mine = shop.post("parcels", ASYNC, **KEY)
+    theirs = other_shop.post("parcels", ASYNC, **KEY)
+    assert mine.json()["parcel"]["id"] != theirs.json()["parcel"]["id"]
+
+
+def test_a_key_lives_a_day_and_is_swept_afterwards(shop: Shop) -> None:
+    shop.post("parcels", ASYNC, **KEY)
+    row = IdempotencyKey.objects.get()
+    assert row.expires_at > timezone.now() + timedelta(hours=23, minutes=59)
+    assert idempotency.forget_expired() == 0
+    IdempotencyKey.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    shop.post("parcels", ASYNC, **KEY)  # expired and not yet swept: a new request
+    assert Parcel.objects.count() == 2
+    IdempotencyKey.objects.update(expires_at=timezone.now() - timedelta(seconds=1))
+    assert idempotency.forget_expired() == 1
+
+
+def test_who_comes_second_in_a_race_joins_the_first(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have looked and found nothing; one insert fails."""
+    first = shop.post("parcels", ASYNC, **KEY)
+    look, looks = idempotency.find, []
+
+    def blind(*args: Any) -> Any:
+        looks.append(1)
+        return None if len(looks) == 2 else look(*args)
+
+    def create(**fields: Any) -> Any:
+        raise IntegrityError("idempotency_key_once")
+
+    monkeypatch.setattr("parcels.views.parcels.find", lambda *_: None)
+    looks.append(1)
+    monkeypatch.setattr(idempotency, "find", blind)
+    monkeypatch.setattr(IdempotencyKey.objects, "create", create)
+    again = shop.post("parcels", ASYNC, **KEY)
+    assert again.content == first.content
+    assert Parcel.objects.count() == 1
+
+
+def test_a_deleted_parcel_s_key_is_409(shop: Shop) -> None:
+    made = shop.post("parcels", {"parcel": body()}, **KEY)
+    shop.post(f"parcels/{made.json()['parcel']['id']}/cancel", {})
+    assert shop.post("parcels", {"parcel": body()}, **KEY).status_code == 409
+
+
+def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> None:
+    gates = protect.gates_of("postnl")
+    for _ in range(10):
+        gates.breaker.record(failed=True)
+    response = shop.post("parcels", {"parcel": body(shipment=8, request_label=True)})
+    parcel = response.json()["parcel"]
+    assert response.status_code == 202
+    assert parcel["status"]["id"] == 1001
+    assert response["Location"].endswith(f"/api/v2/parcels/{parcel['id']}")
+    assert int(response["Retry-After"]) >= 5
+    assert Announcement.objects.get().state == State.PENDING
+
+
+def test_retry_after_is_the_carrier_s_recent_median(shop: Shop) -> None:
+    for duration in (9.0, 11.2, 30.0):
+        protect.gates_of("postnl").health.record(duration, ok=True)
+    assert shop.post("parcels", ASYNC)["Retry-After"] == "12"
