@@ -1,0 +1,84 @@
+"""The requests that streams send, and what a good answer to each is."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from loadtests.metrics import OK
+from loadtests.wire import Answer
+
+RECEIVER = {
+    "name": "Ada Example",
+    "address": "Havenstraat",
+    "house_number": "12",
+    "city": "Utrecht",
+    "postal_code": "3511 AB",
+    "country": "NL",
+    "weight": "2.000",
+}
+READ = "/api/v2/parcels/statuses"
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """Bytes for the wire, and the name of the judge of their answer."""
+
+    request: bytes
+    judge: str
+
+
+def make(kind: str, *, host: str, login: str, method: int = 8) -> Call:
+    """Return the call of that kind; `login` is `public:secret`, `method` the shipping method.
+
+    Kinds: `label` (the label in the answer), `async` (create, label later), `read` (cheap, with
+    login), `health` (the app's, without) and `hub` (the hub's).
+    """
+    if kind not in KINDS:
+        raise ValueError(f"no call of kind {kind!r}: there are {', '.join(KINDS)}")
+    wish, path, judge = KINDS[kind]
+    body = b""
+    if wish:
+        parcel = RECEIVER | {"shipment": {"id": method}, wish: True}
+        body = json.dumps({"parcel": parcel}).encode()
+    return Call(_request(path, body, host, login if path.startswith("/api/") else ""), judge)
+
+
+# kind: what the parcel asks for, path, judge
+KINDS: Mapping[str, tuple[str, str, str]] = {
+    "label": ("request_label", "/api/v2/parcels", "label"),
+    "async": ("request_label_async", "/api/v2/parcels", "success"),
+    "read": ("", READ, "success"),
+    "health": ("", "/healthz", "success"),
+    "hub": ("", "/healthz", "success"),
+    "hello": ("", "/", "success"),
+}
+
+
+def _request(path: str, body: bytes, host: str, login: str) -> bytes:
+    lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", f"Host: {host}"]
+    if login:
+        lines.append(f"Authorization: Basic {base64.b64encode(login.encode()).decode()}")
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "\r\n"]).encode() + body
+
+
+def _success(answer: Answer) -> str:
+    return OK if answer.status == 200 else f"http {answer.status}"
+
+
+def _label(answer: Answer) -> str:
+    """A 200 without a label is no success to a shop that prints it."""
+    if answer.status != 200:
+        return f"http {answer.status}"
+    try:
+        parcel = json.loads(answer.body)["parcel"]
+        return OK if parcel["label"] else f"no label ({parcel['status']['id']})"
+    except (ValueError, KeyError, TypeError):
+        return "unreadable answer"
+
+
+JUDGES: Mapping[str, Callable[[Answer], str]] = {"label": _label, "success": _success}

@@ -1,0 +1,95 @@
+"""What the generator itself can do: its rate at a server that does nothing.
+
+A server's figure near this one is the generator's. `python -m loadtests ceiling` prints it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+
+from loadtests.arrivals import Closed, Constant, Schedule
+from loadtests.calls import make
+from loadtests.fleet import loop_factory, send
+from loadtests.generator import Plan, Stream
+from loadtests.metrics import summarize
+
+# About a parcel with its label's links.
+_BODY = b"x" * 2048
+_ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(_BODY), _BODY)
+CONNECTIONS = 50
+# Some two seconds of work: enough for a figure within 5 %.
+REQUESTS = 10_000
+# The highest rate that any scenario asks of its generator.
+PACED_RATE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Ceiling:
+    """Requests a second in a closed loop; and, at a paced rate, the late share and the p99 in s."""
+
+    requests_per_second: float
+    paced_rate: float
+    paced_late_share: float
+    paced_p99: float
+    generators: int
+
+
+class _Nothing(asyncio.Protocol):
+    """Answers the same to everything. A request here is always one read."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        self._transport.write(_ANSWER)  # type: ignore[attr-defined]  # a transport of both ways
+
+
+def _serve(pipe: Connection) -> None:
+    async def serve() -> None:
+        server = await asyncio.get_running_loop().create_server(_Nothing, "127.0.0.1", 0)
+        pipe.send(server.sockets[0].getsockname()[1])
+        await server.serve_forever()
+
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        runner.run(serve())
+
+
+@contextmanager
+def nothing_server() -> Iterator[int]:
+    """Run a server that does nothing; yields its port."""
+    context = multiprocessing.get_context("spawn")
+    ours, theirs = context.Pipe(duplex=False)
+    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    process.start()
+    try:
+        yield ours.recv()
+    finally:
+        process.kill()
+        process.join()
+
+
+def measure(*, generators: int = 1, requests: int = REQUESTS, seconds: float = 3) -> Ceiling:
+    """Measure the generator alone: as fast as it can, then paced."""
+    with nothing_server() as port:
+        fast = _run(port, Closed(CONNECTIONS, requests), generators)
+        paced = _run(port, Constant(PACED_RATE, seconds), generators)
+    assert fast is not None and paced is not None and paced.latency is not None  # noqa: S101, PT018
+    return Ceiling(
+        requests_per_second=fast.throughput,
+        paced_rate=PACED_RATE,
+        paced_late_share=paced.late_sends / paced.asked,
+        paced_p99=paced.latency.p99,
+        generators=generators,
+    )
+
+
+def _run(port: int, arrivals: Schedule | Closed, generators: int):
+    call = make("hello", host="127.0.0.1", login="")
+    stream = Stream("ceiling", "127.0.0.1", port, call, arrivals)
+    _, report, _ = send(lambda start: Plan((stream,), start, cap=60), generators=generators)
+    return summarize(report.samples)

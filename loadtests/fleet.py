@@ -1,0 +1,150 @@
+"""Generators in processes of their own, so that nothing else delays their sends."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import multiprocessing
+import os
+import resource
+import signal
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+from loadtests.generator import Generator, Plan, Progress, Report
+
+# Seconds that generators get to import and connect before the first send: 0.4 alone on two cores.
+LEAD = 2.0
+# Seconds after the cap within which a generator must have handed over what it measured.
+GRACE = 20.0
+
+_SPAWN = multiprocessing.get_context("spawn")
+
+
+class GeneratorError(RuntimeError):
+    """A generator ended without a report."""
+
+
+def send(
+    make_plan: Callable[[float], Plan],
+    *,
+    generators: int = 1,
+    tell: Callable[[Progress], None] = lambda _: None,
+) -> tuple[Plan, Report, bool]:
+    """Run a plan in so many processes; return it, the joint report, and whether it was cut short.
+
+    `make_plan` gets the start on the monotonic clock, which all processes of a machine share. An
+    interrupt ends the sending; what was measured until then is returned.
+    """
+    plan = make_plan(time.monotonic() + LEAD)
+    members = [_Member(plan, number, generators) for number in range(generators)]
+    interrupted = False
+    try:
+        while not all(member.done for member in members):
+            try:
+                _listen(members, plan)
+                tell(_together([member.progress for member in members]))
+            except KeyboardInterrupt:
+                interrupted = True
+                for member in members:
+                    member.interrupt()
+    finally:
+        for member in members:
+            member.close()
+    reports = [member.report for member in members if member.report is not None]
+    samples = [sample for report in reports for sample in report.samples]
+    busiest = max((report.busy for report in reports), default=0.0)
+    return plan, Report(samples, busiest), interrupted
+
+
+def _listen(members: list[_Member], plan: Plan) -> None:
+    if time.monotonic() > plan.start + plan.cap + GRACE:
+        raise GeneratorError(f"a generator has not reported {GRACE:.0f} s after its end")
+    ready = wait([member.pipe for member in members if not member.done], timeout=1)
+    for member in members:
+        if member.pipe in ready:
+            member.read()
+
+
+def _together(parts: list[Progress]) -> Progress:
+    return Progress(
+        sent=sum(part.sent for part in parts),
+        good=sum(part.good for part in parts),
+        failed=sum(part.failed for part in parts),
+        in_flight=sum(part.in_flight for part in parts),
+    )
+
+
+class _Member:
+    """One generator process, seen from here."""
+
+    def __init__(self, plan: Plan, number: int, of: int) -> None:
+        self.pipe, theirs = _SPAWN.Pipe(duplex=False)
+        self.progress = Progress()
+        self.report: Report | None = None
+        self._process = _SPAWN.Process(target=_work, args=(plan, number, of, theirs), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    @property
+    def done(self) -> bool:
+        return self.report is not None
+
+    def read(self) -> None:
+        try:
+            message: Any = self.pipe.recv()
+        except EOFError:
+            self._process.join()
+            code = self._process.exitcode
+            raise GeneratorError(f"a generator ended with {code} before its report") from None
+        if isinstance(message, Report):
+            self.report = message
+        else:
+            self.progress = message
+
+    def interrupt(self) -> None:
+        if self._process.pid and self._process.is_alive():
+            os.kill(self._process.pid, signal.SIGINT)
+
+    def close(self) -> None:
+        self._process.join(timeout=5 if self.done else 0)
+        if self._process.is_alive():
+            self._process.kill()
+            self._process.join()
+
+
+def _work(plan: Plan, number: int, of: int, pipe: Connection) -> None:
+    raise_descriptor_limit()
+    generator = Generator(plan, share=number, of=of)
+
+    async def run() -> Report:
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, generator.stop)
+        return await generator.run(pipe.send)
+
+    with suppress(BrokenPipeError):  # whoever wanted to know is gone
+        pipe.send(_runner(run))
+
+
+def _runner(run: Callable[[], Any]) -> Report:
+    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+        report: Report = runner.run(run())
+    return report
+
+
+def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """Return uvloop's loop where it is installed (half the cost per request), else Python's."""
+    if importlib.util.find_spec("uvloop") is None:
+        return None
+    import uvloop
+
+    factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
+    return factory
+
+
+def raise_descriptor_limit() -> None:
+    """Allow as many connections as the system lets us have."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

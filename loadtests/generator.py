@@ -1,0 +1,193 @@
+"""Send what streams say, and note what came of each request: one process, one event loop.
+
+It judges itself: how late it sent is in every sample, how much of its core it used in the report.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass, field
+
+from loadtests.arrivals import Closed, Schedule
+from loadtests.calls import JUDGES, Call
+from loadtests.metrics import UNFINISHED, Sample
+from loadtests.wire import Answer, Wire
+
+# Seconds between two reports of progress: often enough for an eye.
+TICK = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """Requests of one kind to one address. `begin` in seconds after the plan's start."""
+
+    name: str
+    host: str
+    port: int
+    call: Call
+    arrivals: Schedule | Closed
+    begin: float = 0.0
+    time_out: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All streams of a phase; `start` on the monotonic clock, `cap` in seconds after it."""
+
+    streams: tuple[Stream, ...]
+    start: float
+    cap: float
+
+
+@dataclass(slots=True)
+class Progress:
+    """How far it is."""
+
+    sent: int = 0
+    good: int = 0
+    failed: int = 0
+    in_flight: int = 0
+
+
+@dataclass(slots=True)
+class Report:
+    """What one generator measured; `busy` is its share of one core."""
+
+    samples: list[Sample] = field(default_factory=list)
+    busy: float = 0.0
+
+
+class Generator:
+    """Runs one share of a plan: request number i belongs to generator i modulo `of`."""
+
+    def __init__(self, plan: Plan, *, share: int = 0, of: int = 1) -> None:
+        self.plan = plan
+        self.progress = Progress()
+        self._share, self._of = share, of
+        self._samples: list[Sample] = []
+        self._idle: dict[tuple[str, int], list[Wire]] = {}
+        self._stop = asyncio.Event()
+
+    def stop(self) -> None:
+        """End now; what is in flight counts as unfinished."""
+        self._stop.set()
+
+    async def run(self, tell: Callable[[Progress], None] = lambda _: None) -> Report:
+        """Send everything, or what can be sent until the cap."""
+        cpu, began = time.process_time(), time.monotonic()
+        work = asyncio.gather(*(self._stream(stream) for stream in self.plan.streams))
+        async with self._telling(tell):
+            stopping = asyncio.ensure_future(self._stop.wait())
+            left = self.plan.start + self.plan.cap - time.monotonic()
+            await asyncio.wait({work, stopping}, timeout=left, return_when="FIRST_COMPLETED")
+            stopping.cancel()
+            if not work.done():
+                work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
+        busy = (time.process_time() - cpu) / max(time.monotonic() - began, 1e-9)
+        for wire in itertools.chain.from_iterable(self._idle.values()):
+            wire.close()
+        return Report(self._samples, busy)
+
+    @asynccontextmanager
+    async def _telling(self, tell: Callable[[Progress], None]) -> AsyncIterator[None]:
+        async def ticks() -> None:
+            while True:
+                tell(self.progress)
+                await asyncio.sleep(TICK)
+
+        ticker = asyncio.create_task(ticks())
+        try:
+            yield
+        finally:
+            ticker.cancel()
+            tell(self.progress)
+
+    async def _stream(self, stream: Stream) -> None:
+        if isinstance(stream.arrivals, Closed):
+            await self._closed(stream, stream.arrivals)
+        else:
+            await self._open(stream, stream.arrivals.times())
+
+    async def _open(self, stream: Stream, times: Iterable[float]) -> None:
+        begin = self.plan.start + stream.begin
+        async with asyncio.TaskGroup() as sent:
+            for at in itertools.islice(times, self._share, None, self._of):
+                intended = begin + at
+                # Also when there is nothing to sleep: answers must be read between two sends.
+                await asyncio.sleep(max(intended - time.monotonic(), 0))
+                sent.create_task(self._send(stream, intended))
+
+    async def _closed(self, stream: Stream, closed: Closed) -> None:
+        begin = self.plan.start + stream.begin
+        mine = range(self._share, closed.requests, self._of)
+        connections = len(range(self._share, closed.connections, self._of))
+        left = iter(mine)
+
+        async def connection() -> None:
+            intended = begin
+            await asyncio.sleep(max(intended - time.monotonic(), 0))
+            for _ in left:
+                intended = await self._send(stream, intended)
+
+        async with asyncio.TaskGroup() as group:
+            for _ in range(connections):
+                group.create_task(connection())
+
+    async def _send(self, stream: Stream, intended: float) -> float:
+        """Send one request, note it, and return when it ended."""
+        self.progress.sent += 1
+        self.progress.in_flight += 1
+        sent = time.monotonic()
+        outcome, first_byte = UNFINISHED, None
+        try:
+            async with asyncio.timeout(stream.time_out):
+                answer = await self._exchange(stream)
+            outcome, first_byte = JUDGES[stream.call.judge](answer), answer.first_byte
+        except TimeoutError:
+            outcome = "time-out"
+        except ConnectionRefusedError:
+            outcome = "refused"
+        except OSError:
+            outcome = "reset"
+        finally:
+            end = time.monotonic()
+            sample = Sample(stream.name, intended, sent, first_byte, end, outcome)
+            self._note(sample)
+        return end
+
+    def _note(self, sample: Sample) -> None:
+        self._samples.append(sample)
+        self.progress.in_flight -= 1
+        if sample.ok:
+            self.progress.good += 1
+        else:
+            self.progress.failed += 1
+
+    async def _exchange(self, stream: Stream) -> Answer:
+        idle = self._idle.setdefault((stream.host, stream.port), [])
+        wire = self._usable(idle) or await Wire.connect(stream.host, stream.port)
+        try:
+            answer = await wire.ask(stream.call.request)
+        except BaseException:
+            wire.close()
+            raise
+        if wire.usable:
+            idle.append(wire)
+        else:
+            wire.close()
+        return answer
+
+    @staticmethod
+    def _usable(idle: list[Wire]) -> Wire | None:
+        while idle:
+            wire = idle.pop()
+            if wire.usable:
+                return wire
+            wire.close()
+        return None

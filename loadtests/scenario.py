@@ -1,0 +1,198 @@
+"""Scenarios: small declarative files. `loadtests/scenarios/README.md` describes their keys.
+
+Users' own are given by their path: `python -m loadtests run ./mine.toml`.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from loadtests import arrivals, calls
+from loadtests.arrivals import Closed, Schedule
+
+FOLDER = Path(__file__).parent / "scenarios"
+TARGETS = ("app", "hub", "yardstick")
+EVENTS = ("fault", "heal", "reload")
+_TOP = {
+    "title",
+    "question",
+    "parameters",
+    "quick",
+    "carriers",
+    "environment",
+    "variants",
+    "phases",
+}
+
+
+class ScenarioError(ValueError):
+    """A scenario's file or its parameters make no sense."""
+
+
+@dataclass(frozen=True, slots=True)
+class StreamSpec:
+    """Requests of one kind. `carrier` is named where the stream needs one."""
+
+    name: str
+    call: str
+    arrivals: Schedule | Closed
+    method: int = 8
+    carrier: str = ""
+    target: str = "app"
+    begin: float = 0.0
+    time_out: float = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happens `at` seconds after the phase's start."""
+
+    at: float
+    kind: str
+    what: str
+    carrier: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Phase:
+    """Streams that run together; what has not ended after `cap` seconds is cut off."""
+
+    name: str
+    streams: tuple[StreamSpec, ...]
+    events: tuple[Event, ...]
+    cap: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """A scenario with all its parameters filled in."""
+
+    name: str
+    title: str
+    question: str
+    parameters: Mapping[str, float]
+    carriers: Mapping[str, Mapping[str, Any]]
+    environment: Mapping[str, str]
+    variants: Mapping[str, Mapping[str, str]]
+    phases: tuple[Phase, ...]
+
+    def fixed_latency(self, carrier: str) -> float | None:
+        """Return how many seconds that carrier always takes, if it does."""
+        return self.carriers.get(carrier, {}).get("fixed")
+
+
+def names(folder: Path = FOLDER) -> list[str]:
+    """Return the names of our own scenarios, sorted."""
+    return sorted(path.stem for path in folder.glob("*.toml"))
+
+
+def parameters_of(name: str) -> dict[str, float]:
+    """Return a scenario's parameters and their defaults, for its flags."""
+    return dict(_read(name).get("parameters", {}))
+
+
+def load(
+    name: str, *, quick: bool = False, overrides: Mapping[str, float] | None = None
+) -> Scenario:
+    """Read a scenario by its name or its file's path; raise ScenarioError for what makes no sense.
+
+    `overrides` wins over `[quick]`, which wins over `[parameters]`.
+    """
+    raw = _read(name)
+    values = dict(raw.get("parameters", {}))
+    for changes in (raw.get("quick", {}) if quick else {}, overrides or {}):
+        if stray := sorted(set(changes) - set(values)):
+            raise ScenarioError(f"{name} has no parameter {', '.join(stray)}: it has {_list(values)}")
+        values |= changes
+    filled = _fill(raw, values, name)
+    try:
+        return _scenario(Path(name).stem, filled, values)
+    except (KeyError, TypeError, ValueError) as error:
+        raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def _list(values: Mapping[str, Any]) -> str:
+    return ", ".join(values) or "none"
+
+
+def _read(name: str) -> dict[str, Any]:
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    try:
+        raw = tomllib.loads(path.read_text())
+    except FileNotFoundError:
+        raise ScenarioError(f"no scenario {name!r}; there are: {', '.join(names())}") from None
+    except tomllib.TOMLDecodeError as error:
+        raise ScenarioError(f"{path}: {error}") from None
+    if stray := sorted(set(raw) - _TOP):
+        raise ScenarioError(f"{path}: unknown keys {', '.join(stray)}")
+    return raw
+
+
+def _fill(value: Any, values: Mapping[str, float], name: str) -> Any:
+    """Replace each string `$parameter` by the parameter's value."""
+    if isinstance(value, dict):
+        return {key: _fill(inner, values, name) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_fill(inner, values, name) for inner in value]
+    if isinstance(value, str) and value.startswith("$"):
+        if value[1:] not in values:
+            raise ScenarioError(f"{name}: {value} is no parameter: there are {_list(values)}")
+        return values[value[1:]]
+    return value
+
+
+def _scenario(name: str, raw: Mapping[str, Any], values: Mapping[str, float]) -> Scenario:
+    phases = tuple(_phase(number, phase) for number, phase in enumerate(raw["phases"], 1))
+    if not phases:
+        raise ScenarioError("a scenario needs a phase")
+    return Scenario(
+        name=name,
+        title=raw["title"],
+        question=raw.get("question", ""),
+        parameters=values,
+        carriers=raw.get("carriers", {}),
+        environment=_texts(raw.get("environment", {})),
+        variants={key: _texts(value) for key, value in raw.get("variants", {"": {}}).items()},
+        phases=phases,
+    )
+
+
+def _texts(values: Mapping[str, Any]) -> dict[str, str]:
+    return {key: str(value) for key, value in values.items()}
+
+
+def _phase(number: int, raw: Mapping[str, Any]) -> Phase:
+    return Phase(
+        name=raw.get("name", f"phase {number}"),
+        streams=tuple(_stream(stream) for stream in raw["streams"]),
+        events=tuple(sorted(map(_event, raw.get("events", [])), key=lambda event: event.at)),
+        cap=raw["cap"],
+    )
+
+
+def _stream(raw: Mapping[str, Any]) -> StreamSpec:
+    spec = StreamSpec(**{**raw, "arrivals": arrivals.from_mapping(raw["arrivals"])})
+    if spec.target not in TARGETS:
+        raise ScenarioError(f"stream {spec.name}: target {spec.target!r} is none of {TARGETS}")
+    if spec.call not in calls.KINDS:
+        raise ScenarioError(f"stream {spec.name}: call {spec.call!r} is none of {[*calls.KINDS]}")
+    return spec
+
+
+def _event(raw: Mapping[str, Any]) -> Event:
+    kinds = [kind for kind in EVENTS if kind in raw]
+    if len(kinds) != 1:
+        raise ScenarioError(f"an event has one of {EVENTS}: {dict(raw)}")
+    [kind] = kinds
+    return Event(
+        at=raw["at"],
+        kind=kind,
+        what=raw[kind],
+        carrier=raw.get("carrier", ""),
+        settings=raw.get("with", {}),
+    )
