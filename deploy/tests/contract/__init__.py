@@ -1,0 +1,1 @@
+"""One black-box suite for every strategy: whatever serves the application, clients see the same."""

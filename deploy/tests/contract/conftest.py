@@ -1,0 +1,98 @@
+"""Starts each strategy once, on a database that was prepared once."""
+
+import os
+import subprocess
+
+import pytest
+
+from deploy.env_file import read_env_file
+from deploy.fixtures import absent
+from deploy.plan import make_plan
+from deploy.prepare import prepare
+from deploy.stack import INHERITED, Stack
+from deploy.strategy import load, names, why_unavailable
+from deploy.tests.contract.deployment import Deployment
+
+# Seconds that Tortoise Post takes: long enough to be seen waiting, short enough for 15 strategies.
+LATENCY = 0.5
+
+ENVIRONMENT = {
+    "SIMULATOR_LATENCY_TORTOISE": str(LATENCY),
+    # A thousand holds are a thousand calls: neither the worker nor the bulkhead may queue them.
+    "WORKER_CONCURRENCY": "1000",
+    "CARRIER_BULKHEAD": "2000",
+    "LOG_LEVEL": "WARNING",
+}
+
+
+class Prepared:
+    """A migrated database with its accounts, to be copied for each strategy."""
+
+    def __init__(self, postgresql, folder):
+        self.postgresql = postgresql
+        self.folder = folder
+        inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        url = postgresql.create_database("contract_template")
+        plan = make_plan(
+            load("runserver"),
+            run_dir=folder,
+            database_url=url,
+            redis_url="redis://127.0.0.1:1/0",
+            inherited=inherited,
+        )
+        prepare(plan)
+        secrets = read_env_file(folder / "secrets.env")
+        self.environment = {**secrets, "ACCOUNTS_FILE": str(plan.accounts_file)}
+
+    def copy(self, name):
+        """Return the address of a fresh copy."""
+        database = f"contract_{name.replace('-', '_')}"
+        server = self.postgresql
+        self.psql(f'DROP DATABASE IF EXISTS "{database}" WITH (FORCE)')
+        self.psql(f'CREATE DATABASE "{database}" TEMPLATE contract_template')
+        return server.url_of(database)
+
+    def psql(self, statement):
+        program = str(self.postgresql.programs / "psql")
+        command = [program, "-X", "-q", self.postgresql.url, "-c", statement]
+        subprocess.run(command, check=True, capture_output=True, cwd="/")
+
+
+@pytest.fixture(scope="session")
+def prepared(postgresql, tmp_path_factory):
+    return Prepared(postgresql, tmp_path_factory.mktemp("prepared"))
+
+
+@pytest.fixture(scope="session", params=names())
+def deployment(request, prepared, tmp_path_factory):
+    """Return the running strategy; the next one starts when all tests of this one are done."""
+    strategy = load(request.param)
+    if reason := why_unavailable(strategy):
+        absent(strategy.name, reason)
+    with Stack(
+        strategy,
+        database=prepared.copy(strategy.name),
+        env={**ENVIRONMENT, **prepared.environment},
+        run_dir=tmp_path_factory.mktemp(strategy.name),
+        commands=(),
+        # What is still under way at the end was somebody's hanging test.
+        stop_seconds=5,
+    ) as stack:
+        yield Deployment(stack)
+
+
+@pytest.fixture
+def shop(deployment):
+    return deployment.shop
+
+
+@pytest.fixture(scope="session")
+def answers_of_others():
+    """Return the answers of the strategies before this one, by case."""
+    return {}
+
+
+@pytest.fixture(autouse=True)
+def all_processes_run(deployment):
+    """Begin each test with all processes running, whatever the last one did to them."""
+    deployment.stack.start()

@@ -1,0 +1,85 @@
+"""Parts are killed and reloaded while clients wait: each of them is answered."""
+
+from collections import Counter
+
+import pytest
+
+from deploy.tests.contract.shop import Later, at_once, order
+from deploy.tests.waiting import until
+
+pytestmark = pytest.mark.deployment
+
+
+def outcome(answer):
+    """Return what a client got: its label, a late answer, or what it was lost to."""
+    if isinstance(answer, Exception):
+        return f"lost: {type(answer).__name__}"
+    if answer.status == 200 and answer.json["parcel"]["status"]["id"] == 1000:
+        return "label"
+    return "late" if answer.status == 202 else f"lost: {answer.status}"
+
+
+def waiting(deployment, count, slower):
+    """Let that many clients wait, and return them once they do."""
+    shop = deployment.shop
+    before = shop.total()
+    calls = [lambda: shop.post(order(slower=slower))] * count
+    clients = Later(lambda: at_once(*calls))
+    until(lambda: newest(shop, before, count), f"{count} rows")
+    deployment.until_held(count)
+    return clients
+
+
+def newest(shop, before, count):
+    return shop.total() - before >= count
+
+
+def test_redis_is_killed_and_started_again(deployment):
+    clients = waiting(deployment, 5, slower=2)
+    deployment.stack.kill("redis")
+    deployment.stack.start("redis")
+    assert Counter(map(outcome, clients.result())) == {"label": 5}
+
+
+def test_the_hub_is_killed_and_started_again(deployment):
+    if not deployment.hubs:
+        assert not [name for name in deployment.stack.names if "hub" in name]
+        return
+    clients = waiting(deployment, 5, slower=2)
+    for hub in deployment.hubs:
+        deployment.stack.kill(hub)
+    outcomes = Counter(map(outcome, clients.result()))
+    assert set(outcomes) <= {"label", "late"}, outcomes
+    # While there is none: accepted, and answered late at once.
+    assert outcome(deployment.shop.post(order())) in ("label", "late")
+    deployment.stack.start(*deployment.hubs)
+    assert outcome(deployment.shop.post(order())) == "label"
+
+
+def test_the_hub_is_stopped_with_clients_in_its_hands(deployment):
+    """Drained: everyone gets the late answer before it ends."""
+    if not deployment.hubs:
+        assert deployment.held_now() is None
+        return
+    clients = waiting(deployment, 5, slower=2)
+    deployment.stack.stop(*deployment.hubs)
+    assert Counter(map(outcome, clients.result())) == {"late": 5}
+
+
+@pytest.mark.parametrize("which", ["app", "front"])
+def test_a_reload_loses_nobody(deployment, which, record_property):
+    """100 holds, or where workers wait as many as have one."""
+    if which not in deployment.strategy.reload:
+        with deployment.unless_it_cannot(f"reload-{which}"):
+            assert which == "front", f"[reload] {which} or [cannot] reload-{which} is missing"
+            assert "front" not in deployment.stack.names
+        return
+    count = 100 if deployment.holds_clients else 4
+    clients = waiting(deployment, count, slower=3)
+    deployment.reload(which)
+    outcomes = Counter(map(outcome, clients.result()))
+    record_property(f"{deployment.name} reload {which}", dict(outcomes))
+    print(f"\n{deployment.name}: reload of the {which} under {count}: {dict(outcomes)}")
+    with deployment.unless_it_cannot(f"reload-{which}"):
+        assert not [what for what in outcomes if what.startswith("lost")], outcomes
+    until(lambda: outcome(deployment.shop.post(order())) == "label", "a label after the reload")

@@ -1,0 +1,44 @@
+"""A thousand clients wait at once, and each gets its own label."""
+
+import asyncio
+import json
+import resource
+
+import pytest
+
+from deploy.tests.contract.shop import body_of, order
+
+pytestmark = pytest.mark.deployment
+
+HOLDS = 1000
+# Seconds: a thousand accepted, announced and answered on two shared cores.
+PATIENCE = 60
+
+
+async def one(shop, number):
+    reader, writer = await asyncio.open_connection("127.0.0.1", shop.port)
+    try:
+        body = body_of(order(slower=2, name=f"Receiver {number}"))
+        headers = [("Connection", "close")]
+        writer.write(shop.bytes("POST", "parcels", body, headers=headers))
+        head, _, rest = (await reader.read()).partition(b"\r\n\r\n")
+        parcel = json.loads(rest)["parcel"]
+        return head.split()[1], parcel["name"] == f"Receiver {number}", parcel["status"]["id"]
+    finally:
+        writer.close()
+
+
+async def all_at_once(shop):
+    async with asyncio.timeout(PATIENCE):
+        return await asyncio.gather(*(one(shop, number) for number in range(HOLDS)))
+
+
+def test_a_thousand_holds(deployment, shop):
+    """Those whose workers wait have fewer slots by their nature: the comparison's very point."""
+    if not deployment.holds_clients:
+        assert deployment.strategy.backend in ("inline", "async")
+        return
+    soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    assert soft > 2 * HOLDS, f"ulimit -n is {soft}"
+    answers = asyncio.run(all_at_once(shop))
+    assert set(answers) == {(b"200", True, 1000)}
