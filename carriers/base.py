@@ -36,6 +36,7 @@ from carriers.outcomes import (
 )
 
 __all__ = [
+    "PROBE",
     "Absent",
     "Address",
     "Announced",
@@ -63,6 +64,8 @@ __all__ = [
 ]
 
 T = TypeVar("T")
+# A reference that no parcel has.
+PROBE = "circuit-breaker-probe"
 Repeats = Literal["dedup", "lookup", "none"]
 Credentials = Mapping[str, str]
 
@@ -186,7 +189,7 @@ class Carrier:
 
     def build_probe(self, credentials: Credentials) -> CarrierRequest:
         """Build a request that buys nothing and shows whether the carrier is alive."""
-        return self.build_lookup("circuit-breaker-probe", credentials)
+        return self.build_lookup(PROBE, credentials)
 
     def announce(self, consignment: Consignment) -> Steps[Outcome]:
         """Buy a label."""

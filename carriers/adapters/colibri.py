@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from carriers.base import (
+    PROBE,
     Carrier,
     CarrierRequest,
     CarrierResponse,
@@ -37,7 +38,7 @@ class ColibriExpress(Carrier):
     credential_names = ("api_key",)
     methods = (
         ShippingMethod(20, "Colibri Express 0-5kg", "colibri", "0.001", "5.000", Decimal("3.10")),
-        ShippingMethod(21, "Colibri Express 5-31kg", "colibri", "5.001", "31.000", Decimal("6.80")),
+        ShippingMethod(21, "Colibri Express 5-31kg", "colibri", "5.001", "31.000", Decimal("6.35")),
     )
 
     def build(self, consignment: Consignment) -> CarrierRequest:
@@ -69,8 +70,9 @@ class ColibriExpress(Carrier):
         )
 
     def build_probe(self, credentials: Credentials) -> CarrierRequest:
-        # It has no lookup; voiding nothing buys nothing.
-        return _post("/v1/voids", [], credentials, buys=False)
+        # It has no lookup. Voiding what never was buys nothing, and takes the way of real work: an
+        # empty list would be turned away at the door of a carrier that hangs behind it.
+        return _post("/v1/voids", [{"client_id": PROBE}], credentials, buys=False)
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         item = {"client_id": purchase.reference}

@@ -45,7 +45,9 @@ class LanternFreight(Carrier):
     promises = Promises(refusal_statuses=frozenset({500}))
     credential_names = ("username", "password")
     methods = (
-        ShippingMethod(30, "Lantern Freight 0-70kg", "lantern", "0.001", "70.000", Decimal("9.95")),
+        ShippingMethod(
+            30, "Lantern Freight 0-70kg", "lantern", "0.001", "70.000", Decimal("12.80")
+        ),
     )
 
     def __init__(self) -> None:

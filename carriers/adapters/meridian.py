@@ -44,7 +44,7 @@ class MeridianMail(Carrier):
     promises = Promises(throttle_promises_nothing=True)
     credential_names = ("username", "password")
     methods = (
-        ShippingMethod(40, "Meridian Mail 0-20kg", "meridian", "0.001", "20.000", Decimal("5.40")),
+        ShippingMethod(40, "Meridian Mail 0-20kg", "meridian", "0.001", "20.000", Decimal("5.45")),
     )
 
     def build(self, consignment: Consignment) -> CarrierRequest:

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import redis
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from redis.backoff import NoBackoff
 from redis.retry import Retry
@@ -66,35 +66,52 @@ def bulkhead(client, limit=3, lease=30.0, name=None):
     return Bulkhead(guard, name or uuid.uuid4().hex, limit=limit, lease=lease)
 
 
-# Eighths of a second are exact in binary and in the six decimals that the scripts keep.
+# Steps that are exact in binary and in the six decimals that the scripts keep, and that land on the
+# limits below as well as beside them: most mistakes are made at a limit.
 EVENTS = st.lists(
     st.tuples(
-        st.integers(0, 48).map(lambda eighths: eighths / 8),
-        st.sampled_from(["admit", "fail", "fail", "ok", "alive", "dead", "stranger"]),
+        st.sampled_from([0.0, 0.0, 0.0, 0.125, 0.5, 1.0, 4.0, 8.0, 16.0]),
+        st.sampled_from(["burst", "burst", "fail", "fail", "ok", "alive", "dead", "stranger"]),
     ),
-    max_size=60,
+    min_size=40,
+    max_size=120,
+)
+OPENED = [(0.0, "fail"), (0.0, "fail"), (4.0, "burst")]  # and its probe claimed
+LIMITS = BreakerConfig(
+    min_calls=2,
+    window=4,
+    horizon=8.0,
+    open_for=4.0,
+    probe_lease=16.0,
+    ramp_for=8.0,
+    ramp_from=0.25,
+    ramp_to=4.0,
 )
 
 
 @settings(
-    max_examples=200,
+    max_examples=60,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(EVENTS)
+@example([(0.0, "ok")] * 9 + [(0.0, "fail"), (0.0, "fail"), (0.0, "burst")])  # the window's length
+@example(OPENED + [(0.0, "alive")] + [(1.0, "burst")] * 12)  # a ramp from end to end
+@example([*OPENED, (0.0, "alive"), (0.0, "fail"), (0.0, "burst")])  # forgets what opened it
 def test_the_scripts_do_what_the_pure_rules_say(client, events):
-    config = BreakerConfig(min_calls=3, window=6, horizon=20.0)
+    config = LIMITS
     shared = breaker(client, config)
     state, now, claim = BreakerState(), 1_790_000_000.0, ""
     for passed, event in events:
         now += passed
-        if event == "admit":
-            given_ = shared.admit(now)
-            expected, state = admit(state, now, given_.probe or "claimed", config)
-            assert given_.allowed == expected.allowed
-            assert bool(given_.probe) == bool(expected.probe)
-            assert given_.retry_after == pytest.approx(expected.retry_after, abs=1e-4)
-            claim = given_.probe or claim
+        if event == "burst":
+            for _ in range(4):
+                given_ = shared.admit(now)
+                expected, state = admit(state, now, given_.probe or "claimed", config)
+                assert given_.allowed == expected.allowed
+                assert bool(given_.probe) == bool(expected.probe)
+                assert given_.retry_after == pytest.approx(expected.retry_after, abs=1e-4)
+                claim = given_.probe or claim
         elif event in ("fail", "ok"):
             shared.record(failed=event == "fail", now=now)
             state = record(state, now, event == "fail", config)
