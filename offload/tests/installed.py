@@ -1,0 +1,86 @@
+"""An environment that has only the built wheel and what its metadata asks for.
+
+Nothing is downloaded: what the wheel requires is linked in from the environment that runs the
+tests, by following the requirements. A requirement that is missing in `pyproject.toml` is missing
+there, too.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+from importlib import metadata
+from pathlib import Path
+
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+SOURCE = Path(__file__).resolve().parents[1]
+NAME = "django-offload-hold"
+
+
+def build_wheel(folder):
+    """Build from a copy: building leaves folders beside the sources."""
+    copy = folder / "source"
+    shutil.copytree(
+        SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
+    )
+    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist", copy)
+    (wheel,) = (folder / "dist").glob("*.whl")
+    return wheel
+
+
+def pip(*arguments):
+    command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
+    environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+class Installed:
+    """The wheel in an empty virtual environment, with the extra `hub`."""
+
+    def __init__(self, folder, wheel):
+        self.folder = folder
+        venv.create(folder, symlinks=True, with_pip=False)
+        self.python = folder / "bin" / "python"
+        pip("--python", self.python, "install", "--no-deps", wheel)
+        (self.packages,) = folder.glob("lib/python*/site-packages")
+        own = metadata.Distribution.at(next(self.packages.glob("django_offload_hold-*.dist-info")))
+        self.linked = set()
+        self._link_all(own.requires, extras={"hub"})
+
+    def _link_all(self, requirements, extras=frozenset()):
+        for requirement in map(Requirement, requirements or ()):
+            if wanted(requirement, extras):
+                self._link(requirement)
+
+    def _link(self, requirement):
+        name = canonicalize_name(requirement.name)
+        if name in self.linked:
+            return
+        self.linked.add(name)
+        there = metadata.distribution(name)
+        assert there.version in requirement.specifier, f"{name} {there.version} is too old"
+        for top in {file.parts[0] for file in there.files} - {"..", "__pycache__"}:
+            (self.packages / top).symlink_to(Path(there.locate_file(top)))
+        self._link_all(there.requires, requirement.extras)
+
+    def run(self, *arguments, folder, **environment):
+        """Run its Python in that folder, with nothing of this process' environment but PATH."""
+        return subprocess.run(
+            [str(self.python), *map(str, arguments)],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+
+def wanted(requirement, extras):
+    if requirement.marker is None:
+        return True
+    return any(requirement.marker.evaluate({"extra": extra}) for extra in extras or {""})

@@ -1,0 +1,111 @@
+"""offload as a package of its own: a wheel in an environment that has nothing else of ours."""
+
+import subprocess
+import sys
+import tomllib
+import urllib.request
+import zipfile
+
+import pytest
+
+from offload.tests.installed import SOURCE, Installed, build_wheel
+from offload.tests.processes import Process, answers_at, free_port, until
+
+pytestmark = pytest.mark.integration
+
+OURS = ("parcels", "carriers", "shipping", "deploy", "loadtests")
+# What a user would write; a call with a wrong type must be found.
+TYPED = """
+from django.http import HttpResponse
+from offload import release
+
+release("0" * 32, HttpResponse())
+release(12, HttpResponse())
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory):
+    return build_wheel(tmp_path_factory.mktemp("wheel"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel, tmp_path_factory):
+    return Installed(tmp_path_factory.mktemp("installed") / "env", wheel)
+
+
+def version():
+    return tomllib.loads((SOURCE / "pyproject.toml").read_text())["project"]["version"]
+
+
+def test_the_wheel_has_the_package_and_its_papers_and_no_tests(wheel):
+    names = zipfile.ZipFile(wheel).namelist()
+    assert {"offload/py.typed", "offload/hub.py", "offload/CHANGELOG.md"} <= set(names)
+    assert not [name for name in names if "tests" in name]
+    metadata = next(name for name in names if name.endswith("/METADATA"))
+    text = zipfile.ZipFile(wheel).read(metadata).decode()
+    assert "# offload: free the worker while the client waits" in text
+    assert f"Version: {version()}" in text
+
+
+def test_its_module_list_is_complete(wheel):
+    """`packages` is written by hand: a new folder must not be forgotten."""
+    packed = {name for name in zipfile.ZipFile(wheel).namelist() if name.endswith(".py")}
+    written = {
+        f"offload/{path.relative_to(SOURCE)}"
+        for path in SOURCE.rglob("*.py")
+        if "tests" not in path.relative_to(SOURCE).parts
+    }
+    assert packed == written
+
+
+def test_the_version_has_release_notes():
+    assert f"## {version()}" in (SOURCE / "CHANGELOG.md").read_text()
+
+
+@pytest.mark.parametrize("module", OURS)
+def test_nothing_else_of_ours_is_there(installed, tmp_path, module):
+    done = installed.run("-c", f"import {module}", folder=tmp_path)
+    assert "ModuleNotFoundError" in done.stderr
+
+
+def test_nothing_but_django_redis_and_a_server_is_needed(installed):
+    assert installed.linked <= {
+        *("django", "asgiref", "sqlparse", "tzdata", "redis"),
+        *("uvicorn", "h11", "click", "typing-extensions", "async-timeout"),
+    }
+
+
+@pytest.mark.parametrize(("wait", "state"), [("30", "done"), ("0.2", "working")])
+def test_its_example_runs_there(installed, tmp_path, redis_server, started, wait, state):
+    port = free_port()
+    # The test process' PYTHONPATH would bring the checkout in: `-I` shuts it out.
+    command = (installed.python, "-I", "-m", "uvicorn", "offload.example.slow:application")
+    started(
+        Process(
+            *map(str, command),
+            *("--port", str(port), "--log-level", "warning"),
+            environment={"REDIS_URL": redis_server.url},
+            directory=tmp_path,
+        )
+    )
+    until(lambda: answers_at(port), what="the example")
+    direct = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    with direct.open(f"http://127.0.0.1:{port}/slow?wait={wait}", timeout=20) as answer:
+        assert answer.read().decode() == f'{{"state": "{state}"}}'
+
+
+def test_the_hub_starts_there(installed, tmp_path):
+    done = installed.run("-m", "offload.hub", "--help", folder=tmp_path)
+    assert (done.returncode, "--bind" in done.stdout) == (0, True), done.stderr
+
+
+def test_a_user_s_type_checker_sees_its_types(installed, tmp_path):
+    (tmp_path / "theirs.py").write_text(TYPED)
+    (tmp_path / "mypy.ini").write_text("[mypy]\n")  # not this project's settings
+    command = [sys.executable, "-m", "mypy", "--python-executable", str(installed.python)]
+    done = subprocess.run(
+        [*command, "theirs.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert 'theirs.py:6: error: Argument 1 to "release" has incompatible type "int"' in done.stdout
+    assert "theirs.py:5" not in done.stdout
