@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from threading import Lock
 
 import pypdfium2
 from pypdf import PageObject, PdfReader, PdfWriter, Transformation
+from pypdf.errors import PyPdfError
+from rest_framework.exceptions import NotFound
 
 # Points, 72 to the inch.
 A4 = (595.28, 841.89)
@@ -17,15 +20,25 @@ QUADRANTS = 4
 _pdfium = Lock()
 
 
+@contextmanager
+def _readable() -> Iterator[None]:
+    """Turn a carrier's broken PDF into "not there": in this form it isn't."""
+    try:
+        yield
+    except (PyPdfError, pypdfium2.PdfiumError):
+        raise NotFound("The carrier's document can't be printed in this form.") from None
+
+
 def one_after_another(labels: Sequence[bytes]) -> bytes:
     """Return one PDF with a page per label, each as the carrier made it."""
     if len(labels) == 1:
         return labels[0]
     writer = PdfWriter()
-    for label in labels:
-        for page in PdfReader(io.BytesIO(label)).pages:
-            writer.add_page(page)
-    return _bytes(writer)
+    with _readable():
+        for label in labels:
+            for page in PdfReader(io.BytesIO(label)).pages:
+                writer.add_page(page)
+        return _bytes(writer)
 
 
 def on_sheets(labels: Sequence[bytes], start_from: int) -> bytes:
@@ -34,14 +47,15 @@ def on_sheets(labels: Sequence[bytes], start_from: int) -> bytes:
     Quadrants go left to right, then down: a half-used sheet can be fed again.
     """
     writer = PdfWriter()
-    pages = [page for label in labels for page in PdfReader(io.BytesIO(label)).pages]
     sheet: PageObject | None = None
-    for position, page in enumerate(pages, start=start_from):
-        quadrant = position % QUADRANTS
-        if sheet is None or quadrant == 0:
-            sheet = writer.add_blank_page(*A4)
-        sheet.merge_transformed_page(page, _placed(page, quadrant))
-    return _bytes(writer)
+    with _readable():
+        pages = [page for label in labels for page in PdfReader(io.BytesIO(label)).pages]
+        for position, page in enumerate(pages, start=start_from):
+            quadrant = position % QUADRANTS
+            if sheet is None or quadrant == 0:
+                sheet = writer.add_blank_page(*A4)
+            sheet.merge_transformed_page(page, _placed(page, quadrant))
+        return _bytes(writer)
 
 
 def _placed(page: PageObject, quadrant: int) -> Transformation:
@@ -52,7 +66,7 @@ def _placed(page: PageObject, quadrant: int) -> Transformation:
 
 def as_png(label: bytes, dpi: int) -> bytes:
     """Return the label's first page as a PNG."""
-    with _pdfium:
+    with _pdfium, _readable():
         document = pypdfium2.PdfDocument(label)
         try:
             image = document[0].render(scale=dpi / 72, grayscale=True).to_pil()

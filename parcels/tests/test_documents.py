@@ -76,6 +76,18 @@ def test_forms_that_there_are_not(shop: Shop, query: str, accept: str, status: i
     assert response.json()["error"]["code"] == status
 
 
+@pytest.mark.parametrize("label", [b"%PDF-1.4 broken", b"", b"no PDF at all"])
+def test_a_broken_label_is_404_where_it_must_be_read(shop: Shop, label: bytes) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, label=label or b"\0")
+    two = f"{parcel.pk},{parcel.pk}"
+    for path in (
+        f"parcels/{parcel.pk}/documents/label?format=png",
+        f"labels/normal_printer/{parcel.pk}",
+        f"labels/label_printer?ids={two}",
+    ):
+        assert shop.get(path).status_code == 404
+
+
 def test_no_label_no_document(shop: Shop) -> None:
     parcel = ParcelFactory.create(account=shop.account)
     assert shop.get(f"parcels/{parcel.pk}/documents/label").status_code == 404
