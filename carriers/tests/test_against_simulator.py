@@ -1,4 +1,4 @@
-"""Every adapter against the simulated carrier of its wire format: what one writes the other reads."""
+"""Every adapter against the simulated carrier of its format: what one writes the other reads."""
 
 from __future__ import annotations
 
@@ -94,7 +94,9 @@ async def test_missing_credentials_are_told_from_a_bad_parcel(adapter, talk):
 
 
 def test_the_catalogues_agree():
-    products = {id_: product for spec in CATALOGUE.values() for id_, product in spec.products.items()}
+    products = {
+        id_: product for spec in CATALOGUE.values() for id_, product in spec.products.items()
+    }
     assert set(products) == set(SHIPPING_METHODS)
     for id_, product in products.items():
         method = SHIPPING_METHODS[id_]
