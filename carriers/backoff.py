@@ -136,7 +136,8 @@ def decide_lookup(
         return Decision("announced")
     if isinstance(result, Absent):
         if since_sent < settling:
-            return Decision("unknown", settling - since_sent)
+            # Looking costs little, and someone may be waiting for what is there before the end.
+            return Decision("unknown", min(settling - since_sent, policy.longest_unknown))
         if absences >= policy.absences:
             return Decision("pending")
         again = _unknown(looks, rng, policy)

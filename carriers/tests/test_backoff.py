@@ -65,10 +65,11 @@ def test_a_try_is_decided(outcome, tries, age, repeats, was_unknown, state, betw
 LOOKUPS = [
     # result, since_sent, absences, state, delay between, remark
     (Found((LABEL,)), 1, 0, "announced", (0, 0), "adopt it"),
-    (Absent(), 10, 0, "unknown", (20, 20), "within the window: wait for its end"),
+    (Absent(), 10, 0, "unknown", (5, 5), "within the window: look again, believe no absence"),
+    (Absent(), 27, 0, "unknown", (3, 3), "its end is near"),
     (Absent(), 30, 1, "unknown", (1, 6), "once is not enough"),
     (Absent(), 35, 2, "pending", (0, 0), "absence proved: buy again"),
-    (Absent(), 10, 2, "unknown", (20, 20), "looks within the window prove nothing"),
+    (Absent(), 10, 2, "unknown", (5, 5), "looks within the window prove nothing"),
     (Unknown("timeout"), 99, 0, "unknown", (0, 5), "no answer is no absence"),
     (NotSent("unreachable"), 99, 2, "unknown", (0, 5), "likewise"),
     (Unknown("timeout"), 3600, 0, "needs_review", (0, 0), "an hour without an answer"),
