@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadReque
 from django.views.decorators.csrf import csrf_exempt
 from django.views.decorators.http import require_GET
 
-from offload import conf, resolving, store
+from offload import backends, conf, resolving, store
 from offload.answer import NOTHING_KNOWN, Answer, decode_answer, merge, unpack
 from offload.conversion import to_response
 from offload.protocol import (
@@ -52,6 +52,7 @@ def poll(request: HttpRequest, ticket: str) -> HttpResponse:
 
     The 204 carries Retry-After, which tells it from an answer that is itself a 204.
     """
+    _require_front()
     try:
         read = read_ticket(conf.current().secret, ticket, now=time.time())
     except TicketRefused:
@@ -71,6 +72,7 @@ def late(request: HttpRequest, name: str) -> HttpResponse:
     `name` is the ticket, or the front's own name for the request (protocol.REQUEST_HEADER). 502
     when no hold is known by it: then it was not the hub that was lost but the app's answer.
     """
+    _require_front()
     try:
         read = read_ticket(conf.current().secret, _ticket_of(name), now=time.time())
     except TicketRefused:
@@ -79,6 +81,12 @@ def late(request: HttpRequest, name: str) -> HttpResponse:
     if answer is not None:
         return to_response(merge(answer, stored))
     return to_response(stored or _from_app(read, final_only=False) or NOTHING_KNOWN)
+
+
+def _require_front() -> None:
+    # Only a front can close these addresses to clients; where there is none they don't exist.
+    if not backends.current().REMOTE:
+        raise Http404
 
 
 def _ticket_of(name: str) -> str:

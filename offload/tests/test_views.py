@@ -135,3 +135,13 @@ def test_who_lost_its_hub_is_found_by_the_fronts_name_for_the_request(
 def test_where_nothing_was_held_the_front_says_so(offload_settings, redis_server, name):
     offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
     assert late(name).status_code == 502
+
+
+@pytest.mark.parametrize("backend", ["asgi", "inline", "async"])
+@pytest.mark.parametrize("place", ["poll", "late"])
+def test_without_a_front_nobody_is_answered_by_a_ticket(offload_settings, hold_id, place, backend):
+    offload_settings(BACKEND=backend)
+    outcomes.known[hold_id] = 7
+    text = releases.ticket(hold_id)
+    assert Client().get(f"/_offload/{place}/{text}").status_code == 404
+    assert outcomes.asked == []

@@ -75,7 +75,8 @@ def test_a_reload_loses_nobody(deployment, which, record_property):
             assert "front" not in deployment.stack.names
         return
     count = 100 if deployment.holds_clients else 4
-    clients = waiting(deployment, count, slower=3)
+    # Long against the time in which so many are accepted, so that all wait at that moment.
+    clients = waiting(deployment, count, slower=8 if deployment.holds_clients else 4)
     deployment.reload(which)
     outcomes = Counter(map(outcome, clients.result()))
     record_property(f"{deployment.name} reload {which}", dict(outcomes))
