@@ -12,7 +12,9 @@ from parcels.views.cancel import CancelView
 from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
 from parcels.views.coroutine import waiting
 from parcels.views.documents import DocumentView, LabelsView, LabelView, PrinterView
+from parcels.views.health import CarriersView
 from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
+from parcels.views.schema import DocsView, schema
 from parcels.views.shop import BrandsView, IntegrationsView, SenderAddressesView, UserView
 from parcels.views.tracking import AttemptsView, ReturnPortalView, TrackingView
 from parcels.views.webhooks import DeliveriesView, EndpointsView, EndpointView, ResendView
@@ -45,10 +47,13 @@ urlpatterns: list[Any] = [
     route(r"user/addresses/sender", SenderAddressesView.as_view(), "sender_addresses"),
     route(r"brands", BrandsView.as_view(), "brands"),
     route(r"integrations", IntegrationsView.as_view(), "integrations"),
+    route(r"carriers", CarriersView.as_view(), "carriers"),
     route(r"shipping_methods", ShippingMethodsView.as_view(), "shipping_methods"),
     route(r"shipping_methods/(?P<method_id>\d+)", ShippingMethodView.as_view(), "shipping_method"),
     route(r"webhooks", EndpointsView.as_view(), "webhooks"),
     route(r"webhooks/(?P<webhook_id>\d+)", EndpointView.as_view(), "webhook"),
     route(r"webhooks/(?P<webhook_id>\d+)/deliveries", DeliveriesView.as_view(), "deliveries"),
     route(r"webhooks/deliveries/(?P<delivery_id>\d+)/resend", ResendView.as_view(), "resend"),
+    route(r"schema", schema, "schema"),
+    route(r"docs", DocsView.as_view(), "docs"),
 ]

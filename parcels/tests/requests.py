@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from django.test import Client
 
 from parcels.models import Account, ApiKey
+from parcels.openapi.tests.contract import check_answer
 
 if TYPE_CHECKING:
     # What the test client returns: a response with `.json()`; it exists in the stubs only.
@@ -37,7 +38,7 @@ def basic(public_key: str, secret_key: str) -> str:
 
 
 class Shop:
-    """A client with an account's keys."""
+    """A client with an account's keys. Every answer must be one that the OpenAPI document has."""
 
     def __init__(self, account: Account) -> None:
         self.account = account
@@ -47,27 +48,29 @@ class Shop:
 
     def get(self, path: str, **headers: str) -> Answer:
         """GET below /api/v2/."""
-        return self._call("GET", path, headers)
+        return self.call("GET", path, headers)
 
     def post(self, path: str, payload: Any, **headers: str) -> Answer:
         """POST JSON (or bytes as they are) below /api/v2/."""
-        return self._call("POST", path, headers, payload)
+        return self.call("POST", path, headers, payload)
 
     def put(self, path: str, payload: Any, **headers: str) -> Answer:
         """PUT JSON below /api/v2/."""
-        return self._call("PUT", path, headers, payload)
+        return self.call("PUT", path, headers, payload)
 
     def delete(self, path: str, **headers: str) -> Answer:
         """DELETE below /api/v2/."""
-        return self._call("DELETE", path, headers)
+        return self.call("DELETE", path, headers)
 
-    def _call(self, method: str, path: str, headers: dict[str, str], payload: Any = None) -> Answer:
+    def call(self, method: str, path: str, headers: dict[str, str], payload: Any = None) -> Answer:
         data = payload if isinstance(payload, bytes) else json.dumps(payload).encode()
         named = {name.replace("_", "-"): value for name, value in headers.items()}
-        return self.client.generic(
+        response = self.client.generic(
             method,
             f"/api/v2/{path}",
             data=b"" if payload is None else data,
             content_type="application/json",
             headers={"Authorization": self.authorization} | named,
         )
+        check_answer(method, f"/api/v2/{path}", response)
+        return response

@@ -1,0 +1,190 @@
+"""What each route takes and answers, by the route's name and the method."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from parcels.openapi.shapes import (
+    LINK,
+    TEXT,
+    WHOLE,
+    Shape,
+    listing,
+    one_of,
+    or_null,
+    record,
+    ref,
+)
+from parcels.serializers import MAX_INTEGER
+
+JSON = "application/json"
+DOCUMENTS = ("application/pdf", "application/zpl", "image/png")
+PARCEL = record(parcel=ref("Parcel"))
+PARCELS = record(parcels=listing(ref("Parcel")))
+PAGE = record(next=or_null(LINK), previous=or_null(LINK), parcels=listing(ref("Parcel")))
+SEVERAL = record(
+    optional=("failed_parcels",),
+    parcels=listing(ref("Parcel")),
+    failed_parcels=listing(ref("FailedParcel")),
+)
+CREATED: Shape = {"anyOf": [PARCEL, SEVERAL]}
+# Which shape a body must have; the names are those of the serializers that read it.
+Body = dict[str, Any]
+
+
+def query(name: str, shape: Shape = TEXT, description: str = "", **extra: Any) -> Shape:
+    """Return a parameter of the query."""
+    return {"in": "query", "name": name, "schema": shape, "description": description, **extra}
+
+
+ERRORS = query("errors", one_of("verbose", "verbose-carrier"), "How failures are shown")
+CARRIER_ERRORS = query("errors", one_of("verbose-carrier"), "Show why a carrier refused")
+WAIT = query("wait", {"type": "integer", "minimum": 0, "maximum": 999_999}, "Seconds to wait")
+PREFER: Shape = {
+    "in": "header",
+    "name": "Prefer",
+    "schema": TEXT,
+    "description": "`respond-async`, or `wait=N` seconds at most (RFC 7240)",
+}
+IDEMPOTENCY_KEY: Shape = {
+    "in": "header",
+    "name": "Idempotency-Key",
+    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "description": "The same key and body make nothing new",
+}
+FILTERS = [
+    query("parcel_status", {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}),
+    query("tracking_number"),
+    query("external_reference"),
+    query("order_number"),
+    query("updated_after", description="ISO 8601"),
+    query("announced_after", description="ISO 8601"),
+    query("ids", description="Comma list of at most 100 ids"),
+    query("cursor", description="From `next` or `previous`"),
+    CARRIER_ERRORS,
+]
+START_FROM = query("start_from", {"type": "integer", "minimum": 0, "maximum": 3})
+FORM = query("format", one_of("pdf", "zpl", "png"))
+METHOD_FILTERS = [
+    query(name) for name in ("sender_address", "service_point_id", "is_return", "from_postal_code")
+] + [query("to_postal_code"), query("to_country")]
+
+ONE: Body = record(parcel=ref("ParcelIn")) | {"additionalProperties": True}
+MANY: Body = record(parcels=listing(ref("ParcelIn"), minItems=1, maxItems=100)) | {
+    "additionalProperties": True
+}
+CHANGE: Body = record(
+    parcel={
+        "allOf": [
+            ref("PatchedParcelIn"),
+            {"type": "object", "required": ["id"], "properties": {"id": WHOLE}},
+        ]
+    }
+)
+LABELS: Body = record(
+    label=record(parcels=listing({"type": "integer", "minimum": 1}, minItems=1, maxItems=100))
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method of a route. `answers` by status: a shape, None without a body, or DOCUMENTS."""
+
+    summary: str
+    answers: dict[int, Shape | tuple[str, ...] | None]
+    parameters: list[Shape] = field(default_factory=list)
+    body: Body | None = None
+    errors: tuple[int, ...] = ()  # beside those that every route has
+
+
+def shown(summary: str, shape: Shape, *parameters: Shape, **options: Any) -> Operation:
+    """Return a GET that answers 200."""
+    return Operation(summary, {200: shape}, list(parameters), **options)
+
+
+OPERATIONS: dict[tuple[str, str], Operation] = {
+    ("parcels", "GET"): shown("List parcels, newest first", PAGE, *FILTERS, errors=(404,)),
+    ("parcels", "POST"): Operation(
+        "Create one parcel or several",
+        {200: CREATED, 202: CREATED},
+        [ERRORS, PREFER, IDEMPOTENCY_KEY],
+        {"anyOf": [ONE, MANY]},
+        errors=(409, 422),
+    ),
+    ("parcels", "PUT"): Operation(
+        "Change a parcel that is not announced, or announce it",
+        {200: PARCEL, 202: PARCEL},
+        [CARRIER_ERRORS, PREFER, IDEMPOTENCY_KEY],
+        CHANGE,
+        errors=(404, 409, 422),
+    ),
+    ("parcel", "GET"): shown(
+        "Show a parcel; with `wait` when its announcement has ended", PARCEL, WAIT, CARRIER_ERRORS
+    ),
+    ("cancel", "POST"): Operation(
+        "Cancel a parcel", {200: ref("Verdict"), 202: ref("Verdict"), 410: ref("Verdict")}
+    ),
+    ("attempts", "GET"): shown(
+        "List each try at the carrier", record(attempts=listing(ref("Attempt")))
+    ),
+    ("return_portal", "GET"): shown("Show the return portal", record(url=LINK)),
+    ("statuses", "GET"): shown("List all statuses", listing(ref("Status"))),
+    ("document", "GET"): Operation(
+        "Get a document of a parcel",
+        {200: DOCUMENTS},
+        [FORM, query("dpi", {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER})],
+    ),
+    ("labels", "POST"): Operation(
+        "Show where the labels of several parcels are",
+        {200: record(label=ref("LabelLinks"))},
+        body=LABELS,
+        errors=(404,),
+    ),
+    ("label", "GET"): shown("Show where a label is", record(label=ref("LabelLinks"))),
+    ("printer", "GET"): Operation(
+        "Get labels on A6 pages, or four on an A4 sheet",
+        {200: DOCUMENTS[:1]},
+        [START_FROM, query("ids", description="Comma list of at most 100 ids")],
+        errors=(404,),
+    ),
+    ("tracking", "GET"): shown("Show where a parcel has been", ref("Tracking")),
+    ("user", "GET"): shown("Show the account", record(user=ref("User"))),
+    ("sender_addresses", "GET"): shown(
+        "List sender addresses", record(sender_addresses=listing(ref("SenderAddress")))
+    ),
+    ("brands", "GET"): shown("List brands", record(brands=listing(ref("Brand")))),
+    ("integrations", "GET"): shown("List integrations", listing(ref("Integration"))),
+    ("shipping_methods", "GET"): shown(
+        "List shipping methods",
+        record(shipping_methods=listing(ref("ShippingMethod"))),
+        *METHOD_FILTERS,
+    ),
+    ("shipping_method", "GET"): shown(
+        "Show a shipping method",
+        record(shipping_method=ref("ShippingMethod")),
+        *METHOD_FILTERS,
+    ),
+    ("carriers", "GET"): shown(
+        "Show each carrier's health", record(carriers=listing(ref("Carrier")))
+    ),
+    ("webhooks", "GET"): shown("List webhooks", record(webhooks=listing(ref("Webhook")))),
+    ("webhooks", "POST"): Operation(
+        "Register a webhook; its secret is shown only here",
+        {200: record(webhook=ref("Webhook"))},
+        body=record(webhook=ref("EndpointIn")),
+    ),
+    ("webhook", "GET"): shown("Show a webhook", record(webhook=ref("Webhook"))),
+    ("webhook", "PUT"): Operation(
+        "Change a webhook",
+        {200: record(webhook=ref("Webhook"))},
+        body=record(webhook=ref("PatchedEndpointIn")),
+    ),
+    ("webhook", "DELETE"): Operation("Forget a webhook", {204: None}),
+    ("deliveries", "GET"): shown(
+        "List the newest deliveries", record(deliveries=listing(ref("WebhookDelivery")))
+    ),
+    ("resend", "POST"): Operation(
+        "Send a delivery again", {202: record(delivery=ref("WebhookDelivery"))}
+    ),
+}

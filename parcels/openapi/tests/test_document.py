@@ -1,0 +1,134 @@
+"""The document: valid, complete, and a checker that would notice a lie."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from django.http import HttpResponse, JsonResponse
+from django.test import Client
+from django.urls import URLPattern, get_resolver
+from jsonschema import Draft202012Validator
+
+from parcels import urls
+from parcels.openapi.document import document
+from parcels.openapi.operations import OPERATIONS
+from parcels.openapi.tests.contract import Untrue, check_answer, template_of
+from parcels.tests.factories import LabelledParcelFactory
+from parcels.tests.requests import Shop
+
+ABOUT_ITSELF = {"schema", "docs"}
+
+
+def test_it_is_openapi_3_1_and_each_shape_is_a_schema() -> None:
+    assert document()["openapi"].startswith("3.1")
+    for shape in document()["components"]["schemas"].values():
+        Draft202012Validator.check_schema(shape)
+
+
+def test_every_route_and_method_is_in_it() -> None:
+    routes: dict[str, Any] = {
+        pattern.name or "": pattern.callback
+        for pattern in urls.urlpatterns
+        if isinstance(pattern, URLPattern)
+    }
+    for name in set(routes) - ABOUT_ITSELF:
+        methods = {
+            m.upper() for m in ("get", "post", "put", "delete") if hasattr(routes[name].cls, m)
+        }
+        assert {method for route, method in OPERATIONS if route == name} == methods, name
+    documented = {
+        operation["operationId"]
+        for path in document()["paths"].values()
+        for operation in path.values()
+    }
+    assert len(documented) >= len([key for key in OPERATIONS if key[0] in routes])
+
+
+def test_every_reference_leads_somewhere() -> None:
+    text = json.dumps(document())
+    names = set(re.findall(r'"#/components/schemas/(\w+)"', text))
+    assert names <= set(document()["components"]["schemas"])
+
+
+def test_operation_ids_are_unique() -> None:
+    ids = [o["operationId"] for path in document()["paths"].values() for o in path.values()]
+    assert len(ids) == len(set(ids))
+
+
+def test_the_document_is_served_to_everybody(client: Client) -> None:
+    response = client.get("/api/v2/schema")
+    assert response.status_code == 200
+    assert json.loads(response.content) == json.loads(json.dumps(document()))
+
+
+def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
+    page = client.get("/api/v2/docs")
+    script = client.get("/api/v2/docs?script=")
+    assert (page.status_code, script.status_code) == (200, 200)
+    text = page.content.decode() + script.content.decode()
+    assert not re.findall(r"(?:src|href)=[\"'](?:https?:)?//", text)
+    assert "'unsafe-inline'" not in page["Content-Security-Policy"].partition("style-src")[0]
+    # No inline script: the policy would stop it.
+    assert not re.findall(r"<script(?![^>]*\bsrc=)[^>]*>", page.content.decode())
+    assets = re.findall(r"(?:src|href)=\"(/static/[^\"]+)\"", page.content.decode())
+    assert assets
+    for asset in assets:
+        assert client.get(asset).status_code == 200, asset
+
+
+@pytest.mark.parametrize(
+    ("path", "template"),
+    [
+        ("/api/v2/parcels", "/api/v2/parcels"),
+        ("/api/v2/parcels/statuses", "/api/v2/parcels/statuses"),
+        ("/api/v2/parcels/7", "/api/v2/parcels/{parcel_id}"),
+        ("/api/v2/labels/label_printer/7", "/api/v2/labels/label_printer/{parcel_id}"),
+        ("/api/v2/nothing", None),
+    ],
+)
+def test_an_address_finds_its_template(path: str, template: str | None) -> None:
+    assert template_of(path) == template
+
+
+def error(status: int, **changes: Any) -> JsonResponse:
+    """Return an error answer, as it should be but for the changes."""
+    body = {"code": status, "request": "x", "message": "y"} | changes
+    return JsonResponse({"error": body}, status=status)
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "response"),
+    [
+        ("GET", "/api/v2/user", JsonResponse({"user": {"id": 1}})),
+        ("GET", "/api/v2/user", error(418)),
+        ("GET", "/api/v2/user", error(401, code="401")),
+        ("GET", "/api/v2/user", error(401, more=1)),
+        ("GET", "/api/v2/user", HttpResponse("<html>")),
+        ("DELETE", "/api/v2/user", JsonResponse({})),
+        ("GET", "/api/v2/nothing", JsonResponse({})),
+        ("DELETE", "/api/v2/webhooks/1", HttpResponse("gone", status=204)),
+    ],
+)
+def test_the_checker_notices_a_lie(method: str, path: str, response: Any) -> None:
+    """The control of all the suite's answers: these must not pass."""
+    response.json = lambda: json.loads(response.content)
+    with pytest.raises(Untrue):
+        check_answer(method, path, response)
+
+
+@pytest.mark.django_db
+def test_the_suites_shop_is_checked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An answer with a field that nobody wrote down turns a test red."""
+    parcel = LabelledParcelFactory.create()
+    shop = Shop(parcel.account)
+    shop.get(f"parcels/{parcel.pk}")
+    monkeypatch.setattr("parcels.representation.country_payload", lambda code: {"iso_2": code})
+    with pytest.raises(Untrue, match="iso_3"):
+        shop.get(f"parcels/{parcel.pk}")
+
+
+def test_the_routes_are_those_of_the_project() -> None:
+    assert get_resolver().resolve("/api/v2/schema").url_name == "schema"

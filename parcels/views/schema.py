@@ -1,0 +1,36 @@
+"""The OpenAPI document, and a page to try it. Both are public: they hold nothing of anybody."""
+
+from __future__ import annotations
+
+from django.http import HttpRequest, HttpResponse
+from django.views.decorators.http import require_safe
+from drf_spectacular.views import SpectacularSwaggerSplitView
+from rest_framework.permissions import AllowAny
+
+from parcels.openapi.document import document_bytes
+
+# Everything from here; the page's own library sets styles inline and draws icons from data.
+DOCS_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
+    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+
+
+@require_safe
+def schema(request: HttpRequest) -> HttpResponse:
+    """Send the OpenAPI document."""
+    return HttpResponse(document_bytes(), content_type="application/vnd.oai.openapi+json")
+
+
+class DocsView(SpectacularSwaggerSplitView):
+    """`/docs`: the script is a file of its own, so that no inline script need be allowed."""
+
+    authentication_classes = ()
+    permission_classes = (AllowAny,)
+    throttle_classes = ()
+    url_name = "schema"
+
+    def finalize_response(self, *args: object, **kwargs: object) -> HttpResponse:
+        response: HttpResponse = super().finalize_response(*args, **kwargs)
+        response["Content-Security-Policy"] = DOCS_POLICY
+        return response
