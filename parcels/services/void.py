@@ -19,7 +19,8 @@ from carriers import transport
 from carriers.base import Purchase
 from carriers.outcomes import Absent, Refused, Voided, VoidResult
 from parcels.models import Announcement, Attempt, Parcel, State
-from parcels.services.announce import Job, job_for
+from parcels.services import protect
+from parcels.services.announce import Job, enter, job_for
 from parcels.services.clock import DatabaseNow
 from parcels.services.record import ERROR_LENGTH, outcome_class, reason_of
 from parcels.services.status import move, settle
@@ -38,11 +39,35 @@ def void(announcement_id: int) -> None:
     """Ask the carrier to void the label; does nothing when that isn't wanted, or not ours to do."""
     job = _claim(announcement_id)
     if job is not None:
+        delay = enter(job)
         connection.close()
-        started = monotonic()
-        result = _ask(job)
-        _record(job, result, monotonic() - started)
+        if delay is None:
+            result, duration = _call(job)
+            _record(job, result, duration)
+        else:
+            _put_off(job, delay)
     connection.close()
+
+
+def _call(job: Job) -> tuple[VoidResult, float]:
+    """Call the carrier within the permission that was given; return the seconds it took, too."""
+    started = monotonic()
+    result: VoidResult | None = None
+    try:
+        result = _ask(job)
+    finally:
+        duration = monotonic() - started
+        permission, job.permission = job.permission, None
+        if permission is not None:
+            protect.leave(permission, result, duration, buys=False)
+    return result, duration
+
+
+def _put_off(job: Job, delay: float) -> None:
+    """Let the sweeper wake it again in `delay` seconds: the carrier has no room, or is out."""
+    Announcement.objects.filter(pk=job.announcement.pk, fence=job.announcement.fence).update(
+        lease_until=None, wake_at=DatabaseNow(delay)
+    )
 
 
 def _claim(announcement_id: int) -> Job | None:

@@ -32,7 +32,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.services import void
+from parcels.services import protect, void
 from parcels.services.announce import announce, finish, prepare
 from parcels.services.claim import claim
 from parcels.services.holds import open_hold
@@ -242,6 +242,22 @@ def test_a_worker_that_died_is_followed_by_another(
     void.void(bought.pk)
     assert status_of(bought.parcel) == Status.CANCELLED
     void._record(job, Refused("LATE", "late"), 1.0)
+    assert status_of(bought.parcel) == Status.CANCELLED
+
+
+def test_a_carrier_without_room_is_asked_later(
+    shop: Shop, bought: Announcement, carrier_says: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel(shop, bought.parcel)
+    calls = carrier_says(Voided())
+    with monkeypatch.context() as full:
+        full.setattr(protect, "enter", lambda _: protect.TurnedAway("bulkhead_full", 3.0))
+        void.void(bought.pk)
+    assert calls == []
+    assert void.due_voids() == []
+    Announcement.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
+    assert void.due_voids() == [(bought.pk, "postnl")]
+    void.void(bought.pk)
     assert status_of(bought.parcel) == Status.CANCELLED
 
 
