@@ -107,7 +107,9 @@ def load(
     values = dict(raw.get("parameters", {}))
     for changes in (raw.get("quick", {}) if quick else {}, overrides or {}):
         if stray := sorted(set(changes) - set(values)):
-            raise ScenarioError(f"{name} has no parameter {', '.join(stray)}: it has {_list(values)}")
+            raise ScenarioError(
+                f"{name} has no parameter {', '.join(stray)}: it has {_list(values)}"
+            )
         values |= changes
     filled = _fill(raw, values, name)
     try:

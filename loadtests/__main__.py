@@ -1,0 +1,161 @@
+"""Load tests: `python -m loadtests run talk outage --strategies asgi-hold,nginx-accel --quick`.
+
+    list                     scenarios, their parameters, strategies
+    run SCENARIO...          measure; --PARAMETER VALUE overrides a scenario's own
+    report RESULTS.json...   write the report again, of one or several runs' raw data
+    ceiling                  what the generator itself can do
+
+Exit codes: 0 all measured · 1 some run is missing or invalid · 2 used wrongly · 130 interrupted
+(what was measured until then is kept).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from deploy import strategy as strategies
+from deploy.strategy import StrategyError
+from loadtests import ceiling, scenario
+from loadtests.bench import Bench, Wishes, available, unavailable
+from loadtests.report import write_report
+from loadtests.scenario import Scenario, ScenarioError
+from loadtests.screen import screen
+from loadtests.sizing import KINDS, MEMORY, WORKERS, Sizing
+
+RESULTS = Path(__file__).parent / "results"
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Do what the command line says; return the exit code."""
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    try:
+        if options.command == "run":
+            return _run(options, _overrides(rest))
+        if rest:
+            parser.error(f"unknown: {' '.join(rest)}")
+        return {"list": _list, "report": _report, "ceiling": _ceiling}[options.command](options)
+    except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
+        print(f"loadtests: {error}", file=sys.stderr)
+        return 2
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m loadtests",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    commands.add_parser("list", help="scenarios, their parameters, strategies")
+    _add_run(commands.add_parser("run", help="measure", allow_abbrev=False))
+    again = commands.add_parser("report", help="write the report of raw data")
+    again.add_argument("results", nargs="+", type=Path)
+    again.add_argument("--out", type=Path, help="folder (default: that of the first)")
+    alone = commands.add_parser("ceiling", help="what the generator itself can do")
+    alone.add_argument("--generators", type=int, default=1)
+    return parser
+
+
+def _add_run(run: argparse.ArgumentParser) -> None:
+    run.add_argument("scenarios", nargs="+", help="names, or paths of .toml files")
+    run.add_argument("--strategies", default="", help="comma-separated (default: all available)")
+    run.add_argument("--quick", action="store_true", help="each scenario's quick form")
+    run.add_argument("--repeats", type=int, default=1)
+    run.add_argument("--seed", type=int, default=1, help="of the order of the runs")
+    run.add_argument("--sizing", choices=KINDS, default="workers")
+    run.add_argument("--workers", type=int, default=WORKERS, help="web processes of each strategy")
+    run.add_argument("--memory", type=float, default=MEMORY, help="MB, with --sizing memory")
+    run.add_argument("--generators", type=int, default=1, help="processes that send")
+    run.add_argument("--note", default="", help="printed in the report")
+    run.add_argument("--out", type=Path, help="folder for the results and the report")
+    run.add_argument("--json", type=Path, help="also write the raw data there")
+
+
+def _overrides(rest: Sequence[str]) -> dict[str, float]:
+    """Read `--connections 50` and `--connections=50`: a scenario's parameters are flags."""
+    words = [part for word in rest for part in word.split("=", 1)]
+    if len(words) % 2 or not all(word.startswith("--") for word in words[::2]):
+        raise ScenarioError(f"can't read {' '.join(rest)!r}: parameters are `--name number`")
+    names = [word[2:].replace("-", "_") for word in words[::2]]
+    return dict(zip(names, map(_number, words[1::2]), strict=True))
+
+
+def _number(text: str) -> float:
+    try:
+        return int(text) if text.isdigit() else float(text)
+    except ValueError:
+        raise ScenarioError(f"{text!r} is not a number") from None
+
+
+def _load(options: argparse.Namespace, overrides: dict[str, float]) -> list[Scenario]:
+    """Load the scenarios, each with those overrides that it knows; one must know each."""
+    known = [scenario.parameters_of(name) for name in options.scenarios]
+    if stray := set(overrides) - {name for parameters in known for name in parameters}:
+        raise ScenarioError(f"no scenario here has a parameter {', '.join(sorted(stray))}")
+    return [
+        scenario.load(
+            name,
+            quick=options.quick,
+            overrides={key: value for key, value in overrides.items() if key in parameters},
+        )
+        for name, parameters in zip(options.scenarios, known, strict=True)
+    ]
+
+
+def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
+    scenarios = _load(options, overrides)
+    wanted = [name for name in options.strategies.split(",") if name]
+    wishes = Wishes(
+        strategies=available(wanted),
+        repeats=options.repeats,
+        seed=options.seed,
+        generators=options.generators,
+        quick=options.quick,
+        note=options.note,
+    )
+    folder = options.out or RESULTS / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
+    sizing = Sizing(options.sizing, options.workers, options.memory)
+    bench = Bench(folder, sizing, wishes)
+    with screen() as shown:
+        results = bench.run(scenarios, shown.announce, shown.ended)
+    if options.json:
+        shutil.copyfile(folder / "results.json", options.json)
+    print(write_report([results], folder))
+    if bench.interrupted or not results["complete"]:
+        return 130
+    return int(any(run["status"] != "measured" for run in results["runs"]))
+
+
+def _report(options: argparse.Namespace) -> int:
+    results = [json.loads(path.read_text()) for path in options.results]
+    print(write_report(results, options.out or options.results[0].parent))
+    return 0
+
+
+def _ceiling(options: argparse.Namespace) -> int:
+    print(json.dumps(asdict(ceiling.measure(generators=options.generators)), indent=2))
+    return 0
+
+
+def _list(options: argparse.Namespace) -> int:
+    print("Scenarios, with their parameters:")
+    for name in scenario.names():
+        flags = " ".join(f"--{key} {value}" for key, value in scenario.parameters_of(name).items())
+        print(f"  {name:<10} {scenario.load(name).title}\n             {flags}")
+    lacking = dict(unavailable())
+    print("Strategies:")
+    for name in strategies.names():
+        print(f"  {name:<18} {lacking.get(name, strategies.load(name).title)}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

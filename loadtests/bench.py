@@ -1,0 +1,217 @@
+"""Many runs: strategies by variants by repeats, in random order, each with its reason."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from deploy import strategy as strategies
+from deploy.prepare import PrepareError
+from deploy.readiness import NotReadyError
+from deploy.stores import PostgresServer
+from loadtests import ceiling, machine, yardstick
+from loadtests.deployment import EQUAL, ContractError
+from loadtests.fleet import GeneratorError
+from loadtests.measure import Run, Tell, measure
+from loadtests.scenario import Scenario
+from loadtests.sizing import Sizing
+
+FORMAT = 1
+# What may go wrong with one strategy without ending the bench for the others.
+_FAILURES = (
+    ContractError,
+    NotReadyError,
+    PrepareError,
+    GeneratorError,
+    strategies.StrategyError,
+    OSError,
+    RuntimeError,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One run to make."""
+
+    scenario: Scenario
+    strategy: str
+    variant: str
+    repeat: int
+
+    @property
+    def label(self) -> str:
+        """Return what a person calls it; also the name of its samples' file."""
+        parts = [self.scenario.name, self.strategy, self.variant.replace(" ", "-")]
+        return "_".join([part for part in parts if part] + [str(self.repeat)])
+
+
+@dataclass(frozen=True, slots=True)
+class Wishes:
+    """What the caller wants of a bench."""
+
+    strategies: tuple[str, ...]
+    repeats: int = 1
+    seed: int = 1
+    generators: int = 1
+    quick: bool = False
+    note: str = ""
+
+
+def jobs(scenarios: Sequence[Scenario], wishes: Wishes) -> list[Job]:
+    """Return all runs: one repeat after the other, the strategies of each in random order.
+
+    So a machine that grows warm or busy meets all strategies, not always the last.
+    """
+    dice = random.Random(wishes.seed)
+    ordered: list[Job] = []
+    for scenario in scenarios:
+        for repeat in range(1, wishes.repeats + 1):
+            round_ = [
+                Job(scenario, strategy, variant, repeat)
+                for strategy in wishes.strategies
+                for variant in scenario.variants
+            ]
+            dice.shuffle(round_)
+            ordered += round_
+    return ordered
+
+
+class Bench:
+    """Makes the runs one after the other; whatever happens, what was measured is written."""
+
+    def __init__(self, folder: Path, sizing: Sizing, wishes: Wishes) -> None:
+        self.folder = folder
+        self.sizing = sizing
+        self.wishes = wishes
+        self.interrupted = False
+        self.results: dict[str, Any] = {}
+
+    def run(
+        self,
+        scenarios: Sequence[Scenario],
+        announce: Callable[[int, int, Job], Tell],
+        ended: Callable[[dict[str, Any]], None],
+    ) -> dict[str, Any]:
+        """Run all; `announce` is told of each before, `ended` of its outcome."""
+        (self.folder / "samples").mkdir(parents=True, exist_ok=True)
+        planned = jobs(scenarios, self.wishes)
+        self.results = self._head(scenarios)
+        with suppress(KeyboardInterrupt), PostgresServer(fsync=True) as postgresql:
+            for number, job in enumerate(planned, 1):
+                outcome = self._one(job, postgresql, announce(number, len(planned), job))
+                self.results["runs"].append(outcome)
+                self.save()
+                ended(outcome)
+                if self.interrupted:
+                    break
+        self.results["complete"] = len(self.results["runs"]) == len(planned)
+        self.save()
+        return self.results
+
+    def _head(self, scenarios: Sequence[Scenario]) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
+            "note": self.wishes.note,
+            "quick": self.wishes.quick,
+            "repeats": self.wishes.repeats,
+            "seed": self.wishes.seed,
+            "sizing": self.sizing.describe(),
+            "equal": EQUAL,
+            "machine": machine.card(),
+            "ceiling": asdict(ceiling.measure(generators=self.wishes.generators)),
+            "yardstick": yardstick.kind(),
+            "scenarios": {scenario.name: _facts(scenario) for scenario in scenarios},
+            "unavailable": dict(unavailable()),
+            "runs": [],
+        }
+
+    def _one(self, job: Job, postgresql: PostgresServer, tell: Tell) -> dict[str, Any]:
+        outcome: dict[str, Any] = {
+            "scenario": job.scenario.name,
+            "strategy": job.strategy,
+            "variant": job.variant,
+            "repeat": job.repeat,
+        }
+        sizes = self.sizing.of(job.strategy, postgresql) | job.scenario.variants[job.variant]
+        try:
+            run = measure(
+                job.strategy,
+                job.scenario,
+                postgresql,
+                sizes,
+                generators=self.wishes.generators,
+                tell=tell,
+            )
+        except KeyboardInterrupt:
+            self.interrupted = True
+            return outcome | {"status": "missing", "reason": "interrupted"}
+        except _FAILURES as error:
+            return outcome | {"status": "missing", "reason": _first_lines(error)}
+        self._keep_samples(job, run)
+        self.interrupted = run.interrupted
+        return outcome | _status(run) | run.figures
+
+    def _keep_samples(self, job: Job, run: Run) -> None:
+        with gzip.open(self.folder / "samples" / f"{job.label}.csv.gz", "wt") as file:
+            file.write("phase,stream,intended,sent,first_byte,end,outcome\n")
+            for phase, start, samples in run.samples:
+                for sample in samples:
+                    times = (sample.intended, sample.sent, sample.first_byte, sample.end)
+                    columns = ["" if at is None else f"{at - start:.4f}" for at in times]
+                    file.write(",".join([phase, sample.stream, *columns, sample.outcome]) + "\n")
+
+    def save(self) -> None:
+        """Write everything so far, whole or not at all."""
+        target = self.folder / "results.json"
+        draft = target.with_suffix(".new")
+        draft.write_text(json.dumps(self.results, separators=(",", ":")))
+        draft.replace(target)
+
+
+def _status(run: Run) -> dict[str, str]:
+    if run.interrupted:
+        return {"status": "partial", "reason": "interrupted"}
+    reasons = run.figures["validity"]["reasons"]
+    return {"status": "invalid" if reasons else "measured", "reason": "; ".join(reasons)}
+
+
+def _first_lines(error: BaseException) -> str:
+    text = f"{type(error).__name__}: {error}"
+    return "\n".join(text.splitlines()[:4])[:500]
+
+
+def _facts(scenario: Scenario) -> dict[str, Any]:
+    return {
+        "title": scenario.title,
+        "question": scenario.question,
+        "parameters": dict(scenario.parameters),
+        "carriers": {name: dict(latency) for name, latency in scenario.carriers.items()},
+        "environment": dict(scenario.environment),
+        "variants": list(scenario.variants),
+    }
+
+
+def unavailable() -> Iterator[tuple[str, str]]:
+    """Yield each strategy that this machine can't run, and why."""
+    for name in strategies.names():
+        if reason := strategies.why_unavailable(strategies.load(name)):
+            yield name, reason
+
+
+def available(wanted: Sequence[str]) -> tuple[str, ...]:
+    """Return the strategies to run: those wanted, or all that this machine can run."""
+    lacking: Mapping[str, str] = dict(unavailable())
+    names = wanted or strategies.names()
+    for name in wanted:
+        strategies.load(name)  # says what there is, where it isn't there
+        if name in lacking:
+            raise strategies.StrategyError(f"{name} can't run here: {lacking[name]}")
+    return tuple(name for name in names if name not in lacking)

@@ -1,0 +1,121 @@
+"""The server's side of a run: processor, memory, connections, holds and busy workers over time."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import psycopg
+from prometheus_client.parser import text_string_to_metric_families
+
+from deploy.stack import Stack
+from loadtests.busy import busy_workers
+from loadtests.database import OPEN_STATES, Database
+from loadtests.processes import Machine, Processes
+from loadtests.simulator import Simulator
+from loadtests.web import ask
+
+# Seconds between two looks. One look costs 30 to 60 ms of one core.
+INTERVAL = 1.0
+# Proportional set sizes are the dear part: the kernel walks all pages of all processes.
+MEMORY_EVERY = 2
+# The client-facing processes: what differs from strategy to strategy.
+SERVING = ("web", "front", "hub")
+OURSELVES = "generator"
+# Seconds: a figure that takes longer is missing rather than late.
+_PATIENCE = 2.0
+
+Row = dict[str, Any]
+
+
+class Collector:
+    """Looks once a second until it is stopped; a figure that can't be had is missing."""
+
+    def __init__(self, stack: Stack, database_url: str, more: Mapping[str, int]) -> None:
+        leaders = {name: stack.pid(name) for name in stack.names} | dict(more)
+        self._stack = stack
+        # What sends and looks belongs to the run, too. Last: all others are its children.
+        self._processes = Processes(leaders | {OURSELVES: os.getpid()})
+        self._machine = Machine()
+        self._database = Database(database_url)
+        self._simulator = Simulator.of(stack.env)
+        self._rows: list[Row] = []
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
+
+    def start(self) -> None:
+        """Begin to look."""
+        self._machine.others(sum(self._processes.processor().values()))  # counts from here
+        self._thread.start()
+
+    def stop(self) -> list[Row]:
+        """Look no more; return all rows. `at` is on the monotonic clock."""
+        self._end.set()
+        self._thread.join(timeout=30)
+        self._database.close()
+        return self._rows
+
+    def lookups(self) -> list[float]:
+        """Return how long each lookup at the simulator took."""
+        return [row["lookup"] for row in self._rows if "lookup" in row]
+
+    def _run(self) -> None:
+        number = 0
+        due = time.monotonic()
+        while not self._end.wait(max(due - time.monotonic(), 0)):
+            self._rows.append(self._look(with_memory=number % MEMORY_EVERY == 0))
+            number += 1
+            due = max(due + INTERVAL, time.monotonic())
+
+    def _look(self, *, with_memory: bool) -> Row:
+        row: Row = {"at": time.monotonic(), "load": os.getloadavg()[0]}
+        row["cpu"] = self._processes.processor()
+        row["others"] = self._machine.others(sum(row["cpu"].values()))
+        if with_memory:
+            row["memory"] = self._processes.memory(without=OURSELVES)
+        self._try(row, "connections", lambda: self._database.connections()[0])
+        self._try(row, "held", self._held)
+        self._try(row, "busy", self._busy)
+        self._try(row, "open", self._open_announcements)
+        self._try(row, "lookup", self._simulator.lookup_seconds)
+        self._try(row, "in_flight", self._simulator.in_flight)
+        return row
+
+    @staticmethod
+    def _try(row: Row, name: str, question: Callable[[], Any]) -> None:
+        try:
+            value = question()
+        except (OSError, RuntimeError, ValueError, psycopg.Error):
+            return  # missing, not 0: servers are being broken here on purpose
+        if value is not None:
+            row[name] = value
+
+    def _held(self) -> int:
+        """Ask the hub, which knows; where there is none, the rows."""
+        if "hub" not in self._stack.names:
+            return self._database.holds()
+        _, text = ask(f"http://{self._stack.env['HUB_BIND']}/metrics", seconds=_PATIENCE)
+        for family in text_string_to_metric_families(text.decode()):
+            if family.name == "offload_holds":
+                return int(family.samples[0].value)
+        return self._database.holds()
+
+    def _busy(self) -> dict[str, int]:
+        directory = Path(
+            self._stack.env.get("PROMETHEUS_MULTIPROC_DIR", self._stack.plan.run_dir / "metrics")
+        )
+        return busy_workers(directory, [process.pid for process in self._processes.tree("web")])
+
+    def _open_announcements(self) -> int:
+        states = self._database.announcements()
+        return sum(count for state, count in states.items() if state in OPEN_STATES)
+
+
+def serving_memory(row: Row) -> float | None:
+    """Return the memory in MB of what serves clients; None in a row without."""
+    memory = row.get("memory")
+    return sum(memory.get(name, 0.0) for name in SERVING) if memory else None

@@ -1,0 +1,77 @@
+"""One strategy, running, in the surroundings that all have: stores, settings, workers."""
+
+from __future__ import annotations
+
+import json
+import signal
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from deploy.stack import Stack
+from deploy.stores import PostgresServer
+from deploy.strategy import fill_in
+from loadtests.calls import RECEIVER
+from loadtests.scenario import Scenario
+from loadtests.simulator import Simulator
+from loadtests.web import ask, ask_json
+
+# The same for every strategy, whatever stands in the caller's environment.
+EQUAL = {"HUB_WORKERS": "1", "WORKER_CONCURRENCY": "500", "DATABASE_POOL": "16"}
+
+
+class ContractError(RuntimeError):
+    """A deployment doesn't do what it is for: measuring it would mean nothing."""
+
+
+@contextmanager
+def deployed(
+    strategy: str, scenario: Scenario, postgresql: PostgresServer, sizes: Mapping[str, str]
+) -> Iterator[tuple[Stack, str]]:
+    """Start a strategy with an empty database and check it; yields it and the database's address.
+
+    `sizes` wins over the scenario's environment, which wins over EQUAL.
+    """
+    url = postgresql.create_database("bench")
+    environment = EQUAL | dict(scenario.environment) | dict(sizes)
+    with Stack(strategy, database=url, env=environment) as stack:
+        simulator = Simulator.of(stack.env)
+        check_contract(stack)
+        for carrier, latency in scenario.carriers.items():
+            simulator.set_latency(carrier, latency)
+        yield stack, url
+
+
+def login(stack: Stack) -> str:
+    """Return `public:secret` of an account without rate limits."""
+    return f"{stack.public_key}:{stack.secret_key}"
+
+
+def check_contract(stack: Stack) -> None:
+    """Buy one label in one request and fetch it: the free test method, answered within seconds."""
+    body = {"parcel": RECEIVER | {"shipment": {"id": 8}, "request_label": True}}
+    status, answer = ask(f"{stack.base_url}/api/v2/parcels", body, login=login(stack))
+    if status != 200:
+        raise ContractError(f"a create with label answered {status}: {answer[:200]!r}")
+    label = json.loads(answer)["parcel"]["label"]
+    if not label:
+        raise ContractError(f"a create with label came back without it: {answer[:200]!r}")
+    status, document = ask(label["label_printer"], login=login(stack))
+    if status != 200 or not document.startswith(b"%PDF-"):
+        raise ContractError(f"the label is no PDF: {status} {document[:40]!r}")
+    statuses = ask_json(f"{stack.base_url}/api/v2/parcels/statuses", login=login(stack))
+    if not any(entry["id"] == 1000 for entry in statuses):
+        raise ContractError("the list of statuses lacks 1000")
+
+
+def reload(stack: Stack, what: str) -> str:
+    """Reload the app or the front as the strategy says; return what was done, or why not."""
+    how = stack.strategy.reload.get(what)
+    if how is None:
+        return f"no reload of the {what}: {stack.strategy.cannot.get(what, 'there is none')}"
+    match how.split():
+        case ["signal", process, name]:
+            stack.kill(process, signal.Signals[f"SIG{name}"], leader_only=True)
+        case ["touch", path]:
+            Path(fill_in(path, stack.env)).touch()
+    return how

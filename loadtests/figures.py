@@ -1,0 +1,100 @@
+"""From samples to what stands in a report: per stream its summary, its seconds, and the theory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from loadtests.arrivals import Closed
+from loadtests.metrics import Sample, Summary, by_stream, per_second, recovery_seconds, summarize
+from loadtests.scenario import Scenario, StreamSpec
+
+_DIGITS = 4
+
+
+def phase_figures(
+    scenario: Scenario,
+    specs: Sequence[StreamSpec],
+    samples: Sequence[Sample],
+    start: float,
+    events: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    """Return each stream's figures; one that sent nothing is missing."""
+    streams = by_stream(samples)
+    return {
+        spec.name: _stream_figures(scenario, spec, streams[spec.name], start, events)
+        for spec in specs
+        if spec.name in streams
+    }
+
+
+def _stream_figures(
+    scenario: Scenario,
+    spec: StreamSpec,
+    samples: Sequence[Sample],
+    start: float,
+    events: Sequence[Mapping[str, Any]],
+) -> dict[str, Any]:
+    summary = summarize(samples)
+    seconds = per_second(samples, start + spec.begin)
+    figures: dict[str, Any] = {
+        "call": spec.call,
+        "planned": planned(spec),
+        "summary": rounded(asdict(summary)) if summary else None,
+        "seconds": rounded([asdict(second) for second in seconds]),
+    }
+    if limit := possible_rate(scenario, spec):
+        figures["limit"] = limit
+    if summary:
+        figures["littles_law"] = rounded(littles_law(scenario, spec, summary))
+    if hours := outage_of(events):
+        begin, end = (round(moment - spec.begin) for moment in hours)
+        figures["recovery"] = recovery_seconds(seconds, begin=begin, end=end)
+    return figures
+
+
+def planned(spec: StreamSpec) -> int:
+    """Return how many requests the stream was to send."""
+    if isinstance(spec.arrivals, Closed):
+        return int(spec.arrivals.requests)
+    return sum(1 for _ in spec.arrivals.times())
+
+
+def possible_rate(scenario: Scenario, spec: StreamSpec) -> float | None:
+    """Return the most requests a second that connections can make at a carrier of fixed latency."""
+    latency = scenario.fixed_latency(spec.carrier)
+    if isinstance(spec.arrivals, Closed) and latency:
+        return spec.arrivals.connections / latency
+    return None
+
+
+def littles_law(scenario: Scenario, spec: StreamSpec, summary: Summary) -> dict[str, float | None]:
+    """Return how many are in flight on average: measured, and by the carrier's time alone.
+
+    Predicted is rate times the carrier's seconds (L = λ·W); what is measured over it waited for
+    the server.
+    """
+    latency = scenario.fixed_latency(spec.carrier)
+    return {
+        "measured": summary.in_flight,
+        "predicted": summary.throughput * latency if latency else None,
+    }
+
+
+def outage_of(events: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:
+    """Return when the fault began and was healed, in seconds of the phase."""
+    begin = next((event["at"] for event in events if event["kind"] == "fault"), None)
+    end = next((event["at"] for event in events if event["kind"] == "heal"), None)
+    return (begin, end) if begin is not None and end is not None else None
+
+
+def rounded(value: Any) -> Any:
+    """Round all fractions in it: a tenth of a millisecond is below what is measured."""
+    if isinstance(value, float):
+        return round(value, _DIGITS)
+    if isinstance(value, dict):
+        return {key: rounded(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [rounded(inner) for inner in value]
+    return value

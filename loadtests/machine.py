@@ -1,0 +1,71 @@
+"""The machine card: what a figure was measured on."""
+
+from __future__ import annotations
+
+import os
+import platform
+import subprocess
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+import psutil
+
+# What shapes the figures; a package that isn't there is left out.
+PACKAGES = (
+    "django",
+    "djangorestframework",
+    "celery",
+    "uvicorn",
+    "gunicorn",
+    "gevent",
+    "pyuwsgi",
+    "cheroot",
+    "bjoern",
+    "psycopg",
+    "redis",
+)
+PROGRAMS = {
+    "nginx": ("nginx", "-v"),
+    "redis-server": ("redis-server", "--version"),
+    "postgres": ("psql", "--version"),
+}
+
+
+def card() -> dict[str, Any]:
+    """Return processor, memory, system and versions; no name of machine or owner."""
+    return {
+        "cores": os.cpu_count(),
+        "processor": _processor(),
+        "memory_gb": round(psutil.virtual_memory().total / 1e9, 1),
+        "system": f"{platform.system()} {platform.release().split('-')[0]}",
+        "architecture": platform.machine(),
+        "python": platform.python_version(),
+        "load_before": round(os.getloadavg()[0], 2),
+        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "programs": {name: said for name, line in PROGRAMS.items() if (said := _says(line))},
+    }
+
+
+def _processor() -> str:
+    try:
+        with open("/proc/cpuinfo") as file:
+            lines = [line for line in file if line.startswith("model name")]
+    except OSError:
+        return platform.processor()
+    return lines[0].partition(":")[2].strip() if lines else platform.machine()
+
+
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return ""
+
+
+def _says(line: tuple[str, ...]) -> str:
+    try:
+        done = subprocess.run(line, capture_output=True, text=True, timeout=10, check=False)
+    except OSError:
+        return ""
+    said = (done.stdout or done.stderr).strip().splitlines()
+    return said[0] if said else ""

@@ -1,0 +1,198 @@
+"""One run: one strategy under one scenario, from an empty database to figures."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from urllib.parse import urlsplit
+
+from deploy.stack import Stack
+from deploy.stores import PostgresServer
+from loadtests import fleet, yardstick
+from loadtests.calls import make
+from loadtests.collector import Collector, Row, serving_memory
+from loadtests.database import OPEN_STATES, Database
+from loadtests.deployment import deployed, login
+from loadtests.figures import phase_figures
+from loadtests.generator import Plan, Progress, Stream
+from loadtests.happenings import Happenings
+from loadtests.metrics import Sample, validity
+from loadtests.scenario import Phase, Scenario, StreamSpec
+from loadtests.simulator import Simulator
+
+# Seconds for what was accepted to come to its end, before the ledger is compared.
+SETTLE_SECONDS = 20.0
+# Seconds of rest before the first phase: imports and first connections are no steady state.
+REST_SECONDS = 1.0
+
+Tell = Callable[[str, Progress], None]
+
+
+@dataclass(slots=True)
+class Run:
+    """What a run left: `figures` goes into the raw data, `samples` beside it."""
+
+    figures: dict[str, Any]
+    samples: list[tuple[str, float, list[Sample]]] = field(default_factory=list)
+    interrupted: bool = False
+
+
+def measure(
+    strategy: str,
+    scenario: Scenario,
+    postgresql: PostgresServer,
+    sizes: Mapping[str, str],
+    *,
+    generators: int = 1,
+    tell: Tell = lambda phase, progress: None,
+) -> Run:
+    """Start the strategy, run all phases, compare the books, stop it.
+
+    Raises what starting or the contract check raises: such a run is missing, not bad.
+    """
+    tell("starts", Progress())
+    with deployed(strategy, scenario, postgresql, sizes) as (stack, url), ExitStack() as extras:
+        bench = _Bench(stack, url, scenario, generators, tell)
+        more = {"postgresql": postgresql.child.pid}
+        if any(spec.target == "yardstick" for phase in scenario.phases for spec in phase.streams):
+            workers = int(stack.env["WEB_WORKERS"])
+            log = stack.plan.run_dir / "yardstick.log"
+            bench.yardstick, pid = extras.enter_context(yardstick.running(log, workers))
+            more["yardstick"] = pid
+        return bench.run(Collector(stack, url, more))
+
+
+class _Bench:
+    def __init__(
+        self, stack: Stack, url: str, scenario: Scenario, generators: int, tell: Tell
+    ) -> None:
+        self._stack = stack
+        self._url = url
+        self._scenario = scenario
+        self._generators = generators
+        self._tell = tell
+        self._simulator = Simulator.of(stack.env)
+        self.yardstick = 0
+
+    def run(self, collector: Collector) -> Run:
+        books = self._simulator.books()
+        run = Run(self._about())
+        began = time.monotonic()
+        collector.start()
+        try:
+            time.sleep(REST_SECONDS)
+            phases = [self._phase(phase, run) for phase in self._scenario.phases]
+            run.figures["books"] = self._settle(books, run)
+        finally:
+            rows = collector.stop()
+        run.figures["phases"] = [phase for phase in phases if phase]
+        run.figures["timeline"] = [_relative(row, began) for row in rows]
+        for phase in run.figures["phases"]:
+            phase["start"] = round(phase["start"] - began, 3)
+        every = [sample for _, _, samples in run.samples for sample in samples]
+        run.figures["validity"] = asdict(validity(every, collector.lookups()))
+        return run
+
+    def _about(self) -> dict[str, Any]:
+        sized = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "HUB_WORKERS")
+        return {
+            "family": self._stack.strategy.family,
+            "title": self._stack.strategy.title,
+            "sizes": {name: self._stack.env[name] for name in sized if name in self._stack.env},
+        }
+
+    def _phase(self, phase: Phase, run: Run) -> dict[str, Any] | None:
+        specs = [spec for spec in phase.streams if self._address(spec) is not None]
+        if not specs or run.interrupted:
+            return None
+        happenings = Happenings(self._stack, phase.events)
+
+        def plan(start: float) -> Plan:
+            happenings.begin(start)
+            return Plan(tuple(self._stream(spec) for spec in specs), start, phase.cap)
+
+        try:
+            planned, report, run.interrupted = fleet.send(
+                plan,
+                generators=self._generators,
+                tell=lambda progress: self._tell(phase.name, progress),
+            )
+        finally:
+            events = happenings.end()
+        run.samples.append((phase.name, planned.start, report.samples))
+        return {
+            "name": phase.name,
+            "start": planned.start,
+            "events": events,
+            "generator_busy": round(report.busy, 3),
+            "streams": phase_figures(self._scenario, specs, report.samples, planned.start, events),
+        }
+
+    def _stream(self, spec: StreamSpec) -> Stream:
+        host, port = self._address(spec) or ("", 0)
+        call = make(spec.call, host=f"{host}:{port}", login=login(self._stack), method=spec.method)
+        return Stream(spec.name, host, port, call, spec.arrivals, spec.begin, spec.time_out)
+
+    def _address(self, spec: StreamSpec) -> tuple[str, int] | None:
+        """Return where a stream goes; None where the strategy has no such thing."""
+        if spec.target == "yardstick":
+            return "127.0.0.1", self.yardstick
+        if spec.target == "hub" and "hub" not in self._stack.names:
+            return None
+        base = self._stack.base_url if spec.target == "app" else f"http://{self._hub}"
+        parts = urlsplit(base)
+        return parts.hostname or "127.0.0.1", parts.port or 80
+
+    @property
+    def _hub(self) -> str:
+        return self._stack.env["HUB_BIND"]
+
+    def _settle(self, before: Any, run: Run) -> dict[str, Any]:
+        """Wait until nothing is under way, then compare what was asked with what was booked."""
+        self._tell("settles", Progress())
+        database = Database(self._url)
+        end = time.monotonic() + SETTLE_SECONDS
+        while self._under_way(database) and time.monotonic() < end:
+            time.sleep(0.2)
+        states = database.announcements()
+        database.close()
+        books = self._simulator.books() - before
+        wanting = {
+            spec.name
+            for phase in self._scenario.phases
+            for spec in phase.streams
+            if spec.call in {"label", "async"}
+        }
+        creates = [
+            sample
+            for _, _, samples in run.samples
+            for sample in samples
+            if sample.stream in wanting
+        ]
+        return {
+            "asked": len(creates),
+            "answered_well": sum(sample.ok for sample in creates),
+            "booked": books.booked,
+            "doubled": books.doubled,
+            "announced": states.get("announced", 0) - 1,  # less the contract check's
+            "open": sum(states.get(state, 0) for state in OPEN_STATES),
+            "failed": states.get("failed", 0),
+        }
+
+    def _under_way(self, database: Database) -> bool:
+        states = database.announcements()
+        moving = states.get("pending", 0) + states.get("announcing", 0)
+        return bool(moving or self._simulator.in_flight())
+
+
+def _relative(row: Row, began: float) -> Row:
+    row["at"] = round(row["at"] - began, 2)
+    row["load"] = round(row["load"], 2)
+    if "lookup" in row:
+        row["lookup"] = round(row["lookup"], 4)
+    if (memory := serving_memory(row)) is not None:
+        row["serving_memory"] = round(memory, 1)
+    return row

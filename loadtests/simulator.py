@@ -1,0 +1,79 @@
+"""The simulated carriers' control API, as a load test uses it (carriers/simulator/README.md)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from loadtests.web import ask, ask_json
+
+
+@dataclass(frozen=True, slots=True)
+class Books:
+    """What the ledger says; `doubled` counts references that were paid for more than once."""
+
+    booked: int
+    doubled: int
+
+    def __sub__(self, before: Books) -> Books:
+        return Books(self.booked - before.booked, self.doubled - before.doubled)
+
+
+class Simulator:
+    """One running simulator. `url` is its control API, `carriers` the carriers' own addresses."""
+
+    def __init__(self, url: str, carriers: Mapping[str, str]) -> None:
+        self._url = url
+        self._carriers = carriers
+
+    @classmethod
+    def of(cls, environment: Mapping[str, str]) -> Simulator:
+        """Return the one of a deployment's environment."""
+        prefix = "CARRIER_URL_"
+        carriers = {
+            name.removeprefix(prefix).lower(): url
+            for name, url in environment.items()
+            if name.startswith(prefix)
+        }
+        return cls(environment["SIMULATOR_URL"], carriers)
+
+    def set_latency(self, carrier: str, latency: Mapping[str, Any]) -> None:
+        """Set `{"fixed": s}` or `{"p50": s, "p95": s}` for calls from now on."""
+        self._put(f"/carriers/{carrier}/latency", latency)
+
+    def fault(self, carrier: str, kind: str, settings: Mapping[str, Any]) -> None:
+        """Begin a fault."""
+        self._put(f"/carriers/{carrier}/faults/{kind}", settings)
+
+    def heal(self, carrier: str) -> None:
+        """End all of a carrier's faults."""
+        ask_json(f"{self._url}/carriers/{carrier}/faults", method="DELETE")
+
+    def _put(self, path: str, body: Mapping[str, Any]) -> None:
+        ask_json(self._url + path, dict(body), method="PUT")
+
+    def in_flight(self) -> int:
+        """Return how many calls carriers have under way."""
+        carriers = ask_json(f"{self._url}/carriers", seconds=5)["carriers"]
+        return sum(carrier["in_flight"] for carrier in carriers)
+
+    def books(self) -> Books:
+        """Return the sums over all carriers."""
+        summary = ask_json(f"{self._url}/ledger/summary")
+        parts = summary.values()
+        return Books(
+            booked=sum(part["booked"] for part in parts),
+            doubled=sum(part["double_booked"] for part in parts),
+        )
+
+    def lookup_seconds(self) -> float:
+        """Return how long a lookup takes, which has no simulated latency: the process's own delay.
+
+        At a carrier's own port, as the app's calls; nothing is booked.
+        """
+        began = time.monotonic()
+        address = self._carriers["postnl"]
+        ask(f"{address}/shipments?reference=load-test-lookup", seconds=30)
+        return time.monotonic() - began

@@ -1,0 +1,42 @@
+"""Plain HTTP to loopback for what is not measured: the simulator's control API, checks, metrics."""
+
+from __future__ import annotations
+
+import base64
+import json
+import urllib.error
+import urllib.request
+from typing import Any
+
+# The machine's proxy doesn't know our loopback.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+
+def ask(
+    url: str,
+    body: object = None,
+    *,
+    method: str | None = None,
+    login: str = "",
+    seconds: float = 30,
+) -> tuple[int, bytes]:
+    """Return status and body; OSError where no answer comes."""
+    headers = {"Content-Type": "application/json"} if body is not None else {}
+    if login:
+        headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
+    data = None if body is None else json.dumps(body).encode()
+    request = urllib.request.Request(url, data, headers, method=method)  # noqa: S310 # our own
+    try:
+        with _DIRECT.open(request, timeout=seconds) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+def ask_json(url: str, body: object = None, **options: Any) -> Any:
+    """Return the parsed answer; RuntimeError where it isn't a success."""
+    status, answer = ask(url, body, **options)
+    if status >= 300:
+        raise RuntimeError(f"{url} answered {status}: {answer[:200]!r}")
+    return json.loads(answer) if answer else None
