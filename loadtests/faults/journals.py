@@ -1,0 +1,166 @@
+"""The three journals: what clients were told, what the database holds, what the carriers sold."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psycopg
+
+# States in which an announcement still has to become something by itself.
+UNFINISHED = ("pending", "announcing", "unknown")
+
+
+@dataclass(slots=True)
+class Told:
+    """One request as its client saw it. Times in seconds since the epoch; None: no answer came.
+
+    `intent` names what the client wanted one of: requests that share it must make one purchase.
+    """
+
+    intent: str
+    account: int
+    sent_at: float
+    synchronous: bool = False
+    hung_up: bool = False
+    answered_at: float | None = None
+    status: int | None = None
+    parcels: list[dict[str, Any]] = field(default_factory=list)
+    error: str = ""
+
+    @property
+    def seconds(self) -> float | None:
+        """Return how long the client waited."""
+        return None if self.answered_at is None else self.answered_at - self.sent_at
+
+    @property
+    def acknowledged(self) -> bool:
+        """Tell whether the client was told that its parcel is stored."""
+        return self.status is not None and 200 <= self.status < 300
+
+
+@dataclass(frozen=True, slots=True)
+class ParcelRow:
+    """A parcel as stored; `intent` is its order number."""
+
+    id: int
+    account: int
+    intent: str
+    status: int
+    tracking_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class AnnouncementRow:
+    """An announcement as stored."""
+
+    id: int
+    parcel: int
+    carrier: str
+    reference: str
+    state: str
+    tries: int
+    tracking_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class Booking:
+    """A line of the ledger."""
+
+    carrier: str
+    reference: str
+    shipment: str
+    tracking_number: str
+    event: str = "booked"
+
+
+@dataclass(slots=True)
+class Journals:
+    """All three, read after everything has come to rest."""
+
+    told: list[Told] = field(default_factory=list)
+    parcels: list[ParcelRow] = field(default_factory=list)
+    announcements: list[AnnouncementRow] = field(default_factory=list)
+    ledger: list[Booking] = field(default_factory=list)
+    # API account (0, 1) → the database's id.
+    accounts: Mapping[int, int] = field(default_factory=dict)
+
+    @property
+    def live(self) -> list[Booking]:
+        """Return the bookings that were not voided."""
+        voided = {(line.carrier, line.shipment) for line in self.ledger if line.event == "voided"}
+        return [
+            line
+            for line in self.ledger
+            if line.event == "booked" and (line.carrier, line.shipment) not in voided
+        ]
+
+
+class Database:
+    """The deployment's database, read only; a connection per question, as the fault may kill it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+
+    def ask(self, sql: str) -> list[tuple[Any, ...]]:
+        """Return the rows of a SELECT."""
+        if self.url.startswith("sqlite"):
+            path = urlsplit(self.url).path[1:]
+            connection = sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=30)
+            try:
+                return connection.execute(sql).fetchall()
+            finally:
+                connection.close()
+        with psycopg.connect(self.url, connect_timeout=10) as opened:
+            opened.read_only = True
+            return opened.execute(sql).fetchall()  # type: ignore[arg-type] # our own text
+
+    def unfinished(self) -> int:
+        """Count the announcements that still have to become something."""
+        states = ", ".join(f"'{state}'" for state in UNFINISHED)
+        sql = f"SELECT count(*) FROM parcels_announcement WHERE state IN ({states})"  # noqa: S608
+        return int(self.ask(sql)[0][0])
+
+    def parcels(self) -> list[ParcelRow]:
+        """Return every parcel."""
+        sql = "SELECT id, account_id, order_number, status, tracking_number FROM parcels_parcel"
+        return [ParcelRow(*row) for row in self.ask(sql)]
+
+    def announcements(self) -> list[AnnouncementRow]:
+        """Return every announcement with its parcel's tracking number."""
+        sql = (
+            "SELECT a.id, a.parcel_id, a.carrier, a.reference, a.state, a.tries,"
+            " p.tracking_number FROM parcels_announcement a"
+            " JOIN parcels_parcel p ON p.id = a.parcel_id"
+        )
+        return [AnnouncementRow(*row) for row in self.ask(sql)]
+
+    def accounts(self, public_keys: Iterable[str]) -> dict[int, int]:
+        """Return the account of each key, by the key's place."""
+        rows = dict(self.ask("SELECT public_key, account_id FROM parcels_apikey"))
+        return {place: int(rows[key]) for place, key in enumerate(public_keys)}
+
+
+def read_ledger(path: Path) -> list[Booking]:
+    """Read the simulator's ledger; a torn last line is no entry."""
+    entries: list[Booking] = []
+    for line in path.read_text().splitlines():
+        try:
+            entry = json.loads(line)
+        except ValueError:
+            continue
+        entries.append(
+            Booking(
+                entry["carrier"],
+                entry["reference"],
+                entry["shipment_id"],
+                entry["tracking_number"],
+                entry["event"],
+            )
+        )
+    return entries
