@@ -6,7 +6,7 @@ import signal
 import string
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
@@ -21,11 +21,13 @@ CARRIERS = ("POSTNL", "TORTOISE", "COLIBRI", "LANTERN", "MERIDIAN")
 # What each process answers when it is ready; a strategy may say otherwise, by process.
 READINESS = {
     "hub": "GET http://${HUB_BIND}/healthz",
+    "live": "GET ${LIVE_URL}/healthz",
     "worker": "file ${RUN_DIR}/worker.ready",
     "sweeper": "file ${RUN_DIR}/sweeper.ready",
     "simulator": "GET ${SIMULATOR_URL}/healthz",
     "redis": "redis ${REDIS_URL}",
 }
+LIVE = "python -m deploy.live"
 # Web, and whatever front stands before it.
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
@@ -37,6 +39,8 @@ OWN = {
     "APP_PORT",
     "PORT",
     "HUB_BIND",
+    "LIVE_PORT",
+    "LIVE_URL",
     "OFFLOAD_BACKEND",
     "OFFLOAD_RESOLVE_URL",
     "PROJECT_DIR",
@@ -118,7 +122,8 @@ def make_plan(
 
 
 def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
-    names = ["PORT", "APP_PORT", "HUB_PORT", "REDIS_PORT", "SIMULATOR_PORT", *CARRIERS]
+    names = ["PORT", "APP_PORT", "HUB_PORT", "LIVE_PORT", "REDIS_PORT", "SIMULATOR_PORT"]
+    names += CARRIERS
     names += strategy.ports
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     return ports | ({"PORT": port} if port else {})
@@ -150,7 +155,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
 def _kept_secrets(path: Path) -> dict[str, str]:
     """Return secrets of this run directory: what was encrypted yesterday must be readable today."""
     kept = read_env_file(path)
-    names = ("SECRET_KEY", "OFFLOAD_SECRET")
+    names = ("SECRET_KEY", "OFFLOAD_SECRET", "LIVE_SECRET")
     if not all(kept.get(name) for name in names):
         alphabet = string.ascii_letters + string.digits
         kept = {name: "".join(secrets.choice(alphabet) for _ in range(64)) for name in names}
@@ -168,6 +173,8 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
         "RUN_DIR": str(run_dir),
         "ACCOUNTS_FILE": str(run_dir / "accounts.env"),
         "HUB_BIND": f"127.0.0.1:{ports['HUB_PORT']}",
+        "LIVE_PORT": str(ports["LIVE_PORT"]),
+        "LIVE_URL": f"http://127.0.0.1:{ports['LIVE_PORT']}",
         "SIMULATOR_URL": f"http://127.0.0.1:{ports['SIMULATOR_PORT']}",
         "SIMULATOR_LEDGER": str(run_dir / "ledger.jsonl"),
         "OFFLOAD_BACKEND": strategy.backend,
@@ -191,6 +198,12 @@ def _path(outside: Mapping[str, str]) -> str:
     """Return a PATH whose `python` is the one that runs this."""
     interpreter = Path(sys.executable).parent
     return os.pathsep.join([str(interpreter), search_path(outside.get("PATH", ""))])
+
+
+def live_process(plan: Plan) -> PlannedProcess:
+    """Return the live page's process: not a strategy's, it watches whichever runs."""
+    # Stopped with the stores: until then it shows how the others end.
+    return replace(_process(plan.strategy, "live", LIVE, plan.environment), backing=True)
 
 
 def _process(

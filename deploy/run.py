@@ -14,12 +14,13 @@ import sys
 import threading
 import urllib.request
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from deploy import strategy as strategies
 from deploy.child import raise_descriptor_limit
 from deploy.env_file import read_env_file, write_env_file
-from deploy.plan import ROOT, Plan, make_plan
+from deploy.plan import ROOT, Plan, live_process, make_plan
 from deploy.ports import NoFreePortError, free_port, is_free
 from deploy.prepare import PrepareError, prepare
 from deploy.readiness import NotReadyError, wait_until_ready
@@ -33,6 +34,7 @@ PREFERRED_PORT = 8000
 # Two idle cores need 6 s; a machine that needs more than this has another problem.
 READY_SECONDS = 120.0
 REFUSED = 2
+MANAGE_FILE = "manage.env"
 
 
 class PortTakenError(RuntimeError):
@@ -92,12 +94,18 @@ def _run(options: argparse.Namespace) -> int:
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     run_dir = options.run_dir.resolve()
     with claimed(run_dir):
-        demo_file = run_dir / "demo.env"
-        demo_file.unlink(missing_ok=True)
+        # What others read to find this run: people and tests the one, manage.py the other.
+        files = run_dir / "demo.env", run_dir / MANAGE_FILE
+        _remove(*files)
         try:
-            return _supervise(_prepared(strategy, run_dir, options.port), demo_file)
+            return _supervise(_prepared(strategy, run_dir, options.port), *files)
         finally:
-            demo_file.unlink(missing_ok=True)
+            _remove(*files)
+
+
+def _remove(*files: Path) -> None:
+    for file in files:
+        file.unlink(missing_ok=True)
 
 
 def _prepared(strategy: strategies.Strategy, run_dir: Path, port: int | None) -> Plan:
@@ -111,7 +119,7 @@ def _prepared(strategy: strategies.Strategy, run_dir: Path, port: int | None) ->
     )
     print(f"Preparing {strategy.name} in {run_dir} …", flush=True)
     prepare(plan)
-    return plan
+    return replace(plan, processes=(*plan.processes, live_process(plan)))
 
 
 def choose_port(wanted: int | None) -> int:
@@ -130,7 +138,7 @@ def choose_port(wanted: int | None) -> int:
     return chosen
 
 
-def _supervise(plan: Plan, demo_file: Path) -> int:
+def _supervise(plan: Plan, demo_file: Path, manage_file: Path) -> int:
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
     terminal = Terminal(sys.stdout, colour=colour)
     supervisor = Supervisor(terminal)
@@ -138,6 +146,7 @@ def _supervise(plan: Plan, demo_file: Path) -> int:
         supervisor.add(planned, plan.environment, ROOT)
 
     def announce() -> None:
+        write_env_file(manage_file, _own(plan))
         write_env_file(demo_file, _demo(plan))
         with terminal.unless_gone():
             print(_welcome(plan, bold=colour), flush=True)
@@ -163,6 +172,12 @@ def _announce_when_ready(plan: Plan, supervisor: Supervisor, announce: Callable[
     supervisor.call(announce)
 
 
+def _own(plan: Plan) -> dict[str, str]:
+    """Return what manage.py needs to work on this run: all that we have set ourselves."""
+    given = plan.environment.items()
+    return {name: value for name, value in given if os.environ.get(name) != value}
+
+
 def _demo(plan: Plan) -> dict[str, str]:
     keys = ("PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
     accounts = read_env_file(plan.accounts_file)
@@ -170,6 +185,7 @@ def _demo(plan: Plan) -> dict[str, str]:
         "BASE_URL": plan.base_url,
         **{key: accounts[key] for key in keys},
         "SIMULATOR_URL": plan.environment["SIMULATOR_URL"],
+        "LIVE_URL": plan.environment["LIVE_URL"],
     }
 
 

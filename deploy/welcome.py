@@ -76,6 +76,7 @@ def welcome(
             "",
             heading(f"Ready: {base_url}   (Ctrl-C stops everything)"),
             "",
+            f"  live page    {environment['LIVE_URL']}/",
             f"  strategy     {environment['STRATEGY']}",
             f"  database     {without_password(environment['DATABASE_URL'])}",
             f"  public key   {accounts['PUBLIC_KEY']}",

@@ -3,9 +3,10 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from shipping import health, metrics
+from shipping import health, live, metrics
 
 urlpatterns = [
+    path("", live.front_page, name="front_page"),
     path("api/v2/", include("parcels.urls")),
     path("admin/", admin.site.urls),
     re_path(r"^healthz/?$", health.alive, name="alive"),

@@ -18,7 +18,8 @@ pytestmark = pytest.mark.deployment
 
 # Over the start of everything on a busy machine, and pip's look at a lock that hasn't changed.
 START_SECONDS = 150
-KEYS = {"BASE_URL", "PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2", "SIMULATOR_URL"}
+KEYS = {"BASE_URL", "PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2"}
+KEYS |= {"SIMULATOR_URL", "LIVE_URL"}
 
 
 class Run:

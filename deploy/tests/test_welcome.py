@@ -10,7 +10,11 @@ from deploy.welcome import asynchronous_line, curl, synchronous_line, welcome, w
 
 ACCOUNTS = {"PUBLIC_KEY": "public", "SECRET_KEY": "secret"}
 BASE = "http://127.0.0.1:8000"
-ENVIRONMENT = {"STRATEGY": "asgi-hold", "DATABASE_URL": "postgresql://u:p4ss@host/db"}
+ENVIRONMENT = {
+    "STRATEGY": "asgi-hold",
+    "DATABASE_URL": "postgresql://u:p4ss@host/db",
+    "LIVE_URL": "http://127.0.0.1:8001",
+}
 
 
 def text(**changes):

@@ -1,0 +1,205 @@
+"""The live page's server: figures over SSE, and the knobs."""
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError
+from starlette.applications import Starlette
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import FileResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from deploy.live.access import Access
+from deploy.live.beside import Beside
+from deploy.live.collector import Collector
+from deploy.live.faults import UnknownOutageError, fault_of
+from deploy.live.target import Target
+from deploy.plan import ROOT
+
+PAGE = Path(__file__).parent / "page"
+# The one copy of the chart library; reports of load tests draw with it, too.
+ASSETS = ROOT / "loadtests" / "assets"
+# No script or style from elsewhere, and no other page around ours: a button must be seen.
+HEADERS = {
+    b"content-security-policy": b"default-src 'self'; img-src 'self' data:; "
+    b"frame-ancestors 'none'; "
+    b"base-uri 'none'; form-action 'none'",
+    b"x-content-type-options": b"nosniff",
+    b"referrer-policy": b"no-referrer",
+    b"cache-control": b"no-cache",
+}
+DEFAULT_SECONDS = 30.0
+
+
+class Live:
+    """The routes and what they work on; `first` is watched from the start."""
+
+    def __init__(self, access: Access, first: list[Target]) -> None:
+        self.access = access
+        self.first = first
+        self.collector = Collector()
+        self.beside = Beside(self.collector)
+
+    def app(self) -> Starlette:
+        """Return the ASGI application."""
+        return Starlette(
+            routes=[
+                Route("/", self.page),
+                Route("/healthz", self.alive),
+                Route("/events", self.events),
+                Route("/api/start", self.start),
+                Route("/api/carriers/{carrier}/outage", self.begin, methods=["POST"]),
+                Route("/api/carriers/{carrier}/outage", self.end, methods=["DELETE"]),
+                Route("/api/load", self.set_load, methods=["POST"]),
+                Route("/api/beside", self.compare, methods=["POST"]),
+                Mount("/assets", StaticFiles(directory=ASSETS, check_dir=False)),
+                Mount("/page", StaticFiles(directory=PAGE)),
+            ],
+            middleware=[Middleware(WithHeaders), Middleware(Guarded, access=self.access)],
+            lifespan=self.lifespan,
+        )
+
+    @contextlib.asynccontextmanager
+    async def lifespan(self, app: Starlette) -> AsyncIterator[None]:
+        """Collect while the server runs."""
+        async with self.collector:
+            for target in self.first:
+                self.collector.add(target)
+            running = asyncio.create_task(self.collector.run(self._beside))
+            try:
+                yield
+            finally:
+                running.cancel()
+                await self.beside.close()
+
+    def _beside(self) -> dict[str, Any]:
+        return {"beside": {"name": self.beside.name, "state": self.beside.state}}
+
+    async def page(self, request: Request) -> Response:
+        """Answer the page."""
+        return FileResponse(PAGE / "index.html")
+
+    async def alive(self, request: Request) -> Response:
+        """Answer as long as we live."""
+        return JSONResponse({"status": "ok"})
+
+    async def start(self, request: Request) -> Response:
+        """Answer what a page needs once: may it control, what could be compared, the history."""
+        return JSONResponse(
+            {
+                "controls": self.access.may_see_controls(request),
+                "strategies": self.beside.choices(),
+                "history": list(self.collector.history),
+            }
+        )
+
+    async def events(self, request: Request) -> Response:
+        """Stream the figures."""
+        return StreamingResponse(self._stream(), media_type="text/event-stream")
+
+    async def _stream(self) -> AsyncIterator[str]:
+        # Seconds until the browser comes again when we were restarted.
+        yield "retry: 1000\n\n"
+        while True:
+            figures = await self.collector.news()
+            yield f"data: {json.dumps(figures, separators=(',', ':'))}\n\n"
+
+    async def begin(self, request: Request) -> Response:
+        """Begin an outage at one carrier of every stack: `{"kind": "hang", "for": 30}`."""
+        given = await _json(request)
+        try:
+            seconds = float(given.get("for", DEFAULT_SECONDS))
+            kind, parameters = fault_of(str(given.get("kind", "")), seconds)
+        except (TypeError, ValueError, UnknownOutageError) as error:
+            return JSONResponse({"error": str(error)}, 400)
+        return await self._at_all(
+            *(
+                watch.simulator.begin(request.path_params["carrier"], kind, parameters)
+                for watch in self.collector.watches
+            )
+        )
+
+    async def end(self, request: Request) -> Response:
+        """End all outages of one carrier."""
+        carrier = request.path_params["carrier"]
+        return await self._at_all(
+            *(watch.simulator.end(carrier) for watch in self.collector.watches)
+        )
+
+    async def _at_all(self, *calls: Any) -> Response:
+        results = await asyncio.gather(*calls, return_exceptions=True)
+        for result in results:
+            if isinstance(result, ClientError | TimeoutError):
+                return JSONResponse({"error": f"a simulator did not do it: {result}"}, 502)
+            if isinstance(result, BaseException):
+                raise result
+        return JSONResponse({"stacks": len(results)})
+
+    async def set_load(self, request: Request) -> Response:
+        """Turn the knobs: `{"rate": 6, "share": 0.8}`, either or both."""
+        given = await _json(request)
+        try:
+            knobs = {name: float(given[name]) for name in ("rate", "share") if name in given}
+        except (TypeError, ValueError):
+            return JSONResponse({"error": "rate and share are numbers"}, 400)
+        load = self.collector.load
+        load.set(**knobs)
+        return JSONResponse({"rate": load.rate, "share": load.share})
+
+    async def compare(self, request: Request) -> Response:
+        """Start a second strategy beside the first: `{"strategy": name}`; "" ends it."""
+        name = str((await _json(request)).get("strategy", ""))
+        if name:
+            refusal = self.beside.start(name)
+            return JSONResponse({"error": refusal}, 409) if refusal else JSONResponse({})
+        self.beside.stop()
+        return JSONResponse({})
+
+
+async def _json(request: Request) -> dict[str, Any]:
+    try:
+        given = json.loads(await request.body() or b"{}")
+    except ValueError:
+        return {}
+    return given if isinstance(given, dict) else {}
+
+
+class Guarded:
+    """Lets nothing through that changes something, but from whom may control."""
+
+    def __init__(self, app: ASGIApp, access: Access) -> None:
+        self._app = app
+        self._access = access
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, or answer 403."""
+        changes = scope["type"] == "http" and scope["method"] not in {"GET", "HEAD"}
+        if changes and not self._access.may_control(Request(scope)):
+            refusal = {"error": "only for an operator, or on this machine in demo mode"}
+            await JSONResponse(refusal, 403)(scope, receive, send)
+        else:
+            await self._app(scope, receive, send)
+
+
+class WithHeaders:
+    """Puts what protects the page on every answer."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on, with headers."""
+
+        async def send_more(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                message["headers"] = [*message["headers"], *HEADERS.items()]
+            await send(message)
+
+        await self._app(scope, receive, send_more)

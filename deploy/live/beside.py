@@ -1,0 +1,80 @@
+"""A second stack for the page: another strategy under the same arrivals."""
+
+import asyncio
+import contextlib
+
+from deploy import strategy as strategies
+from deploy.live.collector import Collector
+from deploy.live.target import Target
+from deploy.stack import Stack
+
+
+class Beside:
+    """At most one further stack, started and stopped in a thread."""
+
+    def __init__(self, collector: Collector) -> None:
+        self._collector = collector
+        self._stack: Stack | None = None
+        self._target: Target | None = None
+        self._task: asyncio.Task[None] | None = None
+        self.name = ""
+        self.state = ""
+
+    def choices(self) -> list[str]:
+        """Return the strategies that could be started."""
+        first = self._collector.watches[0].target.name if self._collector.watches else ""
+        return [name for name in strategies.names() if name != first]
+
+    def start(self, name: str) -> str:
+        """Begin to start a strategy; return why not, or an empty string."""
+        if name not in self.choices():
+            return f"there is no strategy {name!r} to compare with"
+        if self._task is not None and not self._task.done():
+            return f"{self.name} is being {self.state}"
+        if lacking := strategies.why_unavailable(strategies.load(name)):
+            return f"{name}: {lacking}"
+        self._task = asyncio.create_task(self._exchange(name))
+        return ""
+
+    def stop(self) -> None:
+        """Begin to end the second stack."""
+        if self._task is None or self._task.done():
+            self._task = asyncio.create_task(self._end())
+
+    async def _exchange(self, name: str) -> None:
+        await self._end()
+        self.name, self.state = name, "started"
+        stack = Stack(name)
+        try:
+            await asyncio.to_thread(stack.open)
+        except Exception as error:  # whatever a strategy's start may fail of: the page says it
+            self.state = f"{name} did not start: {str(error).splitlines()[0]}"
+            return
+        self._stack = stack
+        self._target = target_of(stack)
+        self._collector.add(self._target)
+        self.state = ""
+
+    async def _end(self) -> None:
+        if self._target is not None:
+            self._collector.remove(self._target)
+        if self._stack is not None:
+            self.state = "stopped"
+            await asyncio.to_thread(self._stack.close)
+        self._stack = self._target = None
+        self.name = self.state = ""
+
+    async def close(self) -> None:
+        """End what there is, also what is only being started."""
+        if self._task is not None:
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._task
+        await self._end()
+
+
+def target_of(stack: Stack) -> Target:
+    """Return a stack as something to watch."""
+    return Target(
+        dict(stack.env),
+        lambda: [stack.pid(name) for name in stack.names if stack.running(name)],
+    )

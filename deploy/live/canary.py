@@ -1,0 +1,55 @@
+"""The canary: a cheap read twice a second, as any client of the shop would make it."""
+
+import asyncio
+
+from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
+
+from deploy.live.target import Target
+from deploy.live.window import Window, percentile
+
+EVERY = 0.5
+# Seconds: a shop gives up about then.
+PATIENCE = 30.0
+PATH = "/api/v2/parcels/statuses"
+
+
+class Canary:
+    """Sends on, whatever becomes of the earlier ones."""
+
+    def __init__(self, session: ClientSession, target: Target) -> None:
+        self._session = session
+        self._url = target.base_url + PATH
+        self._login = BasicAuth(*target.login)
+        self._window = Window()
+        self.failed = 0
+        self._has_sung = False  # before the stack is up a failure is none
+
+    async def run(self) -> None:
+        """Sing until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            while True:
+                group.create_task(self._sing())
+                await asyncio.sleep(EVERY)
+
+    async def _sing(self) -> None:
+        number = self._window.begin()
+        try:
+            async with self._session.get(
+                self._url, auth=self._login, timeout=ClientTimeout(total=PATIENCE)
+            ) as answer:
+                await answer.read()
+                self._has_sung |= answer.status == 200
+                self.failed += self._has_sung and answer.status != 200
+        except (ClientError, TimeoutError):
+            self.failed += self._has_sung
+        finally:
+            self._window.end(number)
+
+    def read(self) -> dict[str, float | None]:
+        """Return seconds: `now` is the latest, or how long the oldest has been waiting by now."""
+        waiting, last = self._window.longest_wait, self._window.last
+        return {
+            "now": waiting if last is None else max(waiting, last),
+            "p95": percentile(self._window.latencies(), 0.95),
+            "failed": self.failed,
+        }

@@ -1,0 +1,197 @@
+"""One collector for all servers: it looks four times a second, whoever watches."""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from aiohttp import ClientError, ClientSession, TCPConnector
+
+from deploy.live.canary import Canary
+from deploy.live.carriers import Guards, Simulator
+from deploy.live.database import Rows, database_of
+from deploy.live.load import Load, Shop
+from deploy.live.processes import Usage, usage
+from deploy.live.server_metrics import Counted, read_metrics
+from deploy.live.target import Target
+
+# Four looks a second: dots move between two of them without a jump, and all looks together cost a
+# few per cent of one core.
+EVERY = 0.25
+# `ps` costs 20 ms: memory moves slowly.
+USAGE_EVERY = 2.0
+# Seconds over which a rate is taken: a Poisson stream of 5 a second then wavers by a fifth.
+RATE_SPAN = 5.0
+
+
+class Rate:
+    """A counter's growth per second over the last seconds."""
+
+    def __init__(self, span: float = RATE_SPAN) -> None:
+        self._span = span
+        self._seen: deque[tuple[float, float]] = deque()
+
+    def add(self, now: float, value: float) -> float:
+        """Note the counter; a smaller value than before is a restart, and starts anew."""
+        if self._seen and value < self._seen[-1][1]:
+            self._seen.clear()
+        self._seen.append((now, value))
+        while len(self._seen) > 2 and self._seen[1][0] <= now - self._span:
+            self._seen.popleft()
+        (since, first), (until, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (until - since) if until > since else 0.0
+
+
+@dataclass
+class Seen:
+    """What the slow looks have found; the quick ones use what there is."""
+
+    counted: Counted
+    rows: Rows | None
+    guards: dict[str, dict[str, Any]]
+
+
+class Watch:
+    """Everything that is asked about one stack."""
+
+    def __init__(self, session: ClientSession, target: Target) -> None:
+        self.target = target
+        self.simulator = Simulator(session, target.environment["SIMULATOR_URL"])
+        self.canary = Canary(session, target)
+        self.shop = Shop(session, target)
+        self._guards = Guards(target)
+        url = target.environment["DATABASE_URL"]
+        self._database = database_of(url)
+        self._file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
+        self._usage = Usage(0, 0, None)
+        self._usage_at = float("-inf")
+        self._rates = {name: Rate() for name in ("offered", "goodput", "errors")}
+        self._carriers: dict[str, dict[str, Any]] = {}
+        self._rows = Rows()
+
+    async def look(self) -> dict[str, Any]:
+        """Return the stack's figures now; what doesn't answer is as it was."""
+        try:
+            self._carriers = await self.simulator.read()
+        except (ClientError, TimeoutError):
+            self._carriers = {code: {**one, "gone": True} for code, one in self._carriers.items()}
+        seen = await asyncio.to_thread(self._look)
+        self._rows = seen.rows or self._rows
+        return {**self._figures(seen.counted), "carriers": self._by_carrier(seen.guards)}
+
+    def _look(self) -> Seen:
+        if time.monotonic() - self._usage_at > USAGE_EVERY:
+            self._usage = usage(self.target.roots(), self._file)
+            self._usage_at = time.monotonic()
+        counted = read_metrics(self.target.metrics_dir)
+        return Seen(counted, self._database.read(), self._guards.read())
+
+    def _figures(self, counted: Counted) -> dict[str, Any]:
+        now, tally = time.monotonic(), self.shop.tally.read()
+        announced = sum(n for (_, outcome), n in counted.tries.items() if outcome == "announced")
+        rows = self._rows
+        connections = rows.connections
+        return {
+            "name": self.target.name,
+            "title": self.target.strategy.title,
+            "family": self.target.strategy.family,
+            "base_url": self.target.base_url,
+            "slots": self.target.slots,
+            "serving": counted.serving,
+            "waiting": min(counted.waiting, counted.serving),
+            "holds": rows.holds,
+            "queued": sum(states.get("pending", 0) for states in rows.queues.values()),
+            "queue_age": rows.oldest,
+            "offered": self._rates["offered"].add(now, tally["sent"]),
+            "goodput": self._rates["goodput"].add(now, announced),
+            "error_rate": self._rates["errors"].add(now, tally["errors"]),
+            "announced": announced,
+            "clients": tally,
+            "canary": self.canary.read(),
+            "connections": self._usage.database_files if connections is None else connections,
+            "memory": self._usage.memory,
+            "processes": self._usage.processes,
+        }
+
+    def _by_carrier(self, guards: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
+        return {
+            code: {**guards[code], **one, "queues": self._rows.queues.get(code, {})}
+            for code, one in self._carriers.items()
+            if code in guards
+        }
+
+
+class Collector:
+    """Watches all targets and keeps the latest figures and a short history for the charts."""
+
+    # Seconds at one point a second: two minutes fill the chart.
+    HISTORY = 150
+
+    def __init__(self) -> None:
+        self.watches: list[Watch] = []
+        self.load = Load(lambda: [watch.shop for watch in self.watches])
+        self.latest: dict[str, Any] = {}
+        self.history: deque[dict[str, Any]] = deque(maxlen=self.HISTORY)
+        self._news = asyncio.Condition()
+        self._canaries: dict[str, asyncio.Task[None]] = {}
+        self._session: ClientSession | None = None
+
+    async def __aenter__(self) -> "Collector":
+        # A connection for each request, as new clients would: a kept one might have luck with its
+        # worker. And no limit to them: the load is open.
+        self._session = ClientSession(connector=TCPConnector(limit=0, force_close=True))
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for canary in self._canaries.values():
+            canary.cancel()
+        if self._session is not None:
+            await self._session.close()
+
+    def add(self, target: Target) -> Watch:
+        """Watch one more stack, from now on."""
+        if self._session is None:
+            raise RuntimeError("a collector is used inside `async with`")
+        watch = Watch(self._session, target)
+        self.watches.append(watch)
+        self._canaries[target.base_url] = asyncio.create_task(watch.canary.run())
+        return watch
+
+    def remove(self, target: Target) -> None:
+        """Watch this stack no longer."""
+        self.watches = [watch for watch in self.watches if watch.target is not target]
+        self._canaries.pop(target.base_url).cancel()
+
+    async def run(self, also: Callable[[], dict[str, Any]] = dict) -> None:
+        """Look until cancelled; `also` adds to what is told."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self.load.run())
+            while True:
+                started = time.monotonic()
+                await self._look(also())
+                await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - started)))
+
+    async def _look(self, more: dict[str, Any]) -> None:
+        found = await asyncio.gather(*(watch.look() for watch in self.watches))
+        load = {"rate": self.load.rate, "share": self.load.share}
+        self.latest = {"at": time.time(), "load": load, "targets": found, **more}
+        self._remember()
+        async with self._news:
+            self._news.notify_all()
+
+    def _remember(self) -> None:
+        if self.history and self.latest["at"] - self.history[-1]["at"] < 1.0:
+            return
+        points = {
+            one["name"]: [one["canary"]["now"], one["goodput"]] for one in self.latest["targets"]
+        }
+        self.history.append({"at": self.latest["at"], "points": points})
+
+    async def news(self) -> dict[str, Any]:
+        """Wait for the next figures and return them."""
+        async with self._news:
+            await self._news.wait()
+        return self.latest

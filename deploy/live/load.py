@@ -1,0 +1,154 @@
+"""A small load: the same arrivals, with the same parcels, for every stack that is watched.
+
+For seeing, not for measuring: `loadtests` measures.
+"""
+
+import asyncio
+import contextlib
+import itertools
+import random
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
+
+from deploy.live.target import Target
+from deploy.live.window import Window, percentile
+from deploy.welcome import ADDRESS
+from loadtests.arrivals import Poisson
+
+# Per second. Two cores carry two stacks, this load and the page up to about here.
+HIGHEST_RATE = 100.0
+# Open requests at one stack; what arrives beyond is counted as an error, as a client's own
+# time-out would be. Descriptors set the limit, and 10,000 dots are as many as a page can use.
+MOST_OPEN = 10_000
+# Seconds: over the answer's own deadline (55 s), where a shop's library gives up.
+PATIENCE = 65.0
+# Long enough never to end while somebody looks.
+SCHEDULE_SECONDS = 24 * 3600.0
+SEED = 1
+# Shipping methods by weight: a quick express carrier, and one that answers at once. Healthy, they
+# keep two of five workers busy at six parcels a second.
+MIX = {20: 6, 8: 4}
+
+
+@dataclass
+class Tally:
+    """What became of the requests at one stack since the start."""
+
+    sent: int = 0
+    labels: int = 0  # synchronous, label in the answer
+    accepted: int = 0  # asynchronous
+    late: int = 0  # synchronous, 202: the label comes later
+    errors: int = 0
+    window: Window = field(default_factory=Window)
+
+    def read(self) -> dict[str, Any]:
+        """Return counts, and the synchronous requests' latencies of late in seconds."""
+        recent = self.window.latencies()
+        return {
+            "sent": self.sent,
+            "labels": self.labels,
+            "accepted": self.accepted,
+            "late": self.late,
+            "errors": self.errors,
+            "open": self.window.open,
+            "p50": percentile(recent, 0.50),
+            "p95": percentile(recent, 0.95),
+            "p99": percentile(recent, 0.99),
+        }
+
+
+@dataclass(frozen=True)
+class Shop:
+    """A client of one stack."""
+
+    session: ClientSession
+    target: Target
+    tally: Tally = field(default_factory=Tally)
+
+    async def send(self, parcel: dict[str, Any]) -> None:
+        """Send a parcel and count what becomes of it."""
+        tally = self.tally
+        tally.sent += 1
+        if tally.window.open >= MOST_OPEN:
+            tally.errors += 1
+            return
+        number = tally.window.begin() if "request_label" in parcel else 0
+        try:
+            self._count(await self._post(parcel), synchronous=bool(number))
+        except (ClientError, TimeoutError):
+            tally.errors += 1
+        finally:
+            if number:
+                tally.window.end(number)
+
+    async def _post(self, parcel: dict[str, Any]) -> int:
+        async with self.session.post(
+            f"{self.target.base_url}/api/v2/parcels",
+            json={"parcel": parcel},
+            auth=BasicAuth(*self.target.login),
+            timeout=ClientTimeout(total=PATIENCE),
+        ) as answer:
+            await answer.read()
+            return answer.status
+
+    def _count(self, status: int, *, synchronous: bool) -> None:
+        if status == 200 and synchronous:
+            self.tally.labels += 1
+        elif status == 200:
+            self.tally.accepted += 1
+        elif status == 202:
+            self.tally.late += 1
+        else:
+            self.tally.errors += 1
+
+
+class Load:
+    """Sends at `rate` a second, `share` of them synchronous (0 to 1), to all shops alike."""
+
+    def __init__(self, shops: Callable[[], Iterable[Shop]]) -> None:
+        self._shops = shops
+        self._changed = asyncio.Event()
+        self.rate = 0.0
+        self.share = 0.8
+
+    def set(self, *, rate: float | None = None, share: float | None = None) -> None:
+        """Change the knobs, held within their ends."""
+        if rate is not None:
+            self.rate = min(max(rate, 0.0), HIGHEST_RATE)
+        if share is not None:
+            self.share = min(max(share, 0.0), 1.0)
+        self._changed.set()
+
+    async def run(self) -> None:
+        """Send until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for seed in itertools.count(SEED):
+                self._changed.clear()
+                if self.rate > 0:
+                    await self._send_on_schedule(group, seed)
+                else:
+                    await self._changed.wait()
+
+    async def _send_on_schedule(self, group: asyncio.TaskGroup, seed: int) -> None:
+        """Go by one schedule until a knob is turned."""
+        loop = asyncio.get_running_loop()
+        start = loop.time()
+        chance = random.Random(seed)
+        for at in Poisson(self.rate, SCHEDULE_SECONDS, seed).times():
+            pause = start + at - loop.time()
+            if pause > 0:
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(self._changed.wait(), pause)
+            if self._changed.is_set():
+                return
+            parcel = self._parcel(chance)
+            for shop in self._shops():
+                group.create_task(shop.send(parcel))
+
+    def _parcel(self, chance: random.Random) -> dict[str, Any]:
+        method = chance.choices(list(MIX), list(MIX.values()))[0]
+        wish = "request_label" if chance.random() < self.share else "request_label_async"
+        return {**ADDRESS, wish: True, "shipment": {"id": method}}
