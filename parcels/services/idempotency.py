@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -108,7 +109,8 @@ def fulfil(row: IdempotencyKey, question: Question, *, synchronous: bool) -> Non
 
 def promised(row: IdempotencyKey) -> tuple[Question, bool]:
     """Return what `fulfil` noted."""
-    return Question.from_json(row.question["question"]), bool(row.question["synchronous"])
+    noted: dict[str, Any] = row.question  # type: ignore[assignment] # fulfilled before it is read
+    return Question.from_json(noted["question"]), bool(noted["synchronous"])
 
 
 def forget_expired() -> int:

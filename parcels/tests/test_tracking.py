@@ -163,9 +163,12 @@ def test_a_feed_that_is_away_is_left_alone_for_a_while(
 ) -> None:
     feed()
     calls: list[int] = []
-    monkeypatch.setattr(
-        "carriers.transport.perform", lambda *_: calls.append(1) or NotSent("unreachable")
-    )
+
+    def perform(*_: Any) -> NotSent:
+        calls.append(1)
+        return NotSent("unreachable")
+
+    monkeypatch.setattr("carriers.transport.perform", perform)
     follower = tracking_feed.Follower()
     follower.catch_up()
     follower.catch_up()

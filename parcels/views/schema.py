@@ -6,6 +6,8 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny
+from rest_framework.request import Request
+from rest_framework.response import Response
 
 from parcels.openapi.document import document_bytes
 
@@ -30,7 +32,9 @@ class DocsView(SpectacularSwaggerSplitView):
     throttle_classes = ()
     url_name = "schema"
 
-    def finalize_response(self, *args: object, **kwargs: object) -> HttpResponse:
-        response: HttpResponse = super().finalize_response(*args, **kwargs)
+    def finalize_response(
+        self, request: Request, response: Response, *args: object, **kwargs: object
+    ) -> Response:
+        response = super().finalize_response(request, response, *args, **kwargs)
         response["Content-Security-Policy"] = DOCS_POLICY
         return response

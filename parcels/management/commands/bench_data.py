@@ -106,7 +106,7 @@ def copy_rows(
     model: type[models.Model], template: int, changes: dict[str, str], source: str
 ) -> None:
     """Insert a copy of the template for each row of `source`, with `changes` as SQL by column."""
-    columns = [field.column for field in model._meta.concrete_fields if not field.primary_key]
+    columns = [str(field.column) for field in model._meta.concrete_fields if not field.primary_key]
     values = [changes.get(column, f't."{column}"') for column in columns]
     table = model._meta.db_table
     with connection.cursor() as cursor:
