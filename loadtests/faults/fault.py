@@ -1,0 +1,159 @@
+"""What a fault is, and one run of it. A kind is a file in `kinds` that registers its class."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, ClassVar
+
+from loadtests.faults import kinds
+from loadtests.faults.invariants import Finding, check, purchases_by_intent
+from loadtests.faults.journals import Journals
+from loadtests.faults.rig import Rig
+
+
+@dataclass(frozen=True, slots=True)
+class Dose:
+    """How much: `requests` in all, `strikes` of the fault, `seconds` that it lasts."""
+
+    requests: int
+    strikes: int = 1
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Measure:
+    """A fault's own target: what was measured, what was wanted, and whether it was met."""
+
+    name: str
+    value: float | str
+    wanted: str
+    met: bool
+
+
+@dataclass(slots=True)
+class Result:
+    """One run: red if an invariant broke or a target was missed."""
+
+    fault: str
+    title: str
+    dose: str
+    database: str
+    control: bool
+    seed: int
+    requests: int
+    tried: int = 0
+    lost: int = 0
+    doubled: int = 0
+    late: int = 0
+    parked: int = 0
+    seconds: float = 0.0
+    findings: list[Finding] = field(default_factory=list)
+    measures: list[Measure] = field(default_factory=list)
+    schedule: list[tuple[float, str]] = field(default_factory=list)
+    guards_off: str = ""
+
+    @property
+    def green(self) -> bool:
+        """Tell whether all held."""
+        return all(finding.holds for finding in self.findings) and all(
+            measure.met for measure in self.measures
+        )
+
+    def as_json(self) -> dict[str, Any]:
+        """Return plain values."""
+        return asdict(self) | {"green": self.green}
+
+
+class Fault:
+    """One kind of fault: how it strikes, and what is wanted beside the seven invariants.
+
+    `control` is the environment that takes its guard away; `rest` the seconds that everything may
+    take to end after the last strike.
+    """
+
+    id: ClassVar[str]
+    title: ClassVar[str]
+    doses: ClassVar[Mapping[str, Dose]]
+    databases: ClassVar[tuple[str, ...]] = ("postgresql",)
+    strategy: ClassVar[str] = "asgi-hold"
+    environment: ClassVar[Mapping[str, str]] = {}
+    processes: ClassVar[tuple[str, ...] | None] = None
+    control: ClassVar[Mapping[str, str]] = {}
+    rest: ClassVar[float] = 60.0
+
+    def __init__(self, dose: Dose, *, control: bool) -> None:
+        self.dose = dose
+        self.is_control = control
+
+    def strike(self, rig: Rig) -> None:
+        """Send the load and break things."""
+        raise NotImplementedError
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        """Return how the fault's own targets were met."""
+        return []
+
+
+REGISTERED: dict[str, type[Fault]] = {}
+
+
+def register(kind: type[Fault]) -> type[Fault]:
+    """Add a kind of fault; two of one id are a mistake."""
+    if kind.id in REGISTERED:
+        raise ValueError(f"two faults call themselves {kind.id}")
+    REGISTERED[kind.id] = kind
+    return kind
+
+
+def all_faults() -> dict[str, type[Fault]]:
+    """Return every kind by id, in their order."""
+    for info in pkgutil.iter_modules(kinds.__path__):
+        importlib.import_module(f"{kinds.__name__}.{info.name}")
+    return dict(sorted(REGISTERED.items(), key=lambda item: int(item[0][1:])))
+
+
+def execute(
+    kind: type[Fault], dose: str, *, database: str, seed: int, control: bool = False
+) -> Result:
+    """Run a fault once and read the journals."""
+    begun = time.monotonic()
+    fault = kind(kind.doses[dose], control=control)
+    environment = {**kind.environment, **(kind.control if control else {})}
+    # A control of the process kind: "PROCESSES_OFF" names what isn't started.
+    off = environment.pop("PROCESSES_OFF", "")
+    wanted = [name for name in kind.processes or () if name != off] or None
+    result = Result(
+        kind.id, kind.title, dose, database, control, seed, fault.dose.requests,
+        guards_off=", ".join(kind.control.values()) if control else "",
+    )  # fmt: skip
+    with Rig(
+        database=database, seed=seed, strategy=kind.strategy, env=environment, processes=wanted
+    ) as rig:
+        rig.note("ready")
+        fault.strike(rig)
+        rig.finish_loads()
+        rig.note("all clients answered")
+        rig.rest(fault.rest)
+        rig.note("at rest")
+        journals = rig.journals()
+        result.findings = check(journals)
+        result.measures = fault.measure(rig, journals)
+        result.schedule = rig.schedule
+    _count(result, journals)
+    result.seconds = round(time.monotonic() - begun, 1)
+    return result
+
+
+def _count(result: Result, journals: Journals) -> None:
+    by_name = {finding.invariant: finding for finding in result.findings}
+    result.tried = len(journals.told)
+    result.lost = by_name["I1"].violations + by_name["I3"].violations
+    result.doubled = sum(count > 1 for count in purchases_by_intent(journals).values())
+    result.late = sum(
+        told.answered_at is None and not told.hung_up for told in journals.told
+    ) + sum((told.seconds or 0) > float(31) for told in journals.told)
+    result.parked = sum(row.state == "needs_review" for row in journals.announcements)

@@ -1,0 +1,47 @@
+"""F4: Redis killed, and with it the queue, the hub's news and the guards' counts."""
+
+from __future__ import annotations
+
+import time
+
+from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.journals import Journals
+from loadtests.faults.rig import Rig
+
+
+@register
+class RedisKilled(Fault):
+    """The rows are the truth: the sweeper wakes what the broker has lost."""
+
+    id = "F4"
+    title = "Redis SIGKILL without persistence"
+    doses = {"short": Dose(300, 2), "full": Dose(5_000, 5)}
+    processes = ("redis", "web", "worker", "sweeper", "simulator")
+    control = {"PROCESSES_OFF": "sweeper"}
+    rest = 45.0
+    resumed = 0.0
+
+    def strike(self, rig: Rig) -> None:
+        load = rig.send(rig.wishes(self.dose.requests, synchronous=0.3), at_once=40)
+        for _ in range(self.dose.strikes):
+            rig.wait_until(lambda: rig.database.unfinished() > 10, 10, every=0.05)
+            time.sleep(rig.rng.uniform(0.2, 1.0))
+            rig.kill("redis")
+            self._wait_for_progress(rig)
+        load.join()
+
+    def _wait_for_progress(self, rig: Rig) -> None:
+        """Measure the seconds until the next label is bought."""
+        back = time.monotonic()
+        before = rig.simulator("GET", "/ledger/summary")
+
+        def sold() -> bool:
+            now = rig.simulator("GET", "/ledger/summary")
+            return now != before or not rig.database.unfinished()
+
+        rig.wait_until(sold, 20)
+        self.resumed = max(self.resumed, time.monotonic() - back)
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        resumed = round(self.resumed, 1)
+        return [Measure("seconds until work resumed, at most", resumed, "10", resumed <= 10)]

@@ -1,0 +1,38 @@
+"""F6: PostgreSQL stopped as by a crash, and started again."""
+
+from __future__ import annotations
+
+import time
+
+from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.journals import Journals
+from loadtests.faults.rig import Rig
+
+
+@register
+class PostgresqlCrash(Fault):
+    """No 2xx without a committed row; what was under way is found again by the sweeper.
+
+    Its control kills the carriers' answers with it: an unknown that is bought again.
+    """
+
+    id = "F6"
+    title = "PostgreSQL immediate restart"
+    doses = {"short": Dose(300, 1), "full": Dose(10_000, 3)}
+    control = {"FAULT_GUARDS_OFF": "unknown"}
+    rest = 90.0
+
+    def strike(self, rig: Rig) -> None:
+        load = rig.send(rig.wishes(self.dose.requests, synchronous=0.2), at_once=40)
+        for _ in range(self.dose.strikes):
+            rig.wait_until(lambda: rig.database.unfinished() > 10, 10, every=0.05)
+            time.sleep(rig.rng.uniform(0.2, 1.0))
+            rig.note("postgresql: immediate restart")
+            rig.cluster.restart("immediate")
+            time.sleep(2)
+        load.join()
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        failed = sum(not told.acknowledged for told in journals.told)
+        share = round(failed / len(journals.told), 4)
+        return [Measure("share of requests refused meanwhile", share, "under 0.5", share < 0.5)]

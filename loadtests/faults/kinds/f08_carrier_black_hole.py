@@ -1,0 +1,69 @@
+"""F8: one carrier hangs; the others must not notice."""
+
+from __future__ import annotations
+
+import time
+
+from loadtests.faults.clients import Wish
+from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.journals import Journals
+from loadtests.faults.rig import Rig
+
+OTHERS = ("postnl", "colibri", "meridian")
+
+
+@register
+class CarrierBlackHole(Fault):
+    """Its bulkhead takes its own calls only, and its breaker opens within a window of 20."""
+
+    id = "F8"
+    title = "carrier black hole"
+    doses = {"short": Dose(200, seconds=15), "full": Dose(1_000, seconds=60)}
+    environment = {"CARRIER_BULKHEAD": "20", "WORKER_CONCURRENCY": "60"}
+    # One room for all, as wide as the worker, and a breaker that never opens.
+    control = {
+        "CARRIER_BULKHEAD": "1000",
+        "CARRIER_BREAKER_SHARE": "1",
+        "CARRIER_BREAKER_WINDOW": "100000",
+        "CARRIER_BREAKER_MIN_CALLS": "100000",
+        "CARRIER_CALL_DEADLINE": "12",
+    }
+    rest = 90.0
+    calls = 0
+
+    def strike(self, rig: Rig) -> None:
+        half = self.dose.requests // 2
+        rig.send(self._healthy(rig, half, "before"), at_once=8).join()
+        rig.fault("tortoise", "hang", calls="all", seconds=3600)
+        before = self._calls(rig)
+        sick = rig.send(rig.wishes(100, carriers=("tortoise",), prefix="sick"), at_once=50)
+        time.sleep(2)
+        rig.send(self._healthy(rig, half, "during"), at_once=8).join()
+        sick.join()
+        time.sleep(max(0.0, self.dose.seconds - 10))
+        self.calls = self._calls(rig) - before
+        rig.heal()
+
+    def _healthy(self, rig: Rig, count: int, prefix: str) -> list[Wish]:
+        return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
+
+    def _calls(self, rig: Rig) -> int:
+        carriers = rig.simulator("GET", "/carriers")["carriers"]
+        return int(next(each["calls"] for each in carriers if each["code"] == "tortoise"))
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        before, during = (_p99(journals, prefix) for prefix in ("before", "during"))
+        # A tenth over, and 0.1 s for what two cores add by themselves.
+        limit = round(before * 1.1 + 0.1, 2)
+        return [
+            Measure("others' p99 before, s", before, "-", True),
+            Measure("others' p99 during, s", during, f"{limit}", during <= limit),
+            Measure("purchases that the hanging carrier got", self.calls, "40", self.calls <= 40),
+        ]
+
+
+def _p99(journals: Journals, prefix: str) -> float:
+    waits = sorted(
+        told.seconds or 999.0 for told in journals.told if told.intent.startswith(prefix)
+    )
+    return round(waits[int(len(waits) * 0.99) - 1], 3)

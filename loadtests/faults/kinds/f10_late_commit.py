@@ -1,0 +1,29 @@
+"""F10: carriers that say no, book all the same a while later, and list it later still."""
+
+from __future__ import annotations
+
+from loadtests.faults.fault import Dose, Fault, register
+from loadtests.faults.rig import Rig
+
+# Seconds until the booking, and until a lookup shows it: together under the window of 4 s, and
+# over the control's of 0.5 s.
+COMMIT, LAG = 1.5, 1.0
+
+
+@register
+class LateCommit(Fault):
+    """An absence is believed after the settling window, and only when it was seen twice."""
+
+    id = "F10"
+    title = "carrier commits late, lookup lags"
+    doses = {"short": Dose(300), "full": Dose(2_000)}
+    control = {"FAULT_GUARDS_OFF": "settling"}
+    # A share of the full dose's 2 % in 300 would be six: not enough to be sure of the control.
+    shares = {300: 0.1, 2_000: 0.02}
+
+    def strike(self, rig: Rig) -> None:
+        share = self.shares[self.dose.requests]
+        for carrier in ("postnl", "meridian"):
+            rig.simulator("PUT", f"/carriers/{carrier}", {"lookup_lag": LAG})
+            rig.fault(carrier, "late_commit", seconds=COMMIT, share=share, seed=rig.seed)
+        rig.send(rig.wishes(self.dose.requests, carriers=("postnl", "meridian"))).join()
