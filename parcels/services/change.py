@@ -8,12 +8,12 @@ from django.db import IntegrityError, transaction
 from django.http import HttpResponse
 from rest_framework.exceptions import NotFound, ValidationError
 
-from parcels.answers import unfinished_answer
+from parcels.answers import late_answer, unfinished_answer
 from parcels.models import Account, Hold, Parcel
 from parcels.selectors import parcels_of
 from parcels.serializers import SIZE, size_is_partial
 from parcels.services.accept import Mode, ReferenceTaken, queue
-from parcels.services.create import Asked, wait_for
+from parcels.services.create import Asked, held_off, wait_for
 from parcels.services.fill import Owned, check_announceable, fill
 from parcels.services.holds import open_hold
 from parcels.services.patience import retry_after
@@ -40,7 +40,7 @@ def change_parcel(
             parcel = _changed(asked.account, parcel_id, fields, mode)
             question = asked.question([parcel], [])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
-            if mode is Mode.SYNC:
+            if mode is Mode.SYNC and not held_off([parcel]):
                 hold = open_hold(
                     account=asked.account,
                     question=question,
@@ -53,6 +53,8 @@ def change_parcel(
         raise ReferenceTaken from None
     if hold:
         return wait_for(asked, question, hold, [parcel])
+    if mode is Mode.SYNC:
+        return late_answer(question, [parcel], retry_after([parcel]))
     return unfinished_answer(question, [parcel], retry_after([parcel]))
 
 

@@ -98,7 +98,7 @@ def create_parcels(
         if row is not None:
             idempotency.fulfil(row, question, synchronous=synchronous)
         awaited = _awaited(accepted) if synchronous and not announces_here else []
-        if awaited and not _held_off(accepted.parcels):
+        if awaited and not held_off(accepted.parcels):
             hold = open_hold(
                 account=asked.account,
                 question=question,
@@ -119,7 +119,7 @@ def create_parcels(
     question = asked.question(accepted.parcels, failed)
     if not synchronous:
         return unfinished_answer(question, accepted.parcels, retry_after(accepted.parcels))
-    if _held_off(accepted.parcels):
+    if held_off(accepted.parcels):
         return late_answer(question, accepted.parcels, retry_after(accepted.parcels))
     if announces_here:
         return _announce_here(asked, question, accepted)
@@ -141,12 +141,12 @@ def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpRes
         raise MadeAndDeleted
     if not synchronous or respond_async:
         return unfinished_answer(question, parcels, retry_after(parcels))
-    if _held_off(parcels):
+    if held_off(parcels):
         return late_answer(question, parcels, retry_after(parcels))
     return _answer_announced(asked, question, monotonic() + asked.seconds)
 
 
-def _held_off(parcels: Sequence[Parcel]) -> bool:
+def held_off(parcels: Sequence[Parcel]) -> bool:
     """Tell whether a label can't come for now, as a carrier's breaker is open.
 
     Nobody is made to wait for that: stored, 202, announced later.

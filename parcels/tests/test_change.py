@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from parcels.models import Announcement, Hold, Parcel
+from parcels.services import protect
 from parcels.statuses import Status
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop, body
@@ -62,6 +63,15 @@ def test_a_synchronous_change_waits_like_a_post(
     assert answer["Location"].endswith(f"/parcels/{parcel.pk}")
     assert answer["Preference-Applied"] == "wait=0"
     assert Hold.objects.get().announcements.get().parcel == parcel
+
+
+def test_nobody_waits_for_a_carrier_that_is_out(
+    shop: Shop, parcel: Parcel, no_broker: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(protect, "is_open", lambda code: code == "postnl")
+    answer = shop.put("parcels", {"parcel": {"id": parcel.pk, "request_label": True}})
+    assert (answer.status_code, Hold.objects.count()) == (202, 0)
+    assert Announcement.objects.get().parcel == parcel
 
 
 @pytest.mark.parametrize("status", [1000, 1001, 1002, 2000, 11])
