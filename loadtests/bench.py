@@ -139,14 +139,15 @@ class Bench:
             "strategy": job.strategy,
             "variant": job.variant,
             "repeat": job.repeat,
+            "family": strategies.load(job.strategy).family,
         }
-        sizes = self.sizing.of(job.strategy, postgresql) | job.scenario.variants[job.variant]
         try:
+            sizes = self.sizing.of(job.strategy, postgresql)
             run = measure(
                 job.strategy,
                 job.scenario,
                 postgresql,
-                sizes,
+                sizes | dict(job.scenario.variants[job.variant]),
                 generators=self.wishes.generators,
                 tell=tell,
             )

@@ -99,8 +99,6 @@ class _Bench:
     def _about(self) -> dict[str, Any]:
         sized = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "HUB_WORKERS")
         return {
-            "family": self._stack.strategy.family,
-            "title": self._stack.strategy.title,
             "sizes": {name: self._stack.env[name] for name in sized if name in self._stack.env},
         }
 

@@ -1,0 +1,122 @@
+"""From single runs to what is compared: per strategy the median of its repeats, and their range."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+Run = Mapping[str, Any]
+# Runs whose figures say something about the server.
+GOOD = ("measured",)
+# Whose curves are shown, marked as what they are: better seen than hidden.
+SHOWN = ("measured", "invalid", "partial")
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """A figure over its repeats."""
+
+    median: float
+    low: float
+    high: float
+    repeats: int
+
+    @classmethod
+    def of(cls, values: Iterable[float | None]) -> Spread | None:
+        """Return None of nothing: missing, not 0."""
+        known = [value for value in values if value is not None]
+        if not known:
+            return None
+        return cls(statistics.median(known), min(known), max(known), len(known))
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """All repeats of one strategy under one scenario and variant."""
+
+    scenario: str
+    variant: str
+    strategy: str
+    runs: tuple[Run, ...]
+    notes: tuple[str, ...] = field(default=())
+
+    @property
+    def family(self) -> str:
+        """Return the strategy's family; empty where no run came so far."""
+        return next((run["family"] for run in self.runs if "family" in run), "")
+
+    def measured(self) -> list[Run]:
+        """Return the valid runs; where there are none, those that were measured at all."""
+        valid = [run for run in self.runs if run["status"] in GOOD]
+        return valid or [run for run in self.runs if run["status"] in SHOWN]
+
+    def spread(self, figure: Callable[[Run], float | None]) -> Spread | None:
+        """Return a figure over the measured runs."""
+        return Spread.of(figure(run) for run in self.measured())
+
+    def typical(self) -> Run | None:
+        """Return the run whose curves stand for the group: the one in the middle by goodput."""
+        runs = sorted(self.measured(), key=_first_goodput)
+        return runs[(len(runs) - 1) // 2] if runs else None
+
+
+def _first_goodput(run: Run) -> float:
+    return next((stream["summary"]["goodput"] for _, _, stream in streams(run)), 0.0)
+
+
+def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:
+    """Return the runs of all results by scenario, variant and strategy; held strategies first."""
+    found: dict[tuple[str, str, str], list[Run]] = {}
+    for result in results:
+        for run in result["runs"]:
+            key = run["scenario"], run["variant"], run["strategy"]
+            found.setdefault(key, []).append(run)
+    every = [Group(*key, tuple(runs), tuple(_notes(runs))) for key, runs in found.items()]
+    return sorted(every, key=lambda group: (group.family, group.strategy))
+
+
+def _notes(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        if run["status"] != "measured":
+            yield f"run {run['repeat']} {run['status']}: {run['reason']}"
+        for phase in run.get("phases", ()):
+            for event in phase["events"]:
+                if event["said"].startswith(("failed", "no reload")):
+                    yield f"run {run['repeat']}: {event['said']}"
+
+
+def streams(run: Run) -> Iterator[tuple[str, str, Mapping[str, Any]]]:
+    """Yield phase, stream and its figures, of those that sent something."""
+    for phase in run.get("phases", ()):
+        for name, stream in phase["streams"].items():
+            if stream["summary"]:
+                yield phase["name"], name, stream
+
+
+def stream_of(run: Run, phase: str, stream: str) -> Mapping[str, Any] | None:
+    """Return one stream's figures."""
+    return next((found for p, s, found in streams(run) if (p, s) == (phase, stream)), None)
+
+
+def peak(run: Run, figure: str) -> float | None:
+    """Return the highest value that a figure had in the run's timeline."""
+    return max((row[figure] for row in run.get("timeline", ()) if figure in row), default=None)
+
+
+def busy(row: Mapping[str, Any]) -> int | None:
+    """Return how many workers are busy in a row of the timeline."""
+    return sum(row["busy"].values()) if row.get("busy") else None
+
+
+def mean(run: Run, figure: Callable[[Mapping[str, Any]], float | None]) -> float | None:
+    """Return a figure's mean over the run's timeline."""
+    values = [value for row in run.get("timeline", ()) if (value := figure(row)) is not None]
+    return statistics.fmean(values) if values else None
+
+
+def serving_cores(row: Mapping[str, Any]) -> float | None:
+    """Return the cores that web, front and hub use in a row of the timeline."""
+    cores = row.get("cpu")
+    return sum(cores.get(name, 0.0) for name in ("web", "front", "hub")) if cores else None

@@ -1,0 +1,90 @@
+"""The report's first sentences. Only what was measured, and how sure that is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from loadtests.aggregate import Group, Run, mean, stream_of, streams
+from loadtests.tables import number, percent
+
+# Cores that others may use before figures count as disturbed: a tenth of the smallest machine.
+QUIET = 0.2
+
+
+def verdict(title: str, groups: Sequence[Group]) -> str:
+    """Return one sentence on a scenario: its best and its worst strategy by the first stream."""
+    ranked = sorted(
+        ((figures, group) for group in groups if (figures := _first(group))),
+        key=lambda pair: (-pair[0]["summary"]["goodput"], pair[0]["summary"]["error_share"]),
+    )
+    if not ranked:
+        return f"{title}: nothing was measured."
+    best, worst = ranked[0], ranked[-1]
+    sentence = f"{title}: {_says(*best)}"
+    if worst[1] is not best[1]:
+        sentence += f"; {_says(*worst)}"
+    return sentence + "."
+
+
+def _first(group: Group) -> Mapping[str, Any] | None:
+    run = group.typical()
+    return next((stream for _, _, stream in streams(run)), None) if run else None
+
+
+def _says(figures: Mapping[str, Any], group: Group) -> str:
+    summary = figures["summary"]
+    possible = f" of {number(figures['limit'])} possible" if "limit" in figures else ""
+    return (
+        f"{group.strategy} gave {number(summary['goodput'])}{possible} good answers a second "
+        f"with {percent(summary['error_share'])} failed"
+    )
+
+
+def outage_sentence(groups: Sequence[Group]) -> str:
+    """Return what requests that need no carrier saw, where there is a stream named canary."""
+    seen = []
+    for group in groups:
+        run = group.typical()
+        figures = _canary(run) if run else None
+        if figures and figures["summary"]["latency"]:
+            summary = figures["summary"]
+            seen.append((summary["error_share"], summary["latency"]["p99"], group.strategy))
+    if len(seen) < 2:
+        return ""
+    (_, low, best), (lost, high, worst) = min(seen), max(seen)
+    return (
+        f"Requests that need no carrier took {number(low)} s (99th percentile) under {best}, and "
+        f"{number(high)} s with {percent(lost)} failed under {worst}."
+    )
+
+
+def _canary(run: Run) -> Mapping[str, Any] | None:
+    phase = next((phase["name"] for phase in run.get("phases", ())), "")
+    return stream_of(run, phase, "canary")
+
+
+def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[str]:
+    """Return what a reader must know before believing a figure."""
+    said = [result["note"] for result in results if result["note"]]
+    repeats = max((len(group.measured()) for group in groups), default=0)
+    if repeats == 1:
+        said.append("n = 1: each figure is one run. Differences of a few percent are noise.")
+    disturbed = [
+        others
+        for group in groups
+        for run in group.measured()
+        if (others := mean(run, lambda row: row.get("others"))) is not None and others > QUIET
+    ]
+    if disturbed:
+        said.append(
+            f"The machine was not ours alone: in {len(disturbed)} runs other processes used up to "
+            f"{max(disturbed):.1f} cores on average. Such figures are lower bounds."
+        )
+    bad = sum(run["status"] == "invalid" for group in groups for run in group.runs)
+    if bad:
+        said.append(
+            f"{bad} runs are invalid (the generator was late or the simulator slow); their "
+            "figures are shown only where no valid run is there, and the notes say so."
+        )
+    return said
