@@ -14,8 +14,17 @@ help: ## Show this list
 run: .venv/runtime.stamp ## Start everything (STRATEGY=asgi-hold PORT=8000 RUN_DIR=.run)
 	@$(PYTHON) -m deploy.run --strategy "$(STRATEGY)" --run-dir "$(RUN_DIR)" $(if $(PORT),--port $(PORT))
 
+demo: .venv/runtime.stamp ## Ninety seconds: an outage on two strategies side by side (ARGS="--short")
+	@$(PYTHON) -m deploy.demo --report $(RUN_DIR)/demo $(ARGS)
+
 strategies: .venv/runtime.stamp ## List the strategies, and what this machine lacks for them
 	@$(PYTHON) -m deploy.run --list
+
+doctor: .venv/runtime.stamp ## Say what is there, what is missing and how to get it
+	@$(PYTHON) manage.py doctor
+
+screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
+	@$(PYTHON) -m deploy.live.screenshots
 
 test: .venv/dev.stamp ## Run all tests (ARGS="-k name" for some)
 	@bash deploy/setup.sh

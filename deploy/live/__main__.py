@@ -6,10 +6,12 @@ describes the stack (see deploy/strategies).
 
 import os
 
+import uvicorn
+
 from deploy.child import raise_descriptor_limit
 from deploy.live.access import Access
 from deploy.live.app import Live
-from deploy.live.server import server
+from deploy.live.server import configuration
 from deploy.live.target import from_environment
 
 
@@ -18,7 +20,8 @@ def main() -> None:
     raise_descriptor_limit()
     access = Access(demo=os.environ.get("DEMO") == "1", secret=os.environ.get("LIVE_SECRET", ""))
     host = os.environ.get("BIND_HOST", "127.0.0.1")
-    server(Live(access, [from_environment()]), host, int(os.environ["LIVE_PORT"])).run()
+    live = Live(access, [from_environment()])
+    uvicorn.Server(configuration(live, host, int(os.environ["LIVE_PORT"]))).run()
 
 
 if __name__ == "__main__":

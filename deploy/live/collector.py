@@ -102,7 +102,8 @@ class Watch:
             "slots": self.target.slots,
             "serving": counted.serving,
             "waiting": min(counted.waiting, counted.serving),
-            "holds": rows.holds,
+            # Where the worker itself waits there is a row for that, too, but no client is held.
+            "holds": rows.holds if self.target.holds else 0,
             "queued": sum(states.get("pending", 0) for states in rows.queues.values()),
             "queue_age": rows.oldest,
             "offered": self._rates["offered"].add(now, tally["sent"]),

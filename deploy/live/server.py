@@ -1,13 +1,18 @@
-"""Serve the live page by uvicorn."""
+"""Serve the live page by uvicorn: as a process, or inside another program."""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import uvicorn
 
 from deploy.live.app import Live
 
 
-def server(live: Live, host: str, port: int) -> uvicorn.Server:
-    """Return the server; `serve()` is a coroutine, `run()` blocks."""
-    config = uvicorn.Config(
+def configuration(live: Live, host: str, port: int) -> uvicorn.Config:
+    """Return how uvicorn serves the page."""
+    return uvicorn.Config(
         live.app(),
         host=host,
         port=port,
@@ -19,4 +24,41 @@ def server(live: Live, host: str, port: int) -> uvicorn.Server:
         proxy_headers=False,
         server_header=False,
     )
-    return uvicorn.Server(config)
+
+
+class _Inside(uvicorn.Server):
+    """Leaves signals to the program around it, and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.listening = asyncio.Event()
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, and say so."""
+        await super().startup(sockets)
+        self.listening.set()
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Capture none."""
+        yield
+
+
+class Embedded:
+    """The page inside a running event loop: `async with Embedded(live, port)`; loopback only."""
+
+    def __init__(self, live: Live, port: int) -> None:
+        self._server = _Inside(configuration(live, "127.0.0.1", port))
+        self._task: asyncio.Task[None] | None = None
+
+    async def __aenter__(self) -> "Embedded":
+        self._task = asyncio.create_task(self._server.serve())
+        listening = asyncio.create_task(self._server.listening.wait())
+        await asyncio.wait([listening, self._task], return_when=asyncio.FIRST_COMPLETED)
+        listening.cancel()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self._server.should_exit = True
+        if self._task is not None:
+            await self._task

@@ -37,6 +37,11 @@ class Target:
         return self.environment["STRATEGY"]
 
     @property
+    def holds(self) -> bool:
+        """Say whether clients are held without a worker."""
+        return self.strategy.family == "is held by a front"
+
+    @property
     def base_url(self) -> str:
         """Return the address that clients use."""
         return f"http://127.0.0.1:{self.environment['PORT']}"
