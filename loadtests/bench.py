@@ -155,7 +155,7 @@ class Bench:
             self.interrupted = True
             return outcome | {"status": "missing", "reason": "interrupted"}
         except _FAILURES as error:
-            return outcome | {"status": "missing", "reason": _first_lines(error)}
+            return outcome | {"status": "missing", "reason": _brief(error)}
         self._keep_samples(job, run)
         self.interrupted = run.interrupted
         return outcome | _status(run) | run.figures
@@ -184,9 +184,9 @@ def _status(run: Run) -> dict[str, str]:
     return {"status": "invalid" if reasons else "measured", "reason": "; ".join(reasons)}
 
 
-def _first_lines(error: BaseException) -> str:
+def _brief(error: BaseException) -> str:
     text = f"{type(error).__name__}: {error}"
-    return "\n".join(text.splitlines()[:4])[:500]
+    return " ".join(text.split())[:200]
 
 
 def _facts(scenario: Scenario) -> dict[str, Any]:

@@ -6,6 +6,7 @@ import os
 import platform
 import subprocess
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
 from typing import Any
 
 import psutil
@@ -40,6 +41,7 @@ def card() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.release().split('-')[0]}",
         "architecture": platform.machine(),
         "python": platform.python_version(),
+        "commit": _says(("git", "describe", "--always", "--dirty"), here=True),
         "load_before": round(os.getloadavg()[0], 2),
         "packages": {name: found for name in PACKAGES if (found := _version(name))},
         "programs": {name: said for name, line in PROGRAMS.items() if (said := _says(line))},
@@ -62,10 +64,15 @@ def _version(package: str) -> str:
         return ""
 
 
-def _says(line: tuple[str, ...]) -> str:
+def _says(line: tuple[str, ...], *, here: bool = False) -> str:
+    folder = Path(__file__).parent if here else None
     try:
-        done = subprocess.run(line, capture_output=True, text=True, timeout=10, check=False)
+        done = subprocess.run(
+            line, cwd=folder, capture_output=True, text=True, timeout=10, check=False
+        )
     except OSError:
+        return ""
+    if done.returncode:
         return ""
     said = (done.stdout or done.stderr).strip().splitlines()
     return said[0] if said else ""

@@ -112,6 +112,7 @@ def _card(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     machine, ceiling = result["machine"], result["ceiling"]
     cores = f"{machine['cores']} × {machine['processor']}, {machine['architecture']}"  # noqa: RUF001
     yield "Machine", f"{cores}, {machine['memory_gb']} GB, {machine['system']}"
+    yield "Commit", machine.get("commit") or "not known"
     yield "Load before", str(machine["load_before"])
     yield (
         "Generator's own ceiling",
