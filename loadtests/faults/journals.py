@@ -118,7 +118,7 @@ class Database:
                 connection.close()
         with psycopg.connect(self.url, connect_timeout=10) as opened:
             opened.read_only = True
-            return opened.execute(sql).fetchall()  # type: ignore[arg-type] # our own text
+            return opened.execute(sql).fetchall()
 
     def unfinished(self) -> int:
         """Count the announcements that still have to become something."""

@@ -92,7 +92,10 @@ def take(account: Account, key: Key) -> IdempotencyKey:
     row = find(account, key)
     if row is not None:
         raise KeyKnown(row)
-    IdempotencyKey.objects.filter(account=account, key=key.text).delete()  # an expired one
+    # Only if it has expired: one that was committed since our look must stop us below.
+    IdempotencyKey.objects.filter(
+        account=account, key=key.text, expires_at__lte=timezone.now()
+    ).delete()
     return IdempotencyKey.objects.create(
         account=account,
         key=key.text,

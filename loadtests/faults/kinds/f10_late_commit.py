@@ -5,9 +5,9 @@ from __future__ import annotations
 from loadtests.faults.fault import Dose, Fault, register
 from loadtests.faults.rig import Rig
 
-# Seconds until the booking, and until a lookup shows it: together under the window of 4 s, and
-# over the control's of 0.5 s.
-COMMIT, LAG = 1.5, 1.0
+# Seconds until the booking, and until a lookup shows it: together under the window, and over what
+# the control's two looks take with a window of 0.5 s.
+COMMIT, LAG, WINDOW = 7.0, 2.0, 12
 
 
 @register
@@ -17,6 +17,7 @@ class LateCommit(Fault):
     id = "F10"
     title = "carrier commits late, lookup lags"
     doses = {"short": Dose(300), "full": Dose(2_000)}
+    environment = {"CARRIER_SETTLING": str(WINDOW)}
     control = {"FAULT_GUARDS_OFF": "settling"}
     # A share of the full dose's 2 % in 300 would be six: not enough to be sure of the control.
     shares = {300: 0.1, 2_000: 0.02}

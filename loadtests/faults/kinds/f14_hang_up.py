@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import socket
 from dataclasses import replace
 
 import psutil
@@ -53,11 +52,9 @@ class HangUp(Fault):
 
 def connections(port: int) -> int:
     """Count the established connections to a port of ours."""
-    found = psutil.net_connections(kind="tcp4")
-    return sum(
-        each.status == psutil.CONN_ESTABLISHED
-        and each.family == socket.AF_INET
-        and bool(each.laddr)
-        and each.laddr.port == port
-        for each in found
-    )
+    found = [
+        each.laddr.port
+        for each in psutil.net_connections(kind="tcp4")
+        if each.status == psutil.CONN_ESTABLISHED and each.laddr
+    ]
+    return found.count(port)
