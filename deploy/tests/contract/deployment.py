@@ -35,7 +35,10 @@ class Deployment:
         """Return how many clients are held; None where nobody counts them."""
         if not self.hubs:
             return None
-        page = get(f"http://{self.stack.env['HUB_BIND']}/metrics")
+        return sum(self._held_at(self.stack.env[f"{hub.upper()}_BIND"]) for hub in self.hubs)
+
+    def _held_at(self, address):
+        page = get(f"http://{address}/metrics")
         line = next(line for line in page.splitlines() if line.startswith("offload_holds "))
         return int(line.split()[1])
 
