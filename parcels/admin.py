@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django import forms
-from django.contrib import admin
+from django.contrib import admin, messages
 from django.db.models import QuerySet
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
 
 from parcels.models import (
     Account,
@@ -27,6 +27,7 @@ from parcels.models import (
     WebhookEndpoint,
 )
 from parcels.services import webhooks
+from parcels.services.keys import TooManyKeys, issue_key, revoke_key
 from parcels.throttling.limits import NONE, parse_limits
 
 
@@ -181,8 +182,37 @@ class AccountForm(forms.ModelForm):
 @admin.register(Account)
 class AccountAdmin(admin.ModelAdmin):
     form = AccountForm
+    actions = ("issue_key",)
     list_display = ("name", "is_active", "date_created")
     inlines = (ApiKeyInline,)
+
+    @admin.action(description="Issue a second API key")
+    def issue_key(self, request: HttpRequest, accounts: QuerySet[Account]) -> HttpResponse | None:
+        """Show the pair on a page of its own: a message would leave the secret in a cookie."""
+        if len(accounts) != 1:
+            self.message_user(request, "Choose one account.", messages.ERROR)
+            return None
+        try:
+            key, secret = issue_key(accounts[0])
+        except TooManyKeys as error:
+            self.message_user(request, str(error), messages.ERROR)
+            return None
+        text = f"Shown only now.\n\nPublic key: {key.public_key}\nSecret key: {secret}\n"
+        headers = {"Cache-Control": "no-store"}
+        return HttpResponse(text, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+@admin.register(ApiKey)
+class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = ("public_key", "account", "date_created", "revoked_at")
+    list_select_related = ("account",)
+    fields = ("public_key", "account", "date_created", "revoked_at")
+    actions = ("revoke",)
+
+    @admin.action(description="Revoke")
+    def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
+        ended = sum(revoke_key(key) for key in keys)
+        self.message_user(request, f"{ended} revoked.")
 
 
 @admin.register(WebhookEndpoint)

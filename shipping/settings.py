@@ -44,6 +44,7 @@ MIDDLEWARE = [
     # Outermost: it must see the held answer after everybody else has put headers on it.
     "offload.middleware.OffloadMiddleware",
     "shipping.requests.RequestMiddleware",
+    "shipping.security.SecurityHeadersMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "shipping.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -1,0 +1,44 @@
+"""Change an account's API key without an outage: issue, change over, revoke."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from parcels.models import Account, ApiKey
+from parcels.services.keys import TooManyKeys, issue_key, revoke_key
+
+
+class Command(BaseCommand):
+    help = (
+        "Issue a second key pair for an account, printed once (rotate_key ACCOUNT_ID); when the "
+        "shop uses it, end the first (rotate_key ACCOUNT_ID --revoke PUBLIC_KEY)."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("account", type=int, help="the account's id")
+        parser.add_argument("--revoke", metavar="PUBLIC_KEY", default="")
+
+    def handle(self, *args: Any, account: int, revoke: str, **options: Any) -> None:
+        found = Account.objects.filter(pk=account).first()
+        if found is None:
+            raise CommandError(f"there is no account {account}")
+        if revoke:
+            self._revoke(found, revoke)
+        else:
+            self._issue(found)
+
+    def _issue(self, account: Account) -> None:
+        try:
+            key, secret = issue_key(account)
+        except TooManyKeys as error:
+            raise CommandError(str(error)) from None
+        self.stdout.write(f"PUBLIC_KEY={key.public_key}\nSECRET_KEY={secret}")
+
+    def _revoke(self, account: Account, public_key: str) -> None:
+        key = ApiKey.objects.filter(account=account, public_key=public_key).first()
+        if key is None or not revoke_key(key):
+            raise CommandError("this account has no such live key")
+        self.stdout.write(f"{public_key} is revoked")

@@ -1,0 +1,38 @@
+"""API keys: issue a second one, let the shop change over, revoke the first."""
+
+from __future__ import annotations
+
+from django.db import transaction
+from django.utils import timezone
+
+from parcels.models import Account, ApiKey
+
+# The one in use and the one that replaces it. A third would be one that nobody remembers.
+LIVE_KEYS = 2
+
+
+class TooManyKeys(Exception):
+    """The account has two live keys: revoke one before issuing another"""
+
+    def __str__(self) -> str:
+        return type(self).__doc__ or ""
+
+
+def issue_key(account: Account) -> tuple[ApiKey, str]:
+    """Make a key pair; return it with its secret key, which can't be had again.
+
+    Raises:
+        TooManyKeys: two are live already.
+    """
+    with transaction.atomic():
+        # The lock keeps two issuers from both seeing one live key.
+        Account.objects.select_for_update().get(pk=account.pk)
+        if ApiKey.objects.filter(account=account, revoked_at=None).count() >= LIVE_KEYS:
+            raise TooManyKeys
+        return ApiKey.generate(account)
+
+
+def revoke_key(key: ApiKey) -> bool:
+    """End a key at once; False when it had ended before."""
+    ended = ApiKey.objects.filter(pk=key.pk, revoked_at=None).update(revoked_at=timezone.now())
+    return bool(ended)

@@ -1,0 +1,121 @@
+"""Two live keys for a change without an outage; secrets are shown once and never kept."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import pytest
+from django.core.management import CommandError, call_command
+from django.test import Client
+
+from parcels.models import Account, ApiKey, CarrierContract, WebhookEndpoint
+from parcels.services.keys import TooManyKeys, issue_key, revoke_key
+from parcels.tests.factories import AccountFactory
+from parcels.tests.requests import Shop, basic
+
+pytestmark = pytest.mark.django_db
+
+
+def status_with(key: ApiKey, secret: str) -> int:
+    header = basic(key.public_key, secret)
+    return Client().get("/api/v2/user", headers={"Authorization": header}).status_code
+
+
+def test_both_keys_work_until_one_is_revoked(account: Account) -> None:
+    (old, old_secret), (new, new_secret) = issue_key(account), issue_key(account)
+    assert [status_with(old, old_secret), status_with(new, new_secret)] == [200, 200]
+    assert revoke_key(old)
+    assert [status_with(old, old_secret), status_with(new, new_secret)] == [401, 200]
+    assert not revoke_key(old)
+
+
+def test_a_third_key_is_refused(account: Account) -> None:
+    first, _ = issue_key(account)
+    issue_key(account)
+    with pytest.raises(TooManyKeys):
+        issue_key(account)
+    revoke_key(first)
+    issue_key(account)
+
+
+def test_the_command_rotates(account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+    old, _ = issue_key(account)
+    call_command("rotate_key", str(account.pk))
+    printed = dict(line.split("=") for line in capsys.readouterr().out.split())
+    new = ApiKey.objects.get(public_key=printed["PUBLIC_KEY"])
+    assert status_with(new, printed["SECRET_KEY"]) == 200
+    with pytest.raises(CommandError, match="two live keys"):
+        call_command("rotate_key", str(account.pk))
+    call_command("rotate_key", str(account.pk), "--revoke", old.public_key)
+    old.refresh_from_db()
+    assert old.revoked_at is not None
+
+
+def test_the_command_keeps_accounts_apart(account: Account) -> None:
+    other, _ = issue_key(AccountFactory.create())
+    with pytest.raises(CommandError, match="no such"):
+        call_command("rotate_key", str(account.pk), "--revoke", other.public_key)
+    with pytest.raises(CommandError, match="no account"):
+        call_command("rotate_key", "999999")
+
+
+def test_the_admin_issues_a_key_on_a_page_that_is_not_kept(
+    account: Account, admin_client: Client
+) -> None:
+    response = admin_client.post(
+        "/admin/parcels/account/",
+        {"action": "issue_key", "_selected_action": [str(account.pk)]},
+    )
+    text = response.content.decode()
+    key = ApiKey.objects.get(account=account)
+    assert key.public_key in text
+    assert "no-store" in response["Cache-Control"]
+    secret = text.split("Secret key: ")[1].strip()
+    assert key.matches(secret)
+    assert not any(secret in str(cookie) for cookie in response.cookies.values())
+
+
+def test_the_admin_revokes(account: Account, admin_client: Client) -> None:
+    key, _ = issue_key(account)
+    selected = {"action": "revoke", "_selected_action": [str(key.pk)]}
+    assert admin_client.post("/admin/parcels/apikey/", selected).status_code == 302
+    key.refresh_from_db()
+    assert key.revoked_at is not None
+
+
+@pytest.mark.parametrize("model", ["webhookendpoint", "webhookdelivery", "apikey", "account"])
+def test_the_admin_shows_each_list(admin_client: Client, model: str) -> None:
+    assert admin_client.get(f"/admin/parcels/{model}/").status_code == 200
+
+
+def test_no_secret_is_in_a_representation_or_a_log(
+    account: Account, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, secret = issue_key(account)
+    endpoint = WebhookEndpoint.objects.create(account=account, url="https://a.b/")
+    contract = CarrierContract.objects.create(
+        account=account, carrier="postnl", credentials={"api_key": "carrier-secret"}
+    )
+    rows: list[Any] = [key, endpoint, contract, account]
+    shown = " ".join(f"{row!r} {row}" for row in rows)
+    with caplog.at_level(logging.DEBUG):
+        status_with(key, secret)
+        status_with(key, "wrong-" + secret)
+        Shop(account).post("webhooks", {"webhook": {"url": "https://a.b/", "secret": "s" * 20}})
+    for hidden in (secret, endpoint.secret, "carrier-secret", "s" * 20):
+        assert hidden not in shown + caplog.text
+
+
+def test_bad_keys_get_one_answer_and_the_same_queries(
+    account: Account, django_assert_num_queries: Any
+) -> None:
+    key, _ = issue_key(account)
+    answers = []
+    for public, secret in (("unknown", "x"), (key.public_key, "x")):
+        header = basic(public, secret)
+        with django_assert_num_queries(1):
+            response = Client().get("/api/v2/user", headers={"Authorization": header})
+        answers.append((response.status_code, response.content, response["WWW-Authenticate"]))
+    assert answers[0] == answers[1]
+    assert answers[0][0] == 401
