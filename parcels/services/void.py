@@ -12,7 +12,7 @@ from time import monotonic
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from carriers import transport
@@ -155,18 +155,25 @@ def _note(job: Job, result: VoidResult, duration: float, ours: bool) -> None:
 
 def due_voids() -> list[tuple[int, str]]:
     """Return id and carrier of the labels whose voiding is due, and note when it would be next."""
-    due = Announcement.objects.filter(
-        parcel__date_cancel_requested__isnull=False,
-        parcel__status__in=CANCELLING,
-        state=State.ANNOUNCED,
-        wake_at__lte=DatabaseNow(),
-    )
-    rows = list(due.values_list("pk", "carrier")[:ROWS_AT_ONCE])
+    rows = list(due_announcements().values_list("pk", "carrier")[:ROWS_AT_ONCE])
     if rows:
         Announcement.objects.filter(pk__in=[pk for pk, _ in rows]).update(
             wake_at=DatabaseNow(REWAKE)
         )
     return rows
+
+
+def due_announcements() -> QuerySet[Announcement]:
+    """Return those whose label is to be voided now.
+
+    A range, not "is not null", and no join: else SQLite walks through every announcement.
+    """
+    cancelling = Parcel.objects.filter(
+        date_cancel_requested__lte=timezone.now(), status__in=CANCELLING
+    )
+    return Announcement.objects.filter(
+        parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=DatabaseNow()
+    )
 
 
 def give_up() -> int:
