@@ -26,6 +26,7 @@ from parcels.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
+from parcels.review_admin import ReviewActions
 from parcels.services import webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key
 from parcels.throttling.limits import NONE, parse_limits
@@ -46,6 +47,7 @@ class ReadOnly:
 
 class AttemptInline(ReadOnly, admin.TabularInline):
     model = Attempt
+    readonly_fields = ("date_created",)  # it is set by itself, which no form may do
     fields = ("date_created", "kind", "fence", "sent_at", "duration", "outcome", "detail",
               "carrier_id", "tracking_number", "recorded")  # fmt: skip
 
@@ -68,7 +70,7 @@ class ParcelAdmin(ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(Announcement)
-class AnnouncementAdmin(ReadOnly, admin.ModelAdmin):
+class AnnouncementAdmin(ReadOnly, ReviewActions):
     list_display = ("reference", "parcel", "carrier", "state", "tries", "run_at", "error")
     list_filter = ("state", "carrier")
     search_fields = ("=reference", "=parcel__id", "=carrier_id")

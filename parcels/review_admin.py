@@ -1,0 +1,122 @@
+"""The announcements in the admin: evidence, and the two decisions about a parked one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.db.models import QuerySet
+from django.http import HttpRequest, HttpResponse
+from django.template.response import TemplateResponse
+from django.utils.html import format_html_join
+
+from parcels.models import Announcement, Attempt, Document, State
+from parcels.services import review
+
+# A label's PDF is some 100 KB.
+LARGEST_LABEL = 5_000_000
+
+
+class AdoptForm(forms.Form):
+    """What is known of a label that was sold."""
+
+    spare = forms.ModelChoiceField(Attempt.objects.none(), required=False, label="spare label")
+    tracking_number = forms.CharField(max_length=64, required=False)
+    carrier_id = forms.CharField(max_length=128, required=False, label="carrier's own id")
+    label = forms.FileField(required=False, help_text="The label as PDF.")
+
+    def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.fields["spare"].queryset = Attempt.objects.filter(  # type: ignore[attr-defined] # is one
+            pk__in=[spare.pk for spare in review.spares(announcement)]
+        )
+
+    def clean_label(self) -> bytes | None:
+        upload = self.cleaned_data["label"]
+        if upload is None:
+            return None
+        content: bytes = upload.read(LARGEST_LABEL + 1)
+        if len(content) > LARGEST_LABEL or not content.startswith(b"%PDF-"):
+            raise forms.ValidationError("A PDF of at most 5 MB is needed.")
+        return content
+
+    def clean(self) -> dict[str, Any]:
+        fields: dict[str, Any] = super().clean() or {}
+        if not fields.get("spare") and not fields.get("tracking_number"):
+            raise forms.ValidationError("Choose a spare label, or type in a tracking number.")
+        return fields
+
+    def as_label(self) -> review.Label:
+        """Return the label; what was typed wins over the spare's."""
+        given = self.cleaned_data
+        spare: Attempt | None = given["spare"]
+        return review.Label(
+            tracking_number=given["tracking_number"] or (spare.tracking_number if spare else ""),
+            carrier_id=given["carrier_id"] or (spare.carrier_id if spare else ""),
+            pdf=given["label"],
+            spare=spare,
+        )
+
+
+class ReviewActions(admin.ModelAdmin):
+    """Adds the evidence and the decisions to the announcements' pages."""
+
+    actions = ("adopt_label", "void_and_give_up")
+    readonly_fields = ("spare_documents",)
+
+    @admin.display(description="spare documents")
+    def spare_documents(self, announcement: Announcement) -> str:
+        """List what came for a row that had another owner by then."""
+        found = Document.objects.filter(attempt__announcement=announcement).select_related(
+            "attempt"
+        )
+        return (
+            format_html_join(
+                ", ",
+                "{} ({}, {} bytes) of {}",
+                (
+                    (
+                        each.type,
+                        each.format,
+                        len(each.content),
+                        each.attempt and each.attempt.tracking_number,
+                    )
+                    for each in found
+                ),
+            )
+            or "none"
+        )
+
+    @admin.action(description="Adopt a label that the carrier has sold (one at a time)")
+    def adopt_label(
+        self, request: HttpRequest, chosen: QuerySet[Announcement]
+    ) -> HttpResponse | None:
+        if len(chosen) != 1 or chosen[0].state != State.NEEDS_REVIEW:
+            self.message_user(request, "Choose one that needs review.", messages.ERROR)
+            return None
+        announcement = chosen[0]
+        given = (request.POST, request.FILES) if "adopt" in request.POST else ()
+        form = AdoptForm(announcement, *given)
+        if given and form.is_valid():
+            self._decide(request, announcement, lambda by: review.adopt(
+                announcement, form.as_label(), by=by))  # fmt: skip
+            return None
+        context = {**self.admin_site.each_context(request), "announcement": announcement}
+        return TemplateResponse(request, "parcels/review.html", context | {"form": form})
+
+    @admin.action(description="Void what spare labels there are, and give up")
+    def void_and_give_up(self, request: HttpRequest, chosen: QuerySet[Announcement]) -> None:
+        for announcement in chosen:
+            self._decide(
+                request, announcement, lambda by, row=announcement: review.give_up(row, by=by)
+            )
+
+    def _decide(self, request: HttpRequest, announcement: Announcement, decision: Any) -> None:
+        try:
+            decision(request.user.get_username())
+        except review.NotUnderReview:
+            text = f"{announcement.reference} is not under review."
+            self.message_user(request, text, messages.ERROR)
+        else:
+            self.message_user(request, f"{announcement.reference} is decided.")

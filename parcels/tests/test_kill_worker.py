@@ -1,0 +1,47 @@
+"""kill -9 in the middle: nothing is lost, nothing is bought twice."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.stores import PostgresServer
+from parcels.tests.stacks import Site, poll, running
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+ANNOUNCEMENTS = 50
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def site(request: pytest.FixtureRequest) -> Iterator[Site]:
+    database = request.param
+    if database == "postgresql":
+        server: PostgresServer = request.getfixturevalue("postgresql")
+        database = server.create_database("kill_worker")
+    # In one go: the recovery's ramp is not what is tested here.
+    with running("asgi-hold", database, CARRIER_BREAKER_MIN_CALLS="20") as site:
+        yield site
+
+
+def test_a_worker_killed_in_the_middle_of_fifty(site: Site) -> None:
+    """Three seconds each at a carrier that sells again whenever it is asked again."""
+    ids = [
+        site.create(shipment=10, request_label_async=True).json()["parcel"]["id"]
+        for _ in range(ANNOUNCEMENTS)
+    ]
+    sent = (
+        "SELECT count(*) FROM parcels_announcement"
+        " WHERE state = 'announcing' AND sent_at IS NOT NULL"
+    )
+    poll(lambda: site.rows(sent)[0][0] >= 10, 20)
+    assert site.unfinished() > 10
+    site.stack.kill("worker")
+    site.stack.start("worker")
+    poll(lambda: not site.unfinished(), 90)
+    assert {site.parcel(id_)["status"]["id"] for id_ in ids} == {1000}
+    bought = Counter(entry["reference"] for entry in site.ledger() if entry["event"] == "booked")
+    known = {row[0] for row in site.rows("SELECT reference FROM parcels_announcement")}
+    assert set(bought) == known
+    assert set(bought.values()) == {1}

@@ -1,0 +1,131 @@
+"""A person decides about a parked announcement, in the admin."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.core.files.uploadedfile import SimpleUploadedFile
+from django.test import Client
+
+from carriers import transport
+from carriers.outcomes import Voided
+from parcels.models import (
+    Announcement,
+    Attempt,
+    Document,
+    Parcel,
+    State,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from parcels.services import review
+from parcels.statuses import Status
+from parcels.tests.factories import PDF, AnnouncementFactory
+
+pytestmark = pytest.mark.django_db
+LIST = "/admin/parcels/announcement/"
+
+
+@pytest.fixture
+def parked() -> Announcement:
+    announcement = AnnouncementFactory.create(
+        state=State.NEEDS_REVIEW, fence=3, carrier="lantern", parcel__carrier="lantern"
+    )
+    WebhookEndpoint.objects.create(account=announcement.account, url="https://shop.example/hook")
+    return announcement
+
+
+@pytest.fixture
+def spare(parked: Announcement) -> Attempt:
+    attempt = Attempt.objects.create(
+        announcement=parked, fence=2, outcome="announced", recorded=False,
+        carrier_id="c-7", tracking_number="3S7",
+    )  # fmt: skip
+    Document.objects.create(parcel=parked.parcel, format="pdf", content=PDF, attempt=attempt)
+    return attempt
+
+
+@pytest.fixture
+def operator() -> Client:
+    client = Client()
+    client.force_login(User.objects.create_superuser("operator", password="x" * 20))
+    return client
+
+
+def act(operator: Client, action: str, announcement: Announcement, **more: Any) -> Any:
+    data = {"action": action, "_selected_action": announcement.pk} | more
+    return operator.post(LIST, data, follow=True)
+
+
+def test_the_evidence_is_shown(operator: Client, parked: Announcement, spare: Attempt) -> None:
+    listed = operator.get(f"{LIST}?state=needs_review").content.decode()
+    assert parked.reference in listed
+    page = operator.get(f"{LIST}{parked.pk}/change/").content.decode()
+    assert f"label (pdf, {len(PDF)} bytes) of 3S7" in page
+    assert "c-7" in page
+
+
+def test_a_spare_label_is_adopted(operator: Client, parked: Announcement, spare: Attempt) -> None:
+    assert b"Adopt a label" in act(operator, "adopt_label", parked).content
+    act(operator, "adopt_label", parked, adopt="Adopt", spare=spare.pk)
+    parked.refresh_from_db()
+    parcel = parked.parcel
+    assert (parked.state, parked.carrier_id, parked.fence) == (State.ANNOUNCED, "c-7", 4)
+    assert (parcel.status, parcel.tracking_number) == (Status.READY_TO_SEND, "3S7")
+    assert bytes(Document.objects.get(parcel=parcel, attempt=None).content) == PDF
+    assert parked.attempts.get(kind="review").detail == "by operator"
+    assert WebhookEvent.objects.filter(parcel=parcel, status=1000).count() == 1
+
+
+def test_a_label_is_typed_in(operator: Client, parked: Announcement) -> None:
+    Parcel.objects.update(status=Status.ANNOUNCEMENT_FAILED)  # overdue, and shown as failed
+    label = SimpleUploadedFile("label.pdf", PDF)
+    typed = {"tracking_number": "3S9", "carrier_id": "c-9", "label": label}
+    act(operator, "adopt_label", parked, adopt="Adopt", **typed)
+    parked.parcel.refresh_from_db()
+    assert parked.parcel.status == Status.READY_TO_SEND
+    assert parked.parcel.tracking_number == "3S9"
+    assert bytes(Document.objects.get(parcel=parked.parcel).content) == PDF
+
+
+@pytest.mark.parametrize(
+    "typed", [{}, {"tracking_number": "3S9", "label": SimpleUploadedFile("x.pdf", b"no pdf")}]
+)
+def test_too_little_is_refused(operator: Client, parked: Announcement, typed: Any) -> None:
+    act(operator, "adopt_label", parked, adopt="Adopt", **typed)
+    parked.refresh_from_db()
+    assert parked.state == State.NEEDS_REVIEW
+
+
+def test_giving_up_voids_the_spare(
+    operator: Client, parked: Announcement, spare: Attempt, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[Any] = []
+
+    def perform(steps: Any, *_: Any, **__: Any) -> Voided:
+        asked.append(steps)
+        steps.close()
+        return Voided()
+
+    monkeypatch.setattr(transport, "perform", perform)
+    act(operator, "void_and_give_up", parked)
+    parked.refresh_from_db()
+    assert parked.state == State.FAILED
+    assert Parcel.objects.get().status == Status.ANNOUNCEMENT_FAILED
+    assert parked.attempts.get(kind="void").outcome == "voided"
+    assert len(asked) == 1
+
+
+@pytest.mark.parametrize("state", sorted(set(State.values) - {"needs_review"}))
+def test_only_what_is_parked_can_be_decided(
+    operator: Client, parked: Announcement, state: str
+) -> None:
+    Announcement.objects.update(state=state)
+    act(operator, "void_and_give_up", parked)
+    act(operator, "adopt_label", parked, adopt="Adopt", tracking_number="3S9")
+    parked.refresh_from_db()
+    assert parked.state == state
+    with pytest.raises(review.NotUnderReview):
+        review.adopt(parked, review.Label("3S9"), by="operator")
