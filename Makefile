@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run strategies test check format audit bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test check format audit bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -53,6 +53,7 @@ bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000, and of a
 lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements.in --output-file requirements.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-dev.in --output-file requirements-dev.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-bjoern.in --output-file requirements-bjoern.txt
 
 setup: .venv/dev.stamp ## Install everything for development (system packages only as root with apt)
 	@bash deploy/setup.sh

@@ -16,6 +16,7 @@ haproxy|has haproxy|haproxy|haproxy|strategy scale-out
 libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
 zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
+bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
 chromium|has_chromium|chromium|--cask chromium|browser tests
 chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests
 '
@@ -29,6 +30,15 @@ has_njs() {
 }
 has_postgresql() { { has postgres && has initdb; } || any_file '/usr/lib/postgresql/*/bin/initdb'; }
 has_libev() { { has gcc || has cc; } && { any_file '/usr/include/ev.h' || any_file '/opt/homebrew/include/ev.h'; }; }
+# Compiled, so that it has a lock of its own. Only where there is a virtual environment to put it in.
+has_bjoern() {
+    [ -x .venv/bin/python ] || return 0
+    .venv/bin/python -c 'import bjoern' 2>/dev/null
+}
+install_bjoern() {
+    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+        --require-hashes -r requirements-bjoern.txt || echo "bjoern could not be compiled" >&2
+}
 has_chromium() { has chromium || has google-chrome || any_file '/Applications/Chromium.app' || any_file '/Applications/Google Chrome.app'; }
 
 # Prints the lines of the components that are not there.
@@ -82,6 +92,7 @@ lacking=$(missing)
 [ -n "$lacking" ] || exit 0
 if [ "$(id -u)" = 0 ] && has apt-get; then
     install_with_apt "$lacking"
+    has_bjoern || install_bjoern
     lacking=$(missing)
     [ -n "$lacking" ] || exit 0
 fi
