@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test check format audit bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test check format audit bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,9 @@ format: .venv/dev.stamp ## Format the code and repair what the linter can
 
 audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline)
 	@$(PYTHON) -m deploy.audit
+
+bench-holds: .venv/dev.stamp ## What holding costs, by strategy: rate, overhead, CPU, 10,000 at once
+	@$(PYTHON) -m loadtests.holds $(ARGS)
 
 bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000, and of async against a bare view
 	@$(PYTHON) -m loadtests.bench_data $(ARGS)
