@@ -9,6 +9,8 @@ urlpatterns = [
     path("", live.front_page, name="front_page"),
     path("api/v2/", include("parcels.urls")),
     path("admin/", admin.site.urls),
+    path("operator/live", live.controls, name="live_controls"),
+    path("operator/", include("parcels.operator_urls")),
     re_path(r"^healthz/?$", health.alive, name="alive"),
     re_path(r"^readyz/?$", health.ready, name="ready"),
     path("metrics", metrics.show, name="metrics"),

@@ -1,0 +1,18 @@
+"""Routes under `/operator/`."""
+
+from __future__ import annotations
+
+from django.urls import path
+
+from parcels.views import operator
+
+app_name = "operator"
+_PARCEL = "parcels/<int:parcel_id>"
+
+urlpatterns = [
+    path("parcels", operator.parcel_list, name="parcels"),
+    path(_PARCEL, operator.parcel_page, name="parcel"),
+    path(f"{_PARCEL}/label.png", operator.label_picture, name="label"),
+    path(f"{_PARCEL}/webhooks/<int:delivery_id>/again", operator.send_again, name="send_again"),
+    path("parked", operator.parked_list, name="parked"),
+]

@@ -1,0 +1,160 @@
+"""The operator's pages: for staff, over all accounts, and telling what happened."""
+
+import io
+
+import pytest
+from django.contrib.auth.models import User
+from django.utils import timezone
+from PIL import Image
+from reportlab.pdfgen.canvas import Canvas
+
+from parcels.models import (
+    Attempt,
+    State,
+    WebhookAttempt,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
+
+pytestmark = pytest.mark.django_db
+
+PAGES = ["/operator/parcels", "/operator/parcels/{}", "/operator/parcels/{}/label.png",
+         "/operator/parked", "/operator/live"]  # fmt: skip
+
+
+def pdf():
+    target = io.BytesIO()
+    canvas = Canvas(target, pagesize=(298, 420))
+    canvas.drawString(20, 200, "label")
+    canvas.save()
+    return target.getvalue()
+
+
+@pytest.fixture
+def staff(client):
+    client.force_login(User.objects.create_user("operator", is_staff=True))
+    return client
+
+
+@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize("somebody", ["nobody", "customer"])
+def test_only_staff_gets_in(client, page, somebody):
+    parcel = LabelledParcelFactory(label=pdf())
+    if somebody == "customer":
+        client.force_login(User.objects.create_user("customer"))
+    answer = client.get(page.format(parcel.pk))
+    assert answer.status_code == 302
+    assert answer["Location"].startswith("/admin/login/")
+
+
+def test_the_list_has_the_parcels_of_all_accounts(staff):
+    parcels = [ParcelFactory(), ParcelFactory()]
+    page = staff.get("/operator/parcels").content.decode()
+    assert all(f"/operator/parcels/{parcel.pk}" in page for parcel in parcels)
+    assert all(parcel.account.name in page for parcel in parcels)
+
+
+def listed(staff, query):
+    return {parcel.pk for parcel in staff.get("/operator/parcels", query).context["page"]}
+
+
+def test_each_filter_leaves_what_fits(staff):
+    ready = LabelledParcelFactory(order_number="A-1", carrier="colibri")
+    waiting = AnnouncementFactory(parcel=ParcelFactory()).parcel
+    assert listed(staff, {"status": "1000"}) == {ready.pk}
+    assert listed(staff, {"carrier": "postnl"}) == {waiting.pk}
+    assert listed(staff, {"account": waiting.account_id}) == {waiting.pk}
+    assert listed(staff, {"q": "A-1"}) == {ready.pk}
+    assert listed(staff, {"q": ready.tracking_number}) == {ready.pk}
+    assert listed(staff, {"q": waiting.announcements.get().reference}) == {waiting.pk}
+    assert listed(staff, {"q": str(ready.pk)}) == {ready.pk}
+
+
+@pytest.mark.parametrize(
+    "query", [{"status": "x"}, {"account": "9" * 40}, {"q": "9" * 40}, {"q": "\0"}, {"page": "x"}]
+)
+def test_nonsense_is_no_error(staff, query):
+    ParcelFactory()
+    assert staff.get("/operator/parcels", query).status_code == 200
+
+
+def parcel_with_a_life():
+    parcel = LabelledParcelFactory(label=pdf())
+    announcement = AnnouncementFactory(parcel=parcel, state=State.ANNOUNCED)
+    Attempt.objects.create(announcement=announcement, fence=1, outcome="unknown", detail="reset")
+    Attempt.objects.create(announcement=announcement, fence=2, outcome="announced", duration=1.5)
+    endpoint = WebhookEndpoint.objects.create(account=parcel.account, url="https://shop.test/hook")
+    event = WebhookEvent.objects.create(account=parcel.account, parcel=parcel, status=1000)
+    delivery = WebhookDelivery.objects.create(event=event, endpoint=endpoint, state="failed")
+    WebhookAttempt.objects.create(delivery=delivery, duration=0.2, status=500)
+    return parcel, delivery
+
+
+def test_the_timeline_tells_all_in_order(staff):
+    parcel, _ = parcel_with_a_life()
+    page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+    told = ["Created", "Announcement accepted", "unknown", "announced", "500 after 0.20 s"]
+    places = [page.index(words) for words in told]
+    assert places == sorted(places)
+    assert f'src="/operator/parcels/{parcel.pk}/label.png"' in page
+
+
+def test_what_a_client_wrote_is_text_and_no_markup(staff):
+    parcel = ParcelFactory(name="<script>alert(1)</script>", carrier_error="<b>no</b>")
+    page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+    assert "<script>alert" not in page
+    assert "<b>no</b>" not in page
+
+
+def test_the_label_is_a_picture(staff):
+    parcel = LabelledParcelFactory(label=pdf())
+    answer = staff.get(f"/operator/parcels/{parcel.pk}/label.png")
+    with Image.open(io.BytesIO(answer.content)) as picture:
+        assert picture.width > 500
+
+
+def test_a_voided_label_is_not_shown(staff):
+    parcel = LabelledParcelFactory(label=pdf(), status=2000)
+    assert staff.get(f"/operator/parcels/{parcel.pk}/label.png").status_code == 404
+    assert "label.png" not in staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+
+
+def test_a_webhook_is_sent_again_by_post_alone(staff, monkeypatch):
+    monkeypatch.setattr("parcels.services.webhooks.send", lambda *message: True)
+    parcel, delivery = parcel_with_a_life()
+    path = f"/operator/parcels/{parcel.pk}/webhooks/{delivery.pk}/again"
+    assert staff.get(path).status_code == 405
+    assert staff.post(path).status_code == 302
+    delivery.refresh_from_db()
+    assert delivery.state == "pending"
+
+
+def test_a_webhook_of_another_parcel_is_not_found(staff):
+    _, delivery = parcel_with_a_life()
+    other = ParcelFactory()
+    path = f"/operator/parcels/{other.pk}/webhooks/{delivery.pk}/again"
+    assert staff.post(path).status_code == 404
+    delivery.refresh_from_db()
+    assert delivery.state == "failed"
+
+
+@pytest.mark.parametrize(
+    ("carrier", "advice"), [("lantern", "without buying twice"), ("tortoise", "settling time")]
+)
+def test_parked_shows_evidence_and_what_to_do(staff, carrier, advice):
+    announcement = AnnouncementFactory(
+        parcel=ParcelFactory(carrier=carrier),
+        carrier=carrier,
+        state=State.NEEDS_REVIEW,
+        sent_at=timezone.now(),
+    )
+    Attempt.objects.create(
+        announcement=announcement, fence=1, outcome="unknown", detail="timed out"
+    )
+    page = staff.get("/operator/parked").content.decode()
+    assert announcement.reference in page
+    assert "timed out" in page
+    assert advice in page
+    assert f"/admin/parcels/announcement/?q={announcement.reference}" in page

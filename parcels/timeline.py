@@ -1,0 +1,97 @@
+"""A parcel's life in one list: what an operator reads when a shop asks where its label is."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from parcels.models import Announcement, Attempt, Parcel, State, WebhookDelivery
+from parcels.statuses import status_payload
+
+# How a step looks. Words and signs say it, too: colours alone don't.
+GOOD, BAD, OPEN, PLAIN = "good", "bad", "open", "plain"
+_MOOD = {"announced": GOOD, "voided": GOOD, "adopted": GOOD, "refused": BAD, "unknown": OPEN}
+_MOOD_OF_DELIVERY = {"delivered": GOOD, "failed": BAD, "pending": OPEN}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One line: when, what, and in small print how; `delivery` can be sent again."""
+
+    at: datetime
+    title: str
+    detail: str = ""
+    mood: str = PLAIN
+    delivery: int | None = None
+
+
+def timeline(parcel: Parcel) -> list[Step]:
+    """Return the parcel's steps, oldest first."""
+    steps = [Step(parcel.date_created, "Created", f"by {parcel.account.name}")]
+    for announcement in parcel.announcements.prefetch_related("attempts").order_by("pk"):
+        steps += _of_announcement(announcement)
+    for event in parcel.tracking_events.all():
+        message = event.message or str(status_payload(event.status)["message"])
+        steps.append(Step(event.at, f"Tracking: {message}", f"by {event.carrier}"))
+    deliveries = WebhookDelivery.objects.filter(event__parcel=parcel)
+    for delivery in deliveries.select_related("event", "endpoint").prefetch_related("attempts"):
+        steps.append(_of_delivery(delivery))
+    return sorted(steps, key=lambda step: step.at)
+
+
+def _of_announcement(announcement: Announcement) -> list[Step]:
+    accepted = Step(
+        announcement.date_created,
+        f"Announcement accepted for {announcement.carrier}",
+        f"reference {announcement.reference}",
+    )
+    steps = [accepted, *(_of_attempt(attempt) for attempt in announcement.attempts.all())]
+    if announcement.date_ended and announcement.state != State.ANNOUNCED:
+        steps.append(Step(announcement.date_ended, f"Ended: {announcement.state}",
+                          announcement.error, BAD))  # fmt: skip
+    return steps
+
+
+def _of_attempt(attempt: Attempt) -> Step:
+    facts = [f"{attempt.duration:.2f} s" if attempt.duration else "", attempt.detail]
+    facts += [attempt.tracking_number, attempt.carrier_id and f"carrier's id {attempt.carrier_id}"]
+    if not attempt.recorded:
+        facts.append("not recorded: the row had another owner by then")
+    return Step(
+        attempt.date_created,
+        f"Try {attempt.fence} ({attempt.kind}): {attempt.outcome}",
+        " · ".join(fact for fact in facts if fact),
+        _MOOD.get(attempt.outcome, PLAIN),
+    )
+
+
+def _of_delivery(delivery: WebhookDelivery) -> Step:
+    tries = [f"{each.status or each.error} after {each.duration:.2f} s"
+             for each in delivery.attempts.all()]  # fmt: skip
+    status = status_payload(delivery.event.status)["message"]
+    return Step(
+        delivery.date_created,
+        f"Webhook “{status}” to {delivery.endpoint.url}: {delivery.state}",
+        " · ".join(tries) or "not tried yet",
+        _MOOD_OF_DELIVERY[delivery.state],
+        delivery.pk,
+    )
+
+
+def what_to_do(repeats: str) -> str:
+    """Return advice about a parked announcement, by what its carrier can do."""
+    if repeats == "dedup":
+        return (
+            "The same reference returns the first label. The carrier has not answered in time: "
+            "look whether it is up, then adopt what it shows under this reference, or give up."
+        )
+    if repeats == "lookup":
+        return (
+            "Look the reference up at the carrier. One label: adopt it. Several: adopt one, void "
+            "the rest. None, although its settling time has passed: give up; the shop may "
+            "announce again."
+        )
+    return (
+        "This carrier can neither be asked nor called twice without buying twice. Search its "
+        "portal or invoice for the reference: adopt the label you find, or give up."
+    )

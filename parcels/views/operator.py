@@ -1,0 +1,133 @@
+"""Pages for the operator: parcels, one parcel's timeline, what is parked. Staff only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.contrib import messages
+from django.contrib.admin.views.decorators import staff_member_required
+from django.core.paginator import Paginator
+from django.db.models import QuerySet
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import get_object_or_404, render
+from django.urls import reverse
+from django.views.decorators.http import require_GET, require_POST
+
+from carriers import registry
+from parcels.models import Account, Announcement, Document, Parcel, State, WebhookDelivery
+from parcels.models.announcement import OPEN
+from parcels.services import webhooks
+from parcels.services.labels import as_png
+from parcels.statuses import WITHOUT_LABEL, Status
+from parcels.timeline import timeline, what_to_do
+
+# One screen and a bit; who looks for more filters.
+PER_PAGE = 50
+# Dots per inch: sharp enough to read an address on a screen.
+LABEL_DPI = 150
+# The widest integer of the id's column: a longer one would be an error of the database.
+LARGEST_ID = 2**63 - 1
+
+
+@require_GET
+@staff_member_required
+def parcel_list(request: HttpRequest) -> HttpResponse:
+    """List parcels, newest first, by the filters in the query."""
+    given = request.GET
+    found = _filtered(given)
+    page = Paginator(found, PER_PAGE).get_page(given.get("page"))
+    query = given.copy()
+    query.pop("page", None)
+    return render(request, "parcels/operator/parcels.html", {
+        "page": page,
+        "given": given,
+        "query": query.urlencode(),
+        "statuses": Status.choices,
+        "carriers": [carrier.code for carrier in registry.all_carriers()],
+        "accounts": Account.objects.order_by("name"),
+        "parked": _parked().count(),
+    })  # fmt: skip
+
+
+def _filtered(given: Any) -> QuerySet[Parcel]:
+    """Apply the filters; one that makes no sense finds nothing, it doesn't find everything."""
+    parcels = Parcel.objects.select_related("account").order_by("-pk")
+    for name, field in (("status", "status"), ("account", "account_id")):
+        if text := given.get(name):
+            parcels = parcels.filter(**{field: _number(text)})
+    if carrier := given.get("carrier"):
+        parcels = parcels.filter(carrier=carrier)
+    if text := given.get("q", "").strip().replace("\0", ""):
+        parcels = parcels.filter(pk__in=_named(text))
+    return parcels
+
+
+def _named(text: str) -> list[int]:
+    """Return the ids of parcels that somebody calls this: id, number or reference."""
+    exact = ("tracking_number", "order_number", "external_reference")
+    found = [Parcel.objects.filter(**{field: text}).values_list("pk", flat=True)[:PER_PAGE]
+             for field in exact]  # fmt: skip
+    by_reference = Announcement.objects.filter(reference=text).values_list("parcel_id", flat=True)
+    return [pk for ids in (*found, by_reference) for pk in ids] + [_number(text)]
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdecimal() and int(text) <= LARGEST_ID else -1
+
+
+@require_GET
+@staff_member_required
+def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
+    """Show one parcel: its address, its label and its timeline."""
+    parcel = get_object_or_404(Parcel.objects.select_related("account"), pk=parcel_id)
+    return render(request, "parcels/operator/parcel.html", {
+        "parcel": parcel,
+        "steps": timeline(parcel),
+        "has_label": _label(parcel) is not None,
+        "waiting": parcel.announcements.filter(state__in=OPEN).first(),
+    })  # fmt: skip
+
+
+@require_GET
+@staff_member_required
+def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
+    """Answer the label as a PNG."""
+    label = _label(get_object_or_404(Parcel, pk=parcel_id))
+    if label is None:
+        raise Http404
+    response = HttpResponse(as_png(label, LABEL_DPI), content_type="image/png")
+    response["Cache-Control"] = "private, max-age=300"
+    return response
+
+
+def _label(parcel: Parcel) -> bytes | None:
+    if parcel.status in WITHOUT_LABEL:
+        return None
+    labels = Document.objects.filter(parcel=parcel, type="label", format="pdf", attempt=None)
+    row = labels.first()
+    return bytes(row.content) if row else None
+
+
+@require_POST
+@staff_member_required
+def send_again(request: HttpRequest, parcel_id: int, delivery_id: int) -> HttpResponse:
+    """Send a webhook of this parcel again."""
+    delivery = get_object_or_404(WebhookDelivery, pk=delivery_id, event__parcel_id=parcel_id)
+    webhooks.send_again(delivery)
+    messages.success(request, "The webhook will be sent again.")
+    return HttpResponseRedirect(reverse("operator:parcel", args=[parcel_id]))
+
+
+@require_GET
+@staff_member_required
+def parked_list(request: HttpRequest) -> HttpResponse:
+    """List what waits for a person, the oldest first, with its evidence and what to do."""
+    parked = _parked().select_related("parcel__account").prefetch_related("attempts")
+    page = Paginator(parked.order_by("pk"), PER_PAGE).get_page(request.GET.get("page"))
+    advised = [(each, what_to_do(registry.carrier(each.carrier).repeats)) for each in page]
+    context = {"page": page, "advised": advised}
+    return render(request, "parcels/operator/parked.html", context)
+
+
+def _parked() -> QuerySet[Announcement]:
+    return Announcement.objects.filter(state=State.NEEDS_REVIEW)
