@@ -1,0 +1,7 @@
+"""`steady` under Locust; see shop.py."""
+
+from loadtests.locustfiles.shop import chosen, shape, users
+
+_SCENARIO = chosen("steady")
+globals().update(users(_SCENARIO))
+AllAtOnce = shape(_SCENARIO)
