@@ -50,7 +50,7 @@ async def _start(shop):
     app = web.Application()
     app.router.add_post("/api/v2/parcels", shop.create)
     app.router.add_get("/api/v2/parcels/statuses", shop.read)
-    runner = web.AppRunner(app, shutdown_timeout=0)
+    runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
     await site.start()

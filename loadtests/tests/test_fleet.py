@@ -1,0 +1,60 @@
+import os
+import signal
+import threading
+import time
+
+import pytest
+
+from loadtests import ceiling, fleet
+from loadtests.arrivals import Closed
+from loadtests.calls import make
+from loadtests.generator import Plan, Stream
+from loadtests.tests.shop_server import Shop, running
+
+pytestmark = pytest.mark.integration
+
+
+def planned(port, closed):
+    call = make("label", host="127.0.0.1", login="public:secret")
+    return lambda start: Plan((Stream("s", "127.0.0.1", port, call, closed),), start, cap=60)
+
+
+def test_two_processes_send_one_plan_between_them():
+    told = []
+    with running(Shop(seconds=0.02)) as shop:
+        _, report, interrupted = fleet.send(
+            planned(shop.port, Closed(6, 60)), generators=2, tell=told.append
+        )
+    assert (shop.creates, shop.most) == (60, 6)
+    assert len(report.samples) == 60
+    assert told[-1].good == 60
+    assert not interrupted
+    assert 0 < report.busy < 2
+
+
+def test_an_interrupt_keeps_what_was_measured():
+    with running(Shop(seconds=0.05)) as shop:
+        interrupter = threading.Thread(target=interrupt_when, args=(shop,), daemon=True)
+        interrupter.start()
+        _, report, interrupted = fleet.send(planned(shop.port, Closed(2, 100_000)))
+        interrupter.join()
+    assert interrupted
+    assert sum(sample.ok for sample in report.samples) >= 20
+    assert {sample.outcome for sample in report.samples} <= {"ok", "unfinished"}
+
+
+def interrupt_when(shop):
+    while shop.creates < 25:
+        time.sleep(0.05)
+    os.kill(os.getpid(), signal.SIGINT)
+
+
+def test_a_generator_that_dies_is_an_error_not_a_zero():
+    with pytest.raises(fleet.GeneratorError, match="before its report"):
+        fleet.send(lambda start: Plan(("no stream",), start, cap=5))
+
+
+def test_the_ceiling_is_measured():
+    measured = ceiling.measure(requests=500, seconds=0.5)
+    assert measured.requests_per_second > 0
+    assert 0 <= measured.paced_late_share <= 1

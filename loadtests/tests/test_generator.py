@@ -1,0 +1,104 @@
+import asyncio
+import time
+
+import pytest
+
+from loadtests.arrivals import Burst, Closed, Constant
+from loadtests.calls import make
+from loadtests.generator import Generator, Plan, Stream
+from loadtests.metrics import per_second, summarize
+from loadtests.tests.shop_server import BARE, Shop, running
+
+pytestmark = pytest.mark.integration
+
+
+def stream(port, arrivals, *, call="label", time_out=10.0):
+    asked = make(call, host="127.0.0.1", login="public:secret")
+    return Stream(call, "127.0.0.1", port, asked, arrivals, time_out=time_out)
+
+
+def drive(*streams, cap=30, share=0, of=1):
+    plan = Plan(streams, time.monotonic() + 0.1, cap)
+    return plan, asyncio.run(Generator(plan, share=share, of=of).run())
+
+
+def test_a_closed_loop_has_so_many_in_flight_and_sends_all():
+    with running(Shop(seconds=0.1)) as shop:
+        _, report = drive(stream(shop.port, Closed(connections=4, requests=20)))
+    assert (shop.creates, shop.most) == (20, 4)
+    figures = summarize(report.samples)
+    assert (figures.asked, figures.good) == (20, 20)
+    assert figures.latency.minimum >= 0.1
+    assert figures.in_flight == pytest.approx(4, rel=0.3)
+
+
+def test_an_open_loop_sends_also_when_nothing_comes_back():
+    with running(Shop(seconds=60)) as shop:
+        plan, report = drive(stream(shop.port, Constant(rate=20, seconds=1)), cap=1.5)
+    assert shop.creates == 20
+    assert [sample.outcome for sample in report.samples] == ["unfinished"] * 20
+    assert [round(sample.intended - plan.start, 3) for sample in report.samples] == [
+        number / 20 for number in range(20)
+    ]
+
+
+def test_all_that_is_in_flight_shows_in_the_seconds():
+    with running(Shop(seconds=60)) as shop:
+        plan, report = drive(stream(shop.port, Burst(size=7)), cap=2)
+    assert per_second(report.samples, plan.start)[1].in_flight == pytest.approx(7, abs=0.2)
+
+
+@pytest.mark.parametrize(
+    ("shop", "outcome"),
+    [
+        (Shop(answer=BARE), "no label (1001)"),
+        (Shop(answer=BARE, status=202), "http 202"),
+        (Shop(answer={}, status=503), "http 503"),
+        (Shop(answer=[1]), "unreadable answer"),
+        (Shop(seconds=60), "time-out"),
+    ],
+)
+def test_failures_are_told_apart(shop, outcome):
+    with running(shop):
+        _, report = drive(stream(shop.port, Burst(size=1), time_out=0.5))
+    assert [sample.outcome for sample in report.samples] == [outcome]
+
+
+def test_a_server_that_is_not_there_refuses():
+    with running(Shop()) as shop:
+        port = shop.port
+    _, report = drive(stream(port, Burst(size=3)))
+    assert {sample.outcome for sample in report.samples} == {"refused"}
+
+
+def test_an_asynchronous_create_needs_no_label():
+    with running(Shop(answer=BARE)) as shop:
+        _, report = drive(stream(shop.port, Burst(size=1), call="async"))
+    assert [sample.outcome for sample in report.samples] == ["ok"]
+
+
+def test_shares_together_are_the_whole():
+    with running(Shop()) as shop:
+        for share in (0, 1, 2):
+            drive(
+                stream(shop.port, Constant(rate=100, seconds=0.1)),
+                stream(shop.port, Closed(connections=3, requests=11)),
+                share=share,
+                of=3,
+            )
+    assert shop.creates == 10 + 11
+
+
+def test_a_loop_that_was_blocked_says_that_it_sent_late():
+    async def blocked(generator):
+        asyncio.get_running_loop().call_later(0.3, time.sleep, 0.4)
+        return await generator.run()
+
+    with running(Shop()) as shop:
+        streams = (stream(shop.port, Constant(rate=50, seconds=1), call="read"),)
+        generator = Generator(Plan(streams, time.monotonic() + 0.1, 30))
+        report = asyncio.run(blocked(generator))
+    figures = summarize(report.samples)
+    assert figures.late_sends >= 10
+    assert figures.worst_send >= 0.25
+    assert figures.latency.maximum >= 0.25  # and the wait is in the latency

@@ -1,0 +1,89 @@
+import pytest
+
+from loadtests import scenario
+from loadtests.arrivals import Closed, Constant
+from loadtests.scenario import ScenarioError
+
+MINE = """
+title = "Mine"
+[parameters]
+rate = 5
+cap = 9
+[quick]
+cap = 3
+[carriers.tortoise]
+fixed = 2
+[environment]
+WEB_THREADS = 7
+[[phases]]
+cap = "$cap"
+events = [{ at = 4, heal = "tortoise" }, { at = 1, fault = "hang", carrier = "tortoise" }]
+[[phases.streams]]
+name = "reads"
+call = "read"
+arrivals = { kind = "constant", rate = "$rate", seconds = 2 }
+"""
+
+
+@pytest.fixture
+def mine(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE)
+    return str(path)
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("name", scenario.names())
+def test_each_of_ours_loads(name, quick):
+    found = scenario.load(name, quick=quick)
+    assert found.title
+    assert found.question
+
+
+def test_a_users_own_file_is_enough(mine):
+    found = scenario.load(mine)
+    [phase] = found.phases
+    assert found.name == "mine"
+    assert phase.streams[0].arrivals == Constant(rate=5, seconds=2)
+    assert found.environment == {"WEB_THREADS": "7"}
+    assert found.fixed_latency("tortoise") == 2
+    assert [(event.at, event.kind) for event in phase.events] == [(1, "fault"), (4, "heal")]
+
+
+def test_flags_win_over_quick_and_quick_over_the_defaults(mine):
+    assert scenario.load(mine).phases[0].cap == 9
+    assert scenario.load(mine, quick=True).phases[0].cap == 3
+    assert scenario.load(mine, quick=True, overrides={"cap": 4}).phases[0].cap == 4
+
+
+def test_the_talk_is_200_clients_2000_requests_ten_seconds():
+    found = scenario.load("talk")
+    labels = found.phases[0].streams[0]
+    assert labels.arrivals == Closed(connections=200, requests=2000)
+    assert found.fixed_latency(labels.carrier) == 10
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ('call = "read"', 'call = "sing"', "sing"),
+        ('"$rate"', '"$pace"', "pace"),
+        ('title = "Mine"', "", "title"),
+        ("[quick]\ncap", "[quick]\ncup", "cup"),
+        ('title = "Mine"', 'title = "Mine"\ncolour = 3', "colour"),
+        ('heal = "tortoise"', 'pray = "tortoise"', "pray"),
+        ("rate = 5", "rate = 0", "rate"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_by_its_name(tmp_path, old, new, said):
+    path = tmp_path / "mine.toml"
+    path.write_text(MINE.replace(old, new))
+    with pytest.raises(ScenarioError, match=said):
+        scenario.load(str(path), quick=True)
+
+
+def test_an_unknown_scenario_or_parameter_says_what_there_is(mine):
+    with pytest.raises(ScenarioError, match="talk"):
+        scenario.load("speech")
+    with pytest.raises(ScenarioError, match="rate, cap"):
+        scenario.load(mine, overrides={"speed": 3})
