@@ -17,6 +17,7 @@ libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
 zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
+compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
 chromium|has_chromium|chromium|--cask chromium|browser tests
 chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests
 '
@@ -87,6 +88,21 @@ report() {
         echo "Install with:  sudo apt-get install $(column 3 <<<"$1")"
     fi
 }
+
+# `setup.sh --list`, for `manage.py doctor`: every component, with "there" or "missing". Installs nothing.
+list() {
+    local name check rest state
+    while IFS='|' read -r name check rest; do
+        [ -n "$name" ] || continue
+        # shellcheck disable=SC2086  # a check may have arguments
+        if $check; then state=there; else state=missing; fi
+        printf '%s|%s|%s\n' "$name" "$state" "$rest"
+    done <<<"$COMPONENTS"
+}
+if [ "${1:-}" = --list ]; then
+    list
+    exit 0
+fi
 
 lacking=$(missing)
 [ -n "$lacking" ] || exit 0
