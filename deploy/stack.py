@@ -159,6 +159,11 @@ class Stack:
         stop_all([child for child in chosen if child.name not in backing], self.stop_seconds)
         stop_all([child for child in chosen if child.name in backing], self.stop_seconds)
 
+    def change_environment(self, changes: Mapping[str, str]) -> None:
+        """Change the environment of every process from its next start on; `env` stays as it was."""
+        for child in self._children.values():
+            child.env = {**self.plan.environment, **changes}
+
     def restart(self, name: str) -> None:
         """Stop a process gracefully, start it again and wait until it is ready."""
         self.stop(name)

@@ -59,7 +59,7 @@ def _runs(
         for database in kind.databases:
             if options.database in (None, database):
                 yield kind, options.dose, database, False
-        if kind.control and not options.no_controls:
+        if kind.without and not options.no_controls:
             # Red needs one violation: the short dose shows as much as the full one.
             yield kind, "short", options.database or kind.databases[0], True
 

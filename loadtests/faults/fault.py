@@ -14,6 +14,9 @@ from loadtests.faults.invariants import Finding, check, purchases_by_intent
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
+# Seconds: an answer later than the longest wait (rig.ENVIRONMENT: 30 s) and a second.
+LATE = 31.0
+
 
 @dataclass(frozen=True, slots=True)
 class Dose:
@@ -71,7 +74,8 @@ class Result:
 class Fault:
     """One kind of fault: how it strikes, and what is wanted beside the seven invariants.
 
-    `control` is the environment that takes its guard away; `rest` the seconds that everything may
+    `control` is the environment that takes its guard away; a control may also differ in what
+    `strike` does, by `is_control`. `rest` is the seconds that everything may
     take to end after the last strike.
     """
 
@@ -81,8 +85,9 @@ class Fault:
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
     environment: ClassVar[Mapping[str, str]] = {}
-    processes: ClassVar[tuple[str, ...] | None] = None
     control: ClassVar[Mapping[str, str]] = {}
+    # What the control does without, for the table; empty: it has no control.
+    without: ClassVar[str] = ""
     rest: ClassVar[float] = 60.0
 
     def __init__(self, dose: Dose, *, control: bool) -> None:
@@ -96,6 +101,9 @@ class Fault:
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         """Return how the fault's own targets were met."""
         return []
+
+    def tidy(self, rig: Rig) -> None:
+        """Put back what the next run on the same deployment needs."""
 
 
 REGISTERED: dict[str, type[Fault]] = {}
@@ -119,30 +127,38 @@ def all_faults() -> dict[str, type[Fault]]:
 def execute(
     kind: type[Fault], dose: str, *, database: str, seed: int, control: bool = False
 ) -> Result:
-    """Run a fault once and read the journals."""
+    """Run a fault once on a deployment of its own, and read the journals."""
+    environment = environment_of(kind, control=control)
+    with Rig(database=database, seed=seed, strategy=kind.strategy, env=environment) as rig:
+        return execute_on(rig, kind, dose, seed=seed, control=control)
+
+
+def environment_of(kind: type[Fault], *, control: bool) -> dict[str, str]:
+    """Return what a run adds to the deployment's environment."""
+    return {**kind.environment, **(kind.control if control else {})}
+
+
+def execute_on(
+    rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: bool = False
+) -> Result:
+    """Run a fault once on a deployment that others are run on, too."""
     begun = time.monotonic()
     fault = kind(kind.doses[dose], control=control)
-    environment = {**kind.environment, **(kind.control if control else {})}
-    # A control of the process kind: "PROCESSES_OFF" names what isn't started.
-    off = environment.pop("PROCESSES_OFF", "")
-    wanted = [name for name in kind.processes or () if name != off] or None
     result = Result(
-        kind.id, kind.title, dose, database, control, seed, fault.dose.requests,
-        guards_off=", ".join(kind.control.values()) if control else "",
+        kind.id, kind.title, dose, rig.database_kind, control, seed, fault.dose.requests,
+        guards_off=kind.without if control else "",
     )  # fmt: skip
-    with Rig(
-        database=database, seed=seed, strategy=kind.strategy, env=environment, processes=wanted
-    ) as rig:
-        rig.note("ready")
-        fault.strike(rig)
-        rig.finish_loads()
-        rig.note("all clients answered")
-        rig.rest(fault.rest)
-        rig.note("at rest")
-        journals = rig.journals()
-        result.findings = check(journals)
-        result.measures = fault.measure(rig, journals)
-        result.schedule = rig.schedule
+    rig.begin(f"{kind.id}{'c' if control else ''}.", environment_of(kind, control=control), seed)
+    fault.strike(rig)
+    rig.finish_loads()
+    rig.note("all clients answered")
+    rig.rest(fault.rest)
+    rig.note("at rest")
+    journals = rig.journals()
+    result.findings = check(journals)
+    result.measures = fault.measure(rig, journals)
+    result.schedule = rig.schedule
+    fault.tidy(rig)
     _count(result, journals)
     result.seconds = round(time.monotonic() - begun, 1)
     return result
@@ -155,5 +171,5 @@ def _count(result: Result, journals: Journals) -> None:
     result.doubled = sum(count > 1 for count in purchases_by_intent(journals).values())
     result.late = sum(
         told.answered_at is None and not told.hung_up for told in journals.told
-    ) + sum((told.seconds or 0) > float(31) for told in journals.told)
+    ) + sum((told.seconds or 0) > LATE for told in journals.told)
     result.parked = sum(row.state == "needs_review" for row in journals.announcements)

@@ -90,6 +90,18 @@ class Journals:
     # API account (0, 1) → the database's id.
     accounts: Mapping[int, int] = field(default_factory=dict)
 
+    def of(self, prefix: str) -> Journals:
+        """Return what is about intents with a prefix, and every purchase that no row knows of."""
+        others = {parcel.id for parcel in self.parcels if not parcel.intent.startswith(prefix)}
+        not_ours = {row.reference for row in self.announcements if row.parcel in others}
+        return Journals(
+            self.told,
+            [parcel for parcel in self.parcels if parcel.id not in others],
+            [row for row in self.announcements if row.parcel not in others],
+            [line for line in self.ledger if line.reference not in not_ours],
+            self.accounts,
+        )
+
     @property
     def live(self) -> list[Booking]:
         """Return the bookings that were not voided."""

@@ -7,7 +7,7 @@ import random
 import tempfile
 import time
 import urllib.request
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +28,15 @@ ENVIRONMENT = {
     "CARRIER_SETTLING": "4",
     "WAIT_DEFAULT": "30",
     "WORKER_CONCURRENCY": "100",
-    "WEB_WORKERS": "1",
+    "WEB_WORKERS": "2",
     "SIMULATOR_LATENCY_POSTNL": "0.3",
     "SIMULATOR_LATENCY_TORTOISE": "0.3",
     "SIMULATOR_LATENCY_COLIBRI": "0.3",
     "SIMULATOR_LATENCY_LANTERN": "0.3",
     "SIMULATOR_LATENCY_MERIDIAN": "0.3",
 }
+# The processes that read the settings.
+CHANGING = ("web", "worker", "sweeper")
 # What a load is mixed of: two that can be asked, one that dedups.
 MIX = ("postnl", "colibri", "meridian")
 
@@ -49,13 +51,14 @@ class Rig:
         seed: int,
         strategy: str = "asgi-hold",
         env: Mapping[str, str] | None = None,
-        processes: Collection[str] | None = None,
     ) -> None:
         self.rng = random.Random(seed)
         self.seed = seed
         self._folder = tempfile.TemporaryDirectory(prefix="faults-")
+        self.database_kind = database
         self.postgresql = PostgresServer() if database == "postgresql" else None
-        self._strategy, self._env, self._processes = strategy, dict(env or {}), processes
+        self._strategy, self._env = strategy, dict(env or {})
+        self.prefix = ""
         self.loads: list[Load] = []
         self.schedule: list[tuple[float, str]] = []
         self._extra: list[Child] = []
@@ -69,7 +72,6 @@ class Rig:
                 self._strategy,
                 database=self.postgresql.create_database("faults") if self.postgresql else "sqlite",
                 env=ENVIRONMENT | self._env,
-                processes=self._processes,
                 run_dir=Path(self._folder.name),
             ).open()
         except BaseException:
@@ -94,6 +96,22 @@ class Rig:
         if self.postgresql:
             self.postgresql.close()
         self._folder.cleanup()
+
+    def begin(self, prefix: str, environment: Mapping[str, str], seed: int) -> None:
+        """Begin another run on the same deployment; its journals will tell of this run alone.
+
+        Processes are started anew only where their environment differs.
+        """
+        self.prefix, self.seed, self.rng = prefix, seed, random.Random(seed)
+        self.loads, self.schedule, self._started = [], [], time.monotonic()
+        self.simulator("POST", "/reset")
+        if environment != self._env:
+            self._env = dict(environment)
+            for name in CHANGING:
+                self.stack.kill(name)
+            self.stack.change_environment(ENVIRONMENT | environment)
+            self.stack.start(*CHANGING)
+        self.note("ready")
 
     def note(self, what: str) -> None:
         """Write into the schedule what is being done."""
@@ -130,7 +148,7 @@ class Rig:
         """Make wishes of both accounts; `synchronous` is their share of them."""
         return [
             Wish(
-                f"{prefix}-{number}",
+                f"{self.prefix}{prefix}-{number}",
                 account=number % 2,
                 carrier=carriers[number % len(carriers)],
                 synchronous=self.rng.random() < synchronous,
@@ -196,7 +214,7 @@ class Rig:
             f"{name}-{len(self._extra) + 2}",
             command,
             log=self.stack.plan.run_dir / f"{name}-{len(self._extra) + 2}.log",
-            env={**self.stack.env, **(env or {})},
+            env={**self.stack.env, **ENVIRONMENT, **self._env, **(env or {})},
             cwd=ROOT,
         )
         self._extra.append(child)
@@ -227,11 +245,12 @@ class Rig:
         return time.monotonic() - begun
 
     def journals(self) -> Journals:
-        """Read all three."""
-        return Journals(
+        """Read all three, as far as they are about this run."""
+        journals = Journals(
             told=self.told,
             parcels=self.database.parcels(),
             announcements=self.database.announcements(),
             ledger=read_ledger(Path(self.stack.env["SIMULATOR_LEDGER"])),
             accounts=self.database.accounts(self.publics),
         )
+        return journals.of(self.prefix)

@@ -17,6 +17,7 @@ class WorkerKilled(Fault):
     doses = {"short": Dose(300, 3), "full": Dose(10_000, 30)}
     databases = ("postgresql", "sqlite")
     control = {"FAULT_GUARDS_OFF": "unknown"}
+    without = "unknown"
 
     def strike(self, rig: Rig) -> None:
         load = rig.send(rig.wishes(self.dose.requests, synchronous=0.2), at_once=40)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from deploy.child import Child
+from loadtests.faults.clients import Load
 from loadtests.faults.fault import Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
@@ -27,6 +28,7 @@ class KilledAtAPoint(Fault):
     doses = {"short": Dose(7 * 20, 2), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
     control = {"FAULT_GUARDS_OFF": "unknown"}
+    without = "unknown"
     deaths = 0
 
     def strike(self, rig: Rig) -> None:
@@ -36,17 +38,22 @@ class KilledAtAPoint(Fault):
             every = max(1, each // self.dose.strikes)
             worker = rig.one_more("worker", env={"FAULT_CRASH_AT": f"{point}:{every}"})
             load = rig.send(rig.wishes(each, prefix=point), at_once=20)
-            self.deaths += self._deaths(rig, worker, point)
+            self.deaths += self._deaths(rig, worker, load)
             load.join()
             worker.kill()
         rig.stack.start("worker")
 
-    def _deaths(self, rig: Rig, worker: Child, point: str) -> int:
+    def _deaths(self, rig: Rig, worker: Child, load: Load) -> int:
         """Start the worker again after each of its deaths; return how many there were."""
+
+        def over() -> bool:
+            return not worker.running or not (load.is_alive() or rig.database.unfinished())
+
         for death in range(self.dose.strikes):
-            if not rig.wait_until(lambda: not worker.running, 10):
+            rig.wait_until(over, 15)
+            if worker.running:
                 return death
-            rig.note(f"died at {point}")
+            rig.note(f"died at {load.wishes[0].intent}")
             worker.start()
         return self.dose.strikes
 

@@ -25,6 +25,7 @@ class Frozen(Fault):
     doses = {"short": Dose(60, 2), "full": Dose(200, 6)}
     environment = {"WORKER_CONCURRENCY": "20"}
     control = {"FAULT_GUARDS_OFF": "send_guard"}
+    without = "send_guard"
     froze = 0
 
     def strike(self, rig: Rig) -> None:

@@ -16,12 +16,13 @@ class RedisKilled(Fault):
     id = "F4"
     title = "Redis SIGKILL without persistence"
     doses = {"short": Dose(300, 2), "full": Dose(5_000, 5)}
-    processes = ("redis", "web", "worker", "sweeper", "simulator")
-    control = {"PROCESSES_OFF": "sweeper"}
+    without = "sweeper"
     rest = 45.0
     resumed = 0.0
 
     def strike(self, rig: Rig) -> None:
+        if self.is_control:
+            rig.stack.stop("sweeper")
         load = rig.send(rig.wishes(self.dose.requests, synchronous=0.3), at_once=40)
         for _ in range(self.dose.strikes):
             rig.wait_until(lambda: rig.database.unfinished() > 10, 10, every=0.05)
@@ -45,3 +46,7 @@ class RedisKilled(Fault):
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         resumed = round(self.resumed, 1)
         return [Measure("seconds until work resumed, at most", resumed, "10", resumed <= 10)]
+
+    def tidy(self, rig: Rig) -> None:
+        if self.is_control:
+            rig.stack.start("sweeper")

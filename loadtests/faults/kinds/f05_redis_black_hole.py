@@ -20,11 +20,12 @@ class RedisBlackHole(Fault):
     id = "F5"
     title = "Redis black hole"
     doses = {"short": Dose(200, seconds=10), "full": Dose(2_000, seconds=30)}
-    processes = ("redis", "web", "worker", "sweeper", "simulator")
-    control = {"PROCESSES_OFF": "sweeper"}
+    without = "sweeper"
     rest = 60.0
 
     def strike(self, rig: Rig) -> None:
+        if self.is_control:
+            rig.stack.stop("sweeper")
         wishes = rig.wishes(self.dose.requests, synchronous=0.5)
         prefer = {"Prefer": f"wait={WAIT}"}
         load = rig.send([replace(wish, headers=prefer) for wish in wishes], at_once=40)
@@ -40,3 +41,7 @@ class RedisBlackHole(Fault):
         slowest = max((told.seconds or 999.0) for told in journals.told)
         limit = WAIT + GRACE
         return [Measure("slowest answer, s", round(slowest, 2), f"{limit}", slowest <= limit)]
+
+    def tidy(self, rig: Rig) -> None:
+        if self.is_control:
+            rig.stack.start("sweeper")

@@ -20,6 +20,7 @@ class PostgresqlCrash(Fault):
     title = "PostgreSQL immediate restart"
     doses = {"short": Dose(300, 1), "full": Dose(10_000, 3)}
     control = {"FAULT_GUARDS_OFF": "unknown"}
+    without = "unknown"
     rest = 90.0
 
     def strike(self, rig: Rig) -> None:

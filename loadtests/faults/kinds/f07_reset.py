@@ -15,6 +15,7 @@ class Reset(Fault):
     doses = {"short": Dose(300), "full": Dose(5_000)}
     databases = ("postgresql", "sqlite")
     control = {"FAULT_GUARDS_OFF": "unknown"}
+    without = "unknown"
 
     def strike(self, rig: Rig) -> None:
         for carrier in (*MIX, "lantern"):

@@ -19,6 +19,7 @@ class Trickle(Fault):
     # The breaker would keep the carrier from most of the calls that are to be cut.
     environment = {"CARRIER_BREAKER_WINDOW": "100000", "CARRIER_BREAKER_MIN_CALLS": "100000"}
     control = {"FAULT_GUARDS_OFF": "unknown"}
+    without = "unknown"
 
     def strike(self, rig: Rig) -> None:
         rig.fault("postnl", "trickle", interval=1, calls="buy")

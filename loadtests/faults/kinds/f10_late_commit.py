@@ -19,6 +19,7 @@ class LateCommit(Fault):
     doses = {"short": Dose(300), "full": Dose(2_000)}
     environment = {"CARRIER_SETTLING": str(WINDOW)}
     control = {"FAULT_GUARDS_OFF": "settling"}
+    without = "settling"
     # A share of the full dose's 2 % in 300 would be six: not enough to be sure of the control.
     shares = {300: 0.1, 2_000: 0.02}
 

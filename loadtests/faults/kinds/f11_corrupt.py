@@ -14,6 +14,7 @@ class Corrupt(Fault):
     title = "corrupt or truncated 200; 500 after booking"
     doses = {"short": Dose(150), "full": Dose(1_000)}
     control = {"FAULT_GUARDS_OFF": "unknown"}
+    without = "unknown"
 
     def strike(self, rig: Rig) -> None:
         for number, carrier in enumerate(MIX):

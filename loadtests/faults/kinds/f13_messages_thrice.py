@@ -19,6 +19,7 @@ class MessagesThrice(Fault):
     title = "each message delivered three times, shuffled"
     doses = {"short": Dose(200), "full": Dose(3_000)}
     control = {"FAULT_GUARDS_OFF": "claim"}
+    without = "claim"
 
     def strike(self, rig: Rig) -> None:
         rig.stack.stop("worker")

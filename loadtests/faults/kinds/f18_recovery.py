@@ -19,6 +19,7 @@ class Recovery(Fault):
     environment = {"CARRIER_BULKHEAD": str(LIMIT), "WORKER_CONCURRENCY": "60"}
     control = {"CARRIER_BULKHEAD": "1000", "CARRIER_BREAKER_RAMP_FROM": "1000",
                "CARRIER_BREAKER_RAMP_TO": "1000"}  # fmt: skip
+    without = "bulkhead and ramp"
     rest = 600.0
     peak = 0
 

@@ -44,9 +44,9 @@ class ReadOnly(Fault):
             admin.execute(END_SESSIONS)
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        struck = [told for told in journals.told if told.intent.startswith("ro")]
+        struck = [told for told in journals.told if ".ro-" in told.intent]
         accepted = sum(told.acknowledged for told in struck)
-        after = [told for told in journals.told if told.intent.startswith("rw")]
+        after = [told for told in journals.told if ".rw-" in told.intent]
         refused = sum((told.status or 0) >= 500 for told in struck)
         well = sum(told.acknowledged for told in after)
         return [

@@ -1,0 +1,78 @@
+"""F16: clients that send their requests one byte in a while, and never end."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+import socket
+import threading
+import time
+
+from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.journals import Journals
+from loadtests.faults.kinds.f08_carrier_black_hole import p99
+from loadtests.faults.rig import Rig
+
+# Each healthy wave; small enough for two cores that the lorises share.
+HEALTHY = 100
+OPENING = b"POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n"
+
+
+@register
+class SlowLoris(Fault):
+    """A front reads a request whole before it asks a worker: slow clients keep sockets, no worker.
+
+    It has no control: what it measures is a latency beside an attack, and no invariant.
+    """
+
+    id = "F16"
+    title = "slow-loris clients"
+    doses = {"short": Dose(200), "full": Dose(1_000)}
+    strategy = "nginx-accel"
+
+    def strike(self, rig: Rig) -> None:
+        _allow_sockets(self.dose.requests)
+        self._healthy(rig, "before")
+        stop = threading.Event()
+        lorises = threading.Thread(target=drip, args=(rig.port, self.dose.requests, stop))
+        lorises.start()
+        rig.note(f"{self.dose.requests} slow clients")
+        time.sleep(3)
+        self._healthy(rig, "during")
+        stop.set()
+        lorises.join()
+
+    def _healthy(self, rig: Rig, prefix: str) -> None:
+        wishes = rig.wishes(HEALTHY, synchronous=1.0, carriers=("postnl", "colibri"), prefix=prefix)
+        rig.send(wishes, at_once=5).join()
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        before, during = (p99(journals, prefix) for prefix in ("before", "during"))
+        # A fifth over, and 0.1 s for what two cores add by themselves.
+        limit = round(before * 1.2 + 0.1, 2)
+        return [
+            Measure("healthy p99 before, s", before, "-", True),
+            Measure("healthy p99 during, s", during, f"{limit}", during <= limit),
+        ]
+
+
+def _allow_sockets(count: int) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft < count + 200:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 200, hard), hard))
+
+
+def drip(port: int, count: int, stop: threading.Event) -> None:
+    """Open so many connections and send each a byte a second until told to stop."""
+    sockets = []
+    for _ in range(count):
+        with contextlib.suppress(OSError):
+            connection = socket.create_connection(("127.0.0.1", port), timeout=5)
+            connection.sendall(OPENING)
+            sockets.append(connection)
+    while not stop.wait(1.0):
+        for connection in sockets:
+            with contextlib.suppress(OSError):
+                connection.sendall(b"X")
+    for connection in sockets:
+        connection.close()

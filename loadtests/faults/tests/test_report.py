@@ -1,0 +1,63 @@
+"""The table and the report: what was not run is missing, and a green control is a failure."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from loadtests.faults.fault import Measure, Result, all_faults
+from loadtests.faults.invariants import Finding
+from loadtests.faults.report import NAMES, passed, table, write
+
+GREEN = Result(
+    "F7", "resets", "short", "postgresql", False, 7, 300, tried=300,
+    findings=[Finding(name, 300, 0) for name in NAMES], schedule=[(0.1, "ready")],
+)  # fmt: skip
+RED = replace(GREEN, doubled=3, findings=[Finding(name, 300, 3) for name in NAMES])
+CONTROL = replace(RED, control=True, guards_off="unknown")
+
+
+def test_all_nineteen_are_there_and_each_has_both_doses() -> None:
+    faults = all_faults()
+    assert list(faults) == [f"F{number}" for number in range(1, 20)]
+    assert all(set(fault.doses) == {"short", "full"} for fault in faults.values())
+
+
+@pytest.mark.parametrize(
+    ("results", "good"),
+    [
+        ([GREEN], True),
+        ([GREEN, CONTROL], True),
+        ([RED], False),
+        ([GREEN, replace(GREEN, control=True)], False),
+        ([replace(GREEN, measures=[Measure("p99", 9.0, "1", False)])], False),
+    ],
+)
+def test_passing_means_green_runs_and_red_controls(results: list[Result], good: bool) -> None:
+    assert passed(results) is good
+
+
+def test_the_table_counts() -> None:
+    text = table([GREEN, CONTROL])
+    assert "0/300" in text
+    assert "control (unknown off)" in text
+    assert "RED, as it must be" in text
+
+
+def test_the_report_keeps_what_was_not_run_and_says_what_is_missing(tmp_path: Path) -> None:
+    faults = all_faults()
+    write([GREEN], faults, tmp_path)
+    write([replace(GREEN, fault="F1")], faults, tmp_path)
+    entries = json.loads((tmp_path / "report.json").read_text())
+    assert list(entries) == list(faults)
+    assert entries["F7"]["runs"][0]["tried"] == 300
+    assert entries["F7"]["commit"]
+    assert entries["F19"]["missing"]
+    text = (tmp_path / "report.md").read_text()
+    assert "*missing*" in text
+    assert "| F7 resets | guarded | postgresql | short (300) | 300 |" in text.replace(
+        faults["F7"].title, "resets"
+    )

@@ -1,0 +1,44 @@
+"""A short dose of the faults that cost money or parcels, and their negative controls.
+
+All on one deployment, whose processes are started anew where a control takes a guard away.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from deploy.fixtures import absent
+from deploy.stores import POSTGRESQL_INSTALL, StoreMissingError, postgresql_programs
+from loadtests.faults.fault import all_faults, execute_on
+from loadtests.faults.report import table
+from loadtests.faults.rig import Rig
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+# Fixed: a failure here should be the same failure again.
+SEED = 20_261
+# In the order that restarts least: those with the same environment follow each other.
+CHOSEN = ("F1", "F2", "F7", "F4", "F12", "F13", "F10")
+
+
+@pytest.fixture(scope="module")
+def rig() -> Iterator[Rig]:
+    try:
+        postgresql_programs()
+    except StoreMissingError:
+        absent("postgresql", POSTGRESQL_INSTALL)
+    with Rig(database="postgresql", seed=SEED) as rig:
+        yield rig
+
+
+@pytest.mark.parametrize("fault", CHOSEN)
+def test_nothing_is_lost_or_doubled(rig: Rig, fault: str) -> None:
+    result = execute_on(rig, all_faults()[fault], "short", seed=SEED)
+    assert result.green, f"\n{table([result])}\n{result.findings}\n{result.measures}"
+
+
+@pytest.mark.parametrize("fault", CHOSEN)
+def test_its_control_is_red(rig: Rig, fault: str) -> None:
+    result = execute_on(rig, all_faults()[fault], "short", seed=SEED, control=True)
+    assert not result.green, f"the guard was off and nobody noticed\n{table([result])}"
