@@ -3,10 +3,31 @@
 
 import os
 import sys
+from pathlib import Path
+
+from deploy.env_file import read_env_file
+
+ROOT = Path(__file__).resolve().parent
+# With one of these set, the caller has said what to work on.
+SAID = ("SECRET_KEY", "SECRET_KEY_FILE", "DEBUG", "DEMO")
+# These serve nobody and store nothing: they need no secret, and help before anything is set up.
+HELPERS = {"doctor", "strategies", "explain", "carriers", "outage"}
+
+
+def join_run() -> None:
+    """Work on the `make run` that goes on here, where the caller says nothing else."""
+    if any(os.environ.get(name) for name in SAID):
+        return
+    run_dir = Path(os.environ.get("RUN_DIR") or ROOT / ".run")
+    for name, value in read_env_file(run_dir / "manage.env").items():
+        os.environ.setdefault(name, value)
+    if len(sys.argv) > 1 and sys.argv[1] in HELPERS:
+        os.environ.setdefault("DEMO", "1")
 
 
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
+    join_run()
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

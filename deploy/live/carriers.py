@@ -28,12 +28,13 @@ class Guards:
             retry=Retry(NoBackoff(), 0),
         )
         guard = RedisGuard(client, "live page")
+        prefix = target.environment.get("CARRIER_GUARD_PREFIX", "carriers:")
         self._of = {
             code: (
-                CircuitBreaker(guard, code),
+                CircuitBreaker(guard, code, prefix=prefix),
                 # The lease plays no part in reading.
-                Bulkhead(guard, code, limit=target.bulkhead(code), lease=1),
-                Health(guard, code),
+                Bulkhead(guard, code, limit=target.bulkhead(code), lease=1, prefix=prefix),
+                Health(guard, code, prefix=prefix),
             )
             for code in target.carriers
         }

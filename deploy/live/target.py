@@ -17,6 +17,8 @@ from offload.asgi import ADMIT
 SIZES = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS")
 # These make a thread or a coroutine for each request: they have no number of slots.
 BOUNDLESS = re.compile(r"\b(uvicorn|runserver)\b")
+# A process that runs the application: one, or one per node.
+NODE = re.compile(r"web|app\d*")
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,8 @@ class Target:
             return None
         files = [path for path in self.strategy.folder.iterdir() if path.suffix != ".md"]
         text = "".join(path.read_text() for path in files if path.is_file())
-        return prod(int(self.environment[name]) for name in SIZES if name in text)
+        nodes = sum(NODE.fullmatch(name) is not None for name in self.strategy.processes)
+        return nodes * prod(int(self.environment.get(name, 1)) for name in SIZES if name in text)
 
 
 def from_environment() -> Target:

@@ -4,18 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand
-
 from deploy import strategy as strategies
+from shipping.terminal import TerminalCommand
 
 
-class Command(BaseCommand):
+class Command(TerminalCommand):
     help = "List the strategies: name, family, needs, and whether this machine has them."
-    requires_system_checks: list[str] = []
 
-    def handle(self, *args: Any, **options: Any) -> None:
-        for name in strategies.names():
-            strategy = strategies.load(name)
-            needs = ", ".join([*strategy.needs.binaries, *strategy.needs.modules]) or "nothing"
-            state = strategies.why_unavailable(strategy) or "available"
-            self.stdout.write(f"{name:17} {strategy.family:20} {needs:20} {state}")
+    def handle(self, *args: Any, json: bool, **options: Any) -> None:
+        found = [strategies.load(name) for name in strategies.names()]
+        self.show([_row(strategy) for strategy in found], as_json=json)
+
+
+def _row(strategy: strategies.Strategy) -> dict[str, Any]:
+    return {
+        "strategy": strategy.name,
+        "family": strategy.family,
+        "needs": [*strategy.needs.binaries, *strategy.needs.modules] or "nothing",
+        "state": strategies.why_unavailable(strategy) or "available",
+    }

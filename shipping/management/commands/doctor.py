@@ -1,0 +1,125 @@
+"""Say what is there, what is missing, and how to get it."""
+
+from __future__ import annotations
+
+import os
+import resource
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from django.conf import settings
+from django.db import DatabaseError, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from deploy import strategy as strategies
+from deploy.plan import ROOT
+from deploy.readiness import why_not_ready
+from shipping.terminal import TerminalCommand
+
+SETUP = ROOT / "deploy" / "setup.sh"
+# Ten thousand holds are two descriptors each behind nginx.
+DESCRIPTORS = 20_000
+# The script asks for a dozen programs.
+SECONDS = 30
+OLDEST_PYTHON = (3, 11)
+
+Row = dict[str, Any]
+
+
+class Command(TerminalCommand):
+    help = "Say what is there, what is missing, what that costs, and how to get it."
+
+    def handle(self, *args: Any, json: bool, **options: Any) -> None:
+        rows = [_python(), *_components(), _descriptors(), *_strategies(), *_run()]
+        self.show(rows, as_json=json)
+        missing = [row for row in rows if row["state"] == "missing"]
+        if not json:
+            self.say(_verdict(missing))
+
+
+def _verdict(missing: list[Row]) -> str:
+    if not missing:
+        return "\nAll is there."
+    return f"\n{len(missing)} missing, with how to get each above. `make run` needs none of them."
+
+
+def _row(what: str, there: bool, get: str = "", without: str = "") -> Row:
+    return {
+        "what": what,
+        "state": "there" if there else "missing",
+        "how to get it": "" if there else get,
+        "without it": "" if there else without,
+    }
+
+
+def _python() -> Row:
+    version = ".".join(map(str, sys.version_info[:3]))
+    return _row(f"python {version}", sys.version_info >= OLDEST_PYTHON, "python 3.11 or later")
+
+
+def _components() -> list[Row]:
+    """Ask the script that installs them: one list for both."""
+    done = subprocess.run(  # noqa: S603 # our own script
+        ["bash", str(SETUP), "--list"],  # noqa: S607 # wherever bash is
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+        cwd=ROOT,
+    )
+    rows = [line.split("|") for line in done.stdout.splitlines()]
+    brew = sys.platform == "darwin"
+    return [
+        _row(name, state == "there",
+             f"brew install {formula}" if brew else f"apt-get install {package}",
+             f"skipped: {skipped}")
+        for name, state, package, formula, skipped in rows
+    ]  # fmt: skip
+
+
+def _descriptors() -> Row:
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    enough = hard == resource.RLIM_INFINITY or hard >= DESCRIPTORS
+    return _row(
+        f"{DESCRIPTORS} open files", enough, f"ulimit -n {DESCRIPTORS}", f"holds end at {hard}"
+    )
+
+
+def _strategies() -> list[Row]:
+    rows = []
+    for name in strategies.names():
+        lacking = strategies.why_unavailable(strategies.load(name))
+        get = lacking.partition("install with: ")[2] or "see above"
+        rows.append(_row(f"strategy {name}", not lacking, get, lacking.partition(";")[0]))
+    return rows
+
+
+def _run() -> list[Row]:
+    """Look at the run that goes on here, if one does."""
+    simulator = os.environ.get("SIMULATOR_URL", "")
+    if not simulator:
+        return [{"what": "a run", "state": "none", "how to get it": "make run", "without it": ""}]
+    questions = {
+        "redis": f"redis {settings.REDIS_URL}",
+        "simulator": f"GET {simulator}/healthz",
+        "web": f"GET http://127.0.0.1:{os.environ['PORT']}/readyz",
+    }
+    asked = {name: why_not_ready(question) for name, question in questions.items()}
+    rows = [_row(f"run: {name}", not why, "make run", why) for name, why in asked.items()]
+    return [*rows, _trouble_of("run: database", _why_not_migrated)]
+
+
+def _trouble_of(what: str, look: Callable[[], str]) -> Row:
+    why = look()
+    return _row(what, not why, "make run migrates it", why)
+
+
+def _why_not_migrated() -> str:
+    try:
+        executor = MigrationExecutor(connections["default"])
+        waiting = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    except DatabaseError as error:
+        return str(error).splitlines()[0]
+    return f"{len(waiting)} migrations are not applied" if waiting else ""

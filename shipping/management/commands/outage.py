@@ -1,0 +1,50 @@
+"""Bring about an outage at a simulated carrier, or end it."""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError
+from typing import Any
+
+from shipping.simulation import ALIASES, ask
+from shipping.terminal import TerminalCommand
+
+_SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
+# What a kind needs to be seen at once; the simulator's own defaults are for tests.
+_PARAMETERS: dict[str, dict[str, Any]] = {"slow": {"seconds": 8}, "flap": {"of": "hang"}}
+
+
+def duration(text: str) -> float:
+    """Read `30`, `30s`, `2m` or `1h` as seconds."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
+    if not match or float(match[1]) <= 0:
+        raise ArgumentTypeError(f"{text!r} is no duration: write 30s, 2m or 1h")
+    return float(match[1]) * _SECONDS[match[2]]
+
+
+class Command(TerminalCommand):
+    help = "An outage at a simulated carrier: slow, hang, errors, reset, flap, …; `end` ends all."
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        super().add_arguments(parser)
+        parser.add_argument("carrier", help="a code, as `carriers` lists them")
+        parser.add_argument("kind", help="slow, hang, errors, reset, flap; or end")
+        parser.add_argument("--for", type=duration, dest="seconds", metavar="30s",
+                            help="how long; without it until `end`")  # fmt: skip
+
+    def handle(
+        self, *args: Any, carrier: str, kind: str, seconds: float | None, json: bool, **options: Any
+    ) -> None:
+        if kind == "end":
+            ask("DELETE", f"/carriers/{carrier}/faults")
+        else:
+            own = ALIASES.get(kind, kind)
+            length = {} if seconds is None else {"for": seconds}
+            ask("PUT", f"/carriers/{carrier}/faults/{own}", {**_PARAMETERS.get(kind, {}), **length})
+        if json:
+            self.show([{"carrier": carrier, "kind": kind, "seconds": seconds}], as_json=True)
+        elif kind == "end":
+            self.say(f"{carrier} is well again.")
+        else:
+            until = f"for {seconds:g} s" if seconds else "until you end it"
+            self.say(f"{carrier}: {kind}, {until}. End it:  python manage.py outage {carrier} end")

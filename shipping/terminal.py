@@ -1,0 +1,83 @@
+"""What commands print: a table on a terminal, plain lines in a pipe, or JSON."""
+
+from __future__ import annotations
+
+import json
+import os
+from argparse import ArgumentParser
+from collections.abc import Sequence
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+# Words that mean good or bad news, wherever they stand first in a cell. The colour only repeats
+# what the word says.
+GOOD = ("there", "available", "closed", "yes", "ready")
+BAD = ("missing", "open", "no", "not")
+
+
+class Trouble(CommandError):
+    """A command can't do it: the cause, and the command to try next."""
+
+    def __init__(self, cause: str, following: str) -> None:
+        super().__init__(f"{cause}\nNext: {following}")
+
+
+class TerminalCommand(BaseCommand):
+    """A command with `--json`, which needs no database and no secrets."""
+
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        """Add `--json`; call it from an overriding method."""
+        parser.add_argument("--json", action="store_true", help="print JSON for programs")
+
+    def show(self, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
+        """Print rows that all have the same keys."""
+        if as_json:
+            self.stdout.write(json.dumps(list(rows), indent=2, default=str))
+        elif self.stdout.isatty():
+            self._show_table(rows)
+        else:
+            self._show_lines(rows)
+
+    def say(self, words: str) -> None:
+        """Print a sentence."""
+        self.stdout.write(words)
+
+    def _show_lines(self, rows: Sequence[dict[str, Any]]) -> None:
+        """One row a line, columns by two blanks: for grep and awk."""
+        cells = [[_plain(value) for value in row.values()] for row in rows]
+        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        for row in cells:
+            padded = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+            self.stdout.write("  ".join(padded).rstrip())
+
+    def _show_table(self, rows: Sequence[dict[str, Any]]) -> None:
+        table = Table(box=None, header_style="bold", pad_edge=False)
+        for name in rows[0] if rows else ():
+            table.add_column(name.replace("_", " "), overflow="fold")
+        for row in rows:
+            table.add_row(*(_coloured(_plain(value)) for value in row.values()))
+        # The wrapper that Django puts around stdout adds line ends: so print into a string.
+        console = Console(force_terminal=True, no_color="NO_COLOR" in os.environ)
+        with console.capture() as capture:
+            console.print(table)
+        self.stdout.write(capture.get(), ending="")
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return "-"
+    if isinstance(value, list):
+        return ", ".join(map(str, value)) or "-"
+    return str(value) or "-"
+
+
+def _coloured(text: str) -> Text:
+    first = text.split(maxsplit=1)[0].strip(",;:") if text.split() else ""
+    style = "green" if first in GOOD else "bold red" if first in BAD else ""
+    return Text(text, style=style)

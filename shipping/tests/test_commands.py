@@ -1,0 +1,176 @@
+"""The commands for people: what they say, to a terminal, a pipe and a program."""
+
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+
+import pytest
+from django.core.management import call_command
+
+from deploy.plan import ROOT
+from deploy.strategy import names
+from shipping import simulation
+from shipping.management.commands.outage import duration
+from shipping.terminal import Trouble
+
+NOTHING_SAID = {
+    name: value
+    for name, value in os.environ.items()
+    if name not in {"DEBUG", "DEMO", "SECRET_KEY", "SIMULATOR_URL", "RUN_DIR"}
+}
+
+
+class Screen(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def printed(*arguments, to=None, **options):
+    output = to or io.StringIO()
+    call_command(*arguments, stdout=output, **options)
+    return output.getvalue()
+
+
+def manage(*arguments, **environment):
+    return subprocess.run(
+        [sys.executable, "manage.py", *arguments],
+        cwd=ROOT,
+        env={**NOTHING_SAID, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_strategies_are_a_line_each_in_a_pipe():
+    lines = printed("strategies").splitlines()
+    assert [line.split()[0] for line in lines] == names()
+    assert "\033" not in "".join(lines)
+
+
+def test_a_terminal_gets_colours_and_headings(monkeypatch):
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    text = printed("strategies", to=Screen())
+    assert "\033[" in text
+    assert "family" in text
+
+
+def test_no_color_is_obeyed(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert "\033[3" not in printed("strategies", to=Screen())
+
+
+def test_json_is_for_programs():
+    rows = json.loads(printed("strategies", "--json"))
+    assert {"strategy", "family", "needs", "state"} <= set(rows[0])
+
+
+@pytest.mark.parametrize("name", names())
+def test_each_strategy_is_explained(name):
+    text = printed("explain", name)
+    assert "holds the socket" in text
+    assert "on the wire" in text
+    assert f"make run STRATEGY={name}" in text
+
+
+def test_an_unknown_strategy_says_cause_and_next_command():
+    with pytest.raises(
+        Trouble, match=r"(?s)no strategy 'magic'.*Next: python manage.py strategies"
+    ):
+        printed("explain", "magic")
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("30", 30), ("30s", 30), ("2m", 120), ("1h", 3600), ("0.5s", 0.5)]
+)
+def test_durations(text, seconds):
+    assert duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "s", "-3s", "0s", "3d", "ten"])
+def test_what_is_no_duration(text):
+    with pytest.raises(Exception, match="is no duration"):
+        duration(text)
+
+
+@pytest.fixture
+def asked(monkeypatch):
+    """Note what the simulator would be asked."""
+    calls = []
+    monkeypatch.setattr("shipping.management.commands.outage.ask", lambda *call: calls.append(call))
+    return calls
+
+
+def test_an_outage_goes_to_the_simulator_in_its_own_words(asked):
+    text = printed("outage", "colibri", "errors", "--for", "30s")
+    assert asked == [("PUT", "/carriers/colibri/faults/error", {"for": 30.0})]
+    assert "outage colibri end" in text
+
+
+def test_an_outage_without_end_until_it_is_ended(asked):
+    printed("outage", "colibri", "hang")
+    printed("outage", "colibri", "end")
+    assert asked == [
+        ("PUT", "/carriers/colibri/faults/hang", {}),
+        ("DELETE", "/carriers/colibri/faults"),
+    ]
+
+
+def test_without_a_run_the_next_command_is_said(monkeypatch):
+    monkeypatch.delenv("SIMULATOR_URL", raising=False)
+    with pytest.raises(Trouble, match="Next: make run"):
+        simulation.ask("GET", "/carriers")
+
+
+@pytest.mark.integration
+def test_a_simulator_that_is_gone_is_no_traceback(monkeypatch):
+    monkeypatch.setenv("SIMULATOR_URL", "http://127.0.0.1:1")
+    with pytest.raises(Trouble, match="doesn't answer"):
+        simulation.ask("GET", "/carriers")
+
+
+def test_doctor_works_in_a_fresh_shell(tmp_path):
+    done = manage("doctor", "--json", RUN_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    rows = {row["what"]: row for row in json.loads(done.stdout)}
+    assert rows["strategy asgi-hold"]["state"] == "there"
+    assert rows["a run"]["how to get it"] == "make run"
+
+
+def test_doctor_says_how_to_get_what_is_missing(tmp_path):
+    done = manage("doctor", "--json", RUN_DIR=str(tmp_path), PATH=_only(tmp_path, "bash", "sh"))
+    rows = {row["what"]: row for row in json.loads(done.stdout)}
+    assert rows["zsh"]["state"] == "missing"
+    assert "install zsh" in rows["zsh"]["how to get it"]
+
+
+def _only(folder, *programs):
+    """Return a PATH with these programs alone; setup.sh adds the folders of servers."""
+    target = folder / "bin"
+    target.mkdir()
+    for program in programs:
+        (target / program).symlink_to(shutil.which(program))
+    return str(target)
+
+
+def test_a_run_in_this_folder_is_joined(tmp_path):
+    (tmp_path / "manage.env").write_text("DEMO=1\nSIMULATOR_URL=http://127.0.0.1:1\nPORT=1\n")
+    done = manage("outage", "colibri", "hang", RUN_DIR=str(tmp_path))
+    assert done.returncode == 1
+    assert "The simulator at http://127.0.0.1:1 doesn't answer" in done.stderr
+    assert "Next: make run" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_who_says_what_to_work_on_joins_no_run(tmp_path):
+    (tmp_path / "manage.env").write_text("SIMULATOR_URL=http://127.0.0.1:1\n")
+    done = manage("outage", "colibri", "hang", RUN_DIR=str(tmp_path), DEBUG="1")
+    assert "No run was found here" in done.stderr
+
+
+def test_other_commands_still_ask_for_their_secrets(tmp_path):
+    done = manage("migrate", RUN_DIR=str(tmp_path))
+    assert "SECRET_KEY is not set" in done.stderr
