@@ -1,0 +1,182 @@
+"""What runs in a container: one process of a strategy, its health check, or a command.
+
+    python -m deploy.container run web
+    python -m deploy.container health web
+    python -m deploy.container exec python manage.py migrate
+
+The strategy's folder is the only place that says how a process is started. It thinks of one
+machine; here each process has a machine of its own, so what it says of 127.0.0.1 is put right.
+Passwords come from files and go into the addresses that need them, never onto a command line.
+"""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from urllib.parse import quote, urlsplit, urlunsplit
+
+from deploy import strategy as strategies
+from deploy.child import direct
+from deploy.plan import READINESS, ROOT
+from deploy.readiness import why_not_ready
+from deploy.strategy import Strategy, fill_in
+from deploy.uwsgi_question import uwsgi_status
+
+BASE = ROOT / "deploy" / "base"
+# Where no front belongs to the strategy, this one makes several web containers one address.
+PLAIN_FRONT = "sh deploy/base/nginx/start.sh nginx.conf"
+# In a folder's configuration: the app behind the front, on the same machine as everything.
+APP_ADDRESS = re.compile(r"127\.0\.0\.1:(?=\$[({]APP_)")
+# The sweeper writes its file each round, a second apart; thirty missed ones are a stand-still.
+SWEEPER_SECONDS = 30.0
+# Where neither the strategy nor the composition says otherwise. No LIVE_URL: no live page.
+DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "500", "HUB_WORKERS": "1", "LIVE_URL": ""}
+PASSWORDS = {"DATABASE_URL": "DATABASE_PASSWORD_FILE", "REDIS_URL": "REDIS_PASSWORD_FILE"}
+
+
+def has_front(strategy: Strategy) -> bool:
+    """Say whether the strategy brings a front of its own, with the app behind it."""
+    return "front" in strategy.processes
+
+
+def environment_of(
+    strategy: Strategy, process: str, outside: Mapping[str, str] = os.environ
+) -> dict[str, str]:
+    """Return the complete environment of one process."""
+    given = {name: value for name, value in outside.items() if value}
+    chosen = {"PROJECT_DIR": str(ROOT), "OFFLOAD_BACKEND": strategy.backend, **given}
+    if process == "web":
+        chosen["APP_HOST"] = chosen["BIND_HOST"]
+        chosen["PORT"] = chosen["PORT" if has_front(strategy) else "APP_PORT"]
+    for name, file in PASSWORDS.items():
+        if file in chosen:
+            chosen[name] = with_password(chosen[name], Path(chosen[file]).read_text().strip())
+    app = "127.0.0.1" if process == "web" else chosen["APP_HOST"]
+    for name, value in strategy.environment.items():
+        if name not in chosen:
+            chosen[name] = fill_in(_placed(value, app), chosen, strategy.name)
+    chosen = DEFAULTS | chosen
+    chosen.setdefault("OFFLOAD_RESOLVE_URL", f"http://{app}:{chosen['APP_PORT']}/_offload/answers")
+    return chosen
+
+
+def with_password(url: str, password: str) -> str:
+    """Return the address with that password; its user stays."""
+    parts = urlsplit(url)
+    place = parts.netloc.rpartition("@")[2]
+    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe="")}@{place}"))
+
+
+def _placed(text: str, app_host: str) -> str:
+    return APP_ADDRESS.sub(f"{app_host}:", text)
+
+
+def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> None:
+    """Write the configuration files to the run directory, put right for machines of their own."""
+    run_dir = Path(environment["RUN_DIR"])
+    app_host = environment["APP_HOST"]
+    for shared in [*BASE.glob("nginx/*.conf"), BASE / "uwsgi.ini"]:
+        target = run_dir / "base" / shared.relative_to(BASE)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(_placed(_with_tls_proxy(shared), app_host))
+    plain = process == "front" and not has_front(strategy)
+    for template in [BASE / "front" / "nginx.conf.in"] if plain else strategy.templates:
+        text = template.read_text().replace("${PROJECT_DIR}/deploy/base/", "${RUN_DIR}/base/")
+        filled = fill_in(_placed(text, app_host), environment, str(template))
+        (run_dir / template.name.removesuffix(".in")).write_text(filled)
+    proxies = environment.get("TRUSTED_PROXIES", "").split()
+    lines = "".join(f"{network} 1;\n" for network in proxies)
+    (run_dir / "trusted_proxies.conf").write_text(lines)
+
+
+def _with_tls_proxy(shared: Path) -> str:
+    """Return a shared file in which the scheme may come from a trusted proxy."""
+    if shared.name == "http.conf":
+        return shared.read_text() + (BASE / "front" / "tls_proxy.conf").read_text()
+    return shared.read_text().replace("PROTO $scheme;", "PROTO $client_scheme;")
+
+
+def command_of(strategy: Strategy, process: str) -> str:
+    """Return the shell line of a process."""
+    if process == "front" and not has_front(strategy):
+        return PLAIN_FRONT
+    return strategy.processes[process]
+
+
+def run(strategy: Strategy, process: str) -> int:
+    """Run a process and return what it ended with.
+
+    It hears the container's SIGTERM as the signal that ends it gracefully.
+    """
+    environment = environment_of(strategy, process)
+    run_dir = Path(environment["RUN_DIR"])
+    (run_dir / "static").mkdir(parents=True, exist_ok=True)
+    ready = run_dir / f"{process}.ready"
+    ready.unlink(missing_ok=True)
+    render(strategy, process, environment)
+    child = subprocess.Popen(
+        ["/bin/sh", "-c", direct(command_of(strategy, process))], env=environment, cwd=ROOT
+    )
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: child.send_signal(stop_signal(strategy, process)))
+    code = child.wait()
+    ready.unlink(missing_ok=True)
+    return code if code >= 0 else 128 - code
+
+
+def stop_signal(strategy: Strategy, process: str) -> int:
+    """Return the signal that ends a process gracefully."""
+    plain_front = process == "front" and not has_front(strategy)
+    name = "QUIT" if plain_front else strategy.stop.get(process, "TERM")
+    return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
+
+
+def why_ill(strategy: Strategy, process: str) -> str:
+    """Return what is wrong with this container's process; empty when it is well."""
+    environment = environment_of(strategy, process)
+    if process == "web" and has_front(strategy):
+        return _why_app_ill(int(environment["APP_PORT"]))
+    if process == "sweeper":
+        return _why_stale(Path(environment["RUN_DIR"]) / "sweeper.ready")
+    question = READINESS.get(process, "GET http://127.0.0.1:${PORT}/readyz")
+    return why_not_ready(fill_in(question, environment, process))
+
+
+def _why_app_ill(port: int) -> str:
+    try:
+        status = uwsgi_status("127.0.0.1", port, "/readyz")
+    except (OSError, ValueError) as error:
+        return str(error)
+    return "" if status == 200 else f"/readyz answered {status}"
+
+
+def _why_stale(path: Path) -> str:
+    if not path.exists():
+        return f"{path} has not been written"
+    age = time.time() - path.stat().st_mtime
+    return "" if age < SWEEPER_SECONDS else f"the last good round was {age:.0f} s ago"
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the command line says; see the module's docstring."""
+    strategy = strategies.load(os.environ["STRATEGY"])
+    match arguments:
+        case ["run", process]:
+            return run(strategy, process)
+        case ["health", process]:
+            reason = why_ill(strategy, process)
+            print(reason or "well")
+            return 1 if reason else 0
+        case ["exec", program, *rest]:
+            os.chdir(ROOT)
+            os.execvpe(program, [program, *rest], environment_of(strategy, "exec"))  # noqa: S606 # as typed
+    print(__doc__, file=sys.stderr)
+    return 2
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

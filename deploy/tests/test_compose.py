@@ -1,0 +1,168 @@
+"""docker-compose.yml: its shape, its profiles, and its services as processes."""
+
+import json
+import shutil
+import subprocess
+import urllib.error
+import urllib.request
+from functools import partial
+
+import pytest
+import yaml
+
+from deploy import strategy as strategies
+from deploy.fixtures import absent
+from deploy.plan import ROOT
+from deploy.tests.composed import FILE, Composed, composition
+from deploy.tests.waiting import until
+
+GIVEN = {"ALLOWED_HOSTS": "shop.example", "PUBLIC_URL": "https://shop.example"}
+JOBS = ("migrate",)
+STORES = ("postgres", "redis")
+ALWAYS = {"front", "web", "worker", "sweeper", "simulator"}
+# One strategy of each shape: a front and a hub, a front alone, neither.
+SHAPES = ("nginx-accel", "uwsgi-threads", "asgi-hold", "gunicorn-gthread")
+
+
+def services():
+    return composition(**GIVEN)["services"]
+
+
+def composable():
+    """All strategies but those that are several machines in themselves: --scale does that."""
+    loaded = [strategies.load(name) for name in strategies.names()]
+    return [strategy for strategy in loaded if set(strategy.processes) <= {*ALWAYS, "hub"}]
+
+
+def test_each_strategy_s_processes_are_services():
+    """A new strategy with a hub is red here until the hub has its profile."""
+    profiles = set(services()["hub"]["profiles"])
+    assert profiles == {item.name for item in composable() if "hub" in item.processes}
+    for item in composable():
+        assert {"front", *item.processes} <= ALWAYS | {"hub"}
+
+
+@pytest.mark.parametrize("name", [item.name for item in composable()])
+def test_docker_compose_accepts_each_profile(name):
+    program = shutil.which("docker-compose")
+    if program is None:
+        absent("docker-compose", "apt-get install docker-compose  |  brew install docker-compose")
+    environment = {**GIVEN, "STRATEGY": name, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [program, "--profile", name, "--file", str(FILE), "config"],
+        env=environment,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    resolved = yaml.safe_load(done.stdout)["services"]
+    assert resolved["web"]["environment"]["STRATEGY"] == name
+    assert resolved.keys() == services().keys()
+
+
+@pytest.mark.parametrize("missing", sorted(GIVEN))
+def test_what_has_no_default_is_asked_for(missing):
+    with pytest.raises(KeyError, match=missing):
+        composition(**{name: value for name, value in GIVEN.items() if name != missing})
+
+
+@pytest.mark.parametrize("name", sorted(services()))
+def test_each_service_is_bounded_and_comes_back(name):
+    service = services()[name]
+    assert service["mem_limit"]
+    assert service["restart"] == ("no" if name in JOBS else "unless-stopped")
+    assert ("healthcheck" in service) is (name not in JOBS)
+    if name not in STORES:
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+
+
+@pytest.mark.parametrize("name", ["web", "hub", "worker"])
+def test_what_scales_has_neither_a_name_nor_a_port_of_the_host(name):
+    assert not {"container_name", "ports"} & services()[name].keys()
+
+
+def test_only_the_front_can_be_reached_from_outside():
+    assert [name for name, service in services().items() if "ports" in service] == ["front"]
+    assert composition(**GIVEN)["networks"]["inside"] == {"internal": True}
+
+
+def test_no_secret_stands_in_the_file():
+    for service in services().values():
+        for name, value in service.get("environment", {}).items():
+            if any(word in name for word in ("SECRET", "PASSWORD", "TOKEN")):
+                assert name.endswith("_FILE")
+                assert value.startswith("/run/secrets/")
+    assert all(item.keys() == {"file"} for item in composition(**GIVEN)["secrets"].values())
+
+
+def test_the_stores_keep_their_data_in_volumes():
+    assert services()["postgres"]["volumes"] == ["postgres:/var/lib/postgresql/data"]
+    assert services()["redis"]["volumes"] == ["redis:/data"]
+    assert "--appendonly yes" in services()["redis"]["command"][-1]
+
+
+def ask(url, **headers):
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), NoRedirect())
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with opener.open(request, timeout=10) as answer:
+            return answer.status, answer.read()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read()
+
+
+class NoRedirect(urllib.request.HTTPRedirectHandler):
+    def redirect_request(self, *_):
+        return None
+
+
+def well(composed, name):
+    done = composed.health(name)
+    child = composed.children.get(name)
+    assert child is None or child.running, composed.log(name)
+    return done.returncode == 0
+
+
+@pytest.mark.integration
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("name", SHAPES)
+def test_each_service_runs_and_its_health_check_knows(name, tmp_path, postgresql):
+    """As `up` would: stores, migrations, all others; and down again, each with a clean end."""
+    reason = strategies.why_unavailable(strategies.load(name))
+    if reason:
+        absent(name, reason)
+    with Composed(name, tmp_path) as composed:
+        rest = ["simulator", "web", "worker", "sweeper", "front"]
+        rest[1:1] = ["hub"] if "hub" in strategies.load(name).processes else []
+        for store in STORES:
+            composed.start(store)
+            until(partial(well, composed, store), f"{store}'s health check", 60)
+        migrated = composed.run_job("migrate")
+        assert migrated.returncode == 0, migrated.stderr
+        checked = composed.manage("check", "--deploy", "--fail-level", "WARNING")
+        assert checked.returncode == 0, checked.stderr
+        for service in rest:
+            assert composed.health(service).returncode != 0, f"{service} is well before its start"
+            composed.start(service)
+        for service in rest:
+            until(partial(well, composed, service), f"{service}'s health", 90)
+        check_the_front(f"http://127.0.0.1:{composed.ports['8000']}")
+        for service in reversed(rest):
+            assert composed.children[service].stop(40) == 0, composed.log(service)
+            assert composed.health(service).returncode != 0, f"{service} is well after its end"
+
+
+def check_the_front(base):
+    statuses = base + "/api/v2/parcels/statuses"
+    # Only what the trusted proxy says was TLS is let in; who comes without is sent to TLS.
+    assert ask(statuses, Host="shop.example")[0] == 301
+    status, body = ask(statuses, Host="shop.example", **{"X-Forwarded-Proto": "https"})
+    assert (status, json.loads(body)["error"]["code"]) == (401, 401)
+    # Nobody's keys work before somebody has made an account; the inside is closed.
+    forged = {"X-Forwarded-Proto": "https", "Host": "shop.example"}
+    assert ask(base + "/_offload/answers", **forged)[0] == 404
+    assert ask(base + "/metrics", **forged)[0] in (401, 403, 404)

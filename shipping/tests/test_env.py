@@ -1,0 +1,82 @@
+"""A wrong value ends the process at its start, with the variable's name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.exceptions import ImproperlyConfigured
+
+from shipping import env
+
+POSTGRESQL = "postgresql://me:p%40ss@db:5432/parcels"
+
+
+def optional_secret(name: str) -> str:
+    return env.secret(name, development=None)
+
+
+@pytest.mark.parametrize(
+    ("read", "value", "result"),
+    [
+        (lambda name: env.boolean(name, False), "Yes", True),
+        (lambda name: env.boolean(name, True), "off", False),
+        (lambda name: env.integer(name, 5), "7", 7),
+        (lambda name: env.seconds(name, 5), "0.5", 0.5),
+        (lambda name: env.share(name, 0.5), "1", 1.0),
+        (lambda name: env.words(name), " a, ,b ", ["a", "b"]),
+        (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
+        (optional_secret, "given", "given"),
+    ],
+)
+def test_a_good_value_is_read(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str], Any], value: str, result: Any
+) -> None:
+    monkeypatch.setenv("SOME_NAME", value)
+    assert read("SOME_NAME") == result
+
+
+@pytest.mark.parametrize(
+    ("read", "value"),
+    [
+        (lambda name: env.boolean(name, False), "maybe"),
+        (lambda name: env.integer(name, 5), "five"),
+        (lambda name: env.integer(name, 5), "1.5"),
+        (lambda name: env.integer(name, 5, minimum=1), "0"),
+        (lambda name: env.seconds(name, 5), "soon"),
+        (lambda name: env.seconds(name, 5), "nan"),
+        (lambda name: env.seconds(name, 5, minimum=0.1), "-1"),
+        (lambda name: env.share(name, 0.5), "0"),
+        (lambda name: env.share(name, 0.5), "1.1"),
+        (lambda name: env.choice(name, "a", ("a", "b")), "c"),
+        (lambda name: env.database(name, ""), "mysql://db/parcels"),
+        (lambda name: env.database(name, ""), "postgresql://db"),
+        (optional_secret, None),
+    ],
+)
+def test_a_bad_value_is_refused_by_name(
+    monkeypatch: pytest.MonkeyPatch, read: Callable[[str], Any], value: str | None
+) -> None:
+    monkeypatch.delenv("SOME_NAME", raising=False)
+    if value is not None:
+        monkeypatch.setenv("SOME_NAME", value)
+    with pytest.raises(ImproperlyConfigured, match="SOME_NAME"):
+        read("SOME_NAME")
+
+
+def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    file = tmp_path / "secret"
+    monkeypatch.setenv("SOME_NAME_FILE", str(file))
+    with pytest.raises(ImproperlyConfigured, match="SOME_NAME_FILE"):
+        optional_secret("SOME_NAME")
+    file.write_text("from the file\n")
+    assert optional_secret("SOME_NAME") == "from the file"
+
+
+def test_the_database_s_address_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_NAME", POSTGRESQL)
+    database = env.database("SOME_NAME", "")
+    assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", 5432, "parcels")
+    assert (database["USER"], database["PASSWORD"]) == ("me", "p@ss")
