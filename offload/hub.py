@@ -18,6 +18,7 @@ from offload.protocol import (
     TICKET_GRACE,
     Ticket,
     TicketRefused,
+    TicketUsed,
     late_key,
     read_ticket,
     used_key,
@@ -31,6 +32,8 @@ FORGET_INTERVAL = 30.0
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
 # Nothing said: a caller that may not wait learns nothing of why.
 _NOT_FOUND = Answer(404, _TEXT, b"")
+# Another hub had this client and was lost: the front then asks the app.
+_USED = Answer(410, _TEXT, b"")
 
 
 class Hub:
@@ -93,9 +96,9 @@ class Hub:
         try:
             ticket = read_ticket(self._secret, text, now=time.time())
             packed = await self._claim(ticket)
-        except TicketRefused:
+        except TicketRefused as refusal:
             self._counts.add("refused_total")
-            return _NOT_FOUND
+            return _USED if isinstance(refusal, TicketUsed) else _NOT_FOUND
         return await self._parking.park(ticket, packed, receive)
 
     async def _claim(self, ticket: Ticket) -> bytes | None:
@@ -111,7 +114,7 @@ class Hub:
         late = pipe.ask("GET", late_key(ticket.nonce))
         try:
             if not await first:
-                raise TicketRefused("used before")
+                raise TicketUsed
             packed: bytes | None = await late
         except RedisTrouble:
             return None
@@ -123,7 +126,7 @@ class Hub:
             self._used = {nonce: until for nonce, until in self._used.items() if until > now}
             self._forget_at = now + FORGET_INTERVAL
         if ticket.nonce in self._used:
-            raise TicketRefused("used before")
+            raise TicketUsed
         self._used[ticket.nonce] = ticket.deadline + TICKET_GRACE
 
 

@@ -57,6 +57,10 @@ class TicketRefused(Exception):
     """The ticket is forged, damaged or long past its deadline."""
 
 
+class TicketUsed(TicketRefused):
+    """The ticket was good, and somebody has waited by it already."""
+
+
 def answer_key(hold_id: str) -> str:
     return f"offload:answer:{hold_id}"
 

@@ -164,7 +164,7 @@ async def test_arrival_while_redis_is_away(http, hub, redis_server, outcomes, ho
     text = releases.ticket(hold_id, wait=20)
     task = asyncio.create_task(get(http, hub, text))
     await until_held(http, hub, 1)
-    assert (await get(http, hub, text))[0] == 404  # used in this process
+    assert (await get(http, hub, text))[0] == 410  # used in this process
     releases.commit(outcomes, hold_id, label=7)
     assert (await task)[2] == b'{"final": {"label": 7}}'
 
@@ -193,7 +193,8 @@ async def test_refused_tickets(http, hub, redis_server, hold_id):
     tampered = good[:10] + ("A" if good[10] != "A" else "B") + good[11:]
     expired = releases.ticket(hold_id, wait=-31)
     assert (await get(http, hub, good))[0] == 202
-    bad = [good, other, tampered, expired, "", "x" * 108, good + "A", good[:-1]]
+    assert (await get(http, hub, good))[0] == 410
+    bad = [other, tampered, expired, "", "x" * 108, good + "A", good[:-1]]
     for text in bad:
         status, _headers, body = await get(http, hub, text)
         assert (status, body) == (404, b""), text
@@ -203,7 +204,7 @@ async def test_ticket_used_at_another_process(http, hub, redis_server, started, 
     other = started(start_hub(redis_server.url))
     text = releases.ticket(hold_id, wait=0.1, redis_client=redis_server.client)
     assert (await get(http, hub, text))[0] == 202
-    assert (await get(http, other, text))[0] == 404
+    assert (await get(http, other, text))[0] == 410
 
 
 async def test_late_arrival_still_gets_its_late_answer(http, hub, redis_server, hold_id):

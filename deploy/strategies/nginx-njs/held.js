@@ -17,7 +17,7 @@ async function wait(r) {
     // Read now: a subrequest's own upstream headers would take its place.
     const ticket = r.variables.upstream_http_x_offload_ticket;
     let reply = await r.subrequest("/_offload/hold/" + ticket, { method: "GET" });
-    if (reply.status == 404 || reply.status == 502 || reply.status == 504) {
+    if (reply.status == 410 || reply.status == 502 || reply.status == 504) {
         // The hub died with the client in its hands. The app knows the answer, or the 202.
         reply = await r.subrequest("/_offload/late/" + ticket, { method: "GET" });
     }

@@ -123,3 +123,15 @@ def test_unauthenticated_requests_are_neither_held_nor_stored(deployment, shop):
     assert {answer.status for answer in answers} == {401}
     assert shop.total() == before
     assert deployment.held_now() in (0, None)
+
+
+def test_a_used_ticket_opens_nothing(deployment, shop):
+    """What was honoured once is in no client's hands, and from there it opens nothing."""
+    with psycopg.connect(deployment.stack.env["DATABASE_URL"]) as database:
+        rows = database.execute("SELECT id FROM parcels_hold WHERE released_at IS NOT NULL LIMIT 2")
+        released = [row[0] for row in rows.fetchall()]
+    for hold_id in released:
+        for path in internal_paths(ticket(deployment, hold_id)):
+            answer = shop.get(path)
+            assert answer.status in REFUSALS, path
+            assert b"parcel" not in answer.body or answer.status == 404
