@@ -68,7 +68,8 @@ def with_password(url: str, password: str) -> str:
     """Return the address with that password; its user stays."""
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
-    return urlunsplit(parts._replace(netloc=f"{parts.username or ''}:{quote(password, safe="")}@{place}"))
+    login = f"{parts.username or ''}:{quote(password, safe='')}"
+    return urlunsplit(parts._replace(netloc=f"{login}@{place}"))
 
 
 def _placed(text: str, app_host: str) -> str:

@@ -26,7 +26,7 @@ def optional_secret(name: str) -> str:
         (lambda name: env.integer(name, 5), "7", 7),
         (lambda name: env.seconds(name, 5), "0.5", 0.5),
         (lambda name: env.share(name, 0.5), "1", 1.0),
-        (lambda name: env.words(name), " a, ,b ", ["a", "b"]),
+        (env.words, " a, ,b ", ["a", "b"]),
         (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
         (optional_secret, "given", "given"),
     ],
