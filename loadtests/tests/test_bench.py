@@ -1,0 +1,187 @@
+import json
+
+import pytest
+
+from loadtests import __main__ as command
+from loadtests import bench, scenario
+from loadtests.bench import Bench, Job, Wishes, jobs
+from loadtests.deployment import ContractError
+from loadtests.generator import Progress
+from loadtests.measure import Run
+from loadtests.metrics import Sample
+from loadtests.sizing import MOST_WORKERS, Sizing, workers_for
+from loadtests.tests.bench_results import HELD, run
+
+TALK = scenario.load("talk", quick=True)
+WISHES = Wishes(strategies=("asgi-hold", "runserver", "bjoern"), repeats=3, seed=7)
+
+
+def test_each_repeat_has_all_strategies_in_another_order():
+    ordered = jobs([TALK], WISHES)
+    rounds = [ordered[start : start + 3] for start in (0, 3, 6)]
+    assert [{job.repeat for job in round_} for round_ in rounds] == [{1}, {2}, {3}]
+    orders = [tuple(job.strategy for job in round_) for round_ in rounds]
+    assert all(set(order) == set(WISHES.strategies) for order in orders)
+    assert len(set(orders)) > 1
+    assert orders == [
+        tuple(job.strategy for job in jobs([TALK], WISHES)[start : start + 3])
+        for start in (0, 3, 6)
+    ]
+
+
+def test_variants_are_runs_of_their_own():
+    found = jobs([scenario.load("ceiling")], Wishes(strategies=("asgi-hold",)))
+    assert {job.variant for job in found} == {"one process", "two processes"}
+    assert len({job.label for job in found}) == 2
+
+
+class NoServer:
+    def __init__(self, **_):
+        pass
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        return None
+
+
+@pytest.fixture
+def measured(monkeypatch, tmp_path):
+    """A bench whose runs come from `outcomes` by strategy; everything else is real."""
+    outcomes = {}
+
+    def measure(strategy, *_, **__):
+        outcome = outcomes[strategy]
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    monkeypatch.setattr(bench, "PostgresServer", NoServer)
+    monkeypatch.setattr(bench, "measure", measure)
+    monkeypatch.setattr(bench, "unavailable", lambda: iter(()))
+    monkeypatch.setattr(bench.ceiling, "measure", lambda **_: bench.ceiling.Ceiling(1, 1, 0, 0, 1))
+
+    def go(wishes=WISHES, **runs):
+        outcomes.update({name.replace("_", "-"): outcome for name, outcome in runs.items()})
+        made = Bench(tmp_path, Sizing(), wishes)
+        return made.run([TALK], lambda *_: lambda phase, progress: None, lambda outcome: None)
+
+    return go
+
+
+def figures(reasons=(), *, interrupted=False):
+    found = run("any", HELD, 2.0)
+    kept = {key: found[key] for key in ("phases", "timeline", "books", "sizes")}
+    sample = Sample("labels", 5.0, 5.1, None, 6.0, "time-out")
+    return Run(kept | {"validity": {"reasons": reasons}}, [("talk", 5.0, [sample])], interrupted)
+
+
+def test_a_failed_run_is_missing_with_its_reason_and_the_others_go_on(measured, tmp_path):
+    found = measured(
+        asgi_hold=ContractError("a create with label\nanswered 500"),
+        runserver=figures(),
+        bjoern=figures(["the generator was late: 3%"]),
+    )
+    by_strategy = {run["strategy"]: run for run in found["runs"]}
+    assert by_strategy["asgi-hold"]["status"] == "missing"
+    assert by_strategy["asgi-hold"]["reason"] == "ContractError: a create with label answered 500"
+    assert by_strategy["runserver"]["status"] == "measured"
+    assert by_strategy["bjoern"]["status"] == "invalid"
+    assert found["complete"]
+    assert json.loads((tmp_path / "results.json").read_text()) == json.loads(json.dumps(found))
+
+
+def test_ctrl_c_keeps_what_was_measured(measured, tmp_path):
+    one = Wishes(strategies=("asgi-hold", "runserver"), seed=1)
+    first, second = (job.strategy.replace("-", "_") for job in jobs([TALK], one))
+    found = measured(one, **{first: figures(), second: KeyboardInterrupt()})
+    assert [run["status"] for run in found["runs"]] == ["measured", "missing"]
+    again = measured(one, **{first: figures(interrupted=True), second: figures()})
+    assert [run["status"] for run in again["runs"]] == ["partial"]
+    assert not again["complete"]
+    assert (tmp_path / "results.json").exists()
+
+
+def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
+    import gzip
+
+    measured(Wishes(strategies=("runserver",)), runserver=figures())
+    with gzip.open(tmp_path / "samples" / "talk_runserver_1.csv.gz", "rt") as file:
+        assert file.read().splitlines() == [
+            "phase,stream,intended,sent,first_byte,end,outcome",
+            "talk,labels,0.0000,0.1000,,1.0000,time-out",
+        ]
+
+
+@pytest.mark.parametrize(
+    ("budget", "few", "more", "expected"),
+    [
+        (600, 100, 200, 11),  # 50 MB for each beyond the first
+        (120, 100, 200, 1),
+        (90, 100, 200, 1),  # one there must be
+        (600, 100, 100.5, 1),  # a server of one process
+        (9000, 100, 200, MOST_WORKERS),
+    ],
+)
+def test_as_many_processes_as_fit(budget, few, more, expected):
+    assert workers_for(budget, few, more) == expected
+
+
+def test_equal_workers_are_equal():
+    assert Sizing("workers", workers=4).of("any", None) == {"WEB_WORKERS": "4"}
+    assert Sizing("own").of("any", None) == {}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["run", "speech"],
+        ["run", "talk", "--speed", "3"],
+        ["run", "talk", "--connections", "many"],
+        ["run", "talk", "--strategies", "abacus"],
+        ["report", "/nowhere/results.json"],
+    ],
+)
+def test_wrong_use_ends_with_2_and_a_sentence(arguments, capsys):
+    assert command.main(arguments) == 2
+    assert capsys.readouterr().err.startswith("loadtests: ")
+
+
+@pytest.mark.parametrize(
+    ("runs", "complete", "code"),
+    [
+        (["measured"], True, 0),
+        (["measured", "missing"], True, 1),
+        (["invalid"], True, 1),
+        ([], False, 130),
+    ],
+)
+def test_the_exit_code_says_how_it_went(monkeypatch, tmp_path, runs, complete, code):
+    class Made:
+        interrupted = not complete
+
+        def __init__(self, *_):
+            pass
+
+        def run(self, *_):
+            return {"runs": [{"status": status} for status in runs], "complete": complete}
+
+    monkeypatch.setattr(command, "Bench", Made)
+    monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold",))
+    monkeypatch.setattr(command, "write_report", lambda results, folder: folder)
+    assert command.main(["run", "talk", "--out", str(tmp_path)]) == code
+
+
+def test_parameters_are_flags():
+    parsed = command._overrides(["--connections", "50", "--carrier-seconds=0.5"])
+    assert parsed == {"connections": 50, "carrier_seconds": 0.5}
+
+
+def test_a_job_tells_its_progress_in_words():
+    from loadtests.screen import _words
+
+    assert _words("talk", Progress(sent=9, good=5, failed=1, in_flight=3)) == (
+        "talk: 9 sent, 3 wait, 5 good, 1 failed"
+    )
+    assert Job(TALK, "asgi-hold", "", 2).label == "talk_asgi-hold_2"

@@ -1,0 +1,132 @@
+import json
+import re
+
+import pytest
+
+from loadtests.aggregate import Spread, groups
+from loadtests.report import content, write_report
+from loadtests.tables import number, percent, server_table, spread, stream_tables
+from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
+from loadtests.verdict import cautions, verdict
+
+
+@pytest.fixture
+def bench():
+    return results(
+        run("nginx-accel", HELD, 2.0),
+        run("uwsgi-prefork", WAITS, 20.0, failed=30, said="no reload of the app: <none>"),
+        missing("cheroot", WAITS, "ContractError: answered 500"),
+    )
+
+
+def test_the_table_has_median_and_range():
+    tripled = [run("nginx-accel", HELD, s, repeat=n) for n, s in enumerate((2.0, 4.0, 5.0), 1)]
+    [table] = stream_tables(groups([results(*tripled)]))
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    assert row["p50"] == "4 (2 to 5)"
+    assert row["good per s"] == "2.50 (2 to 5)"
+    assert row["of possible"] == "50.0 % (40.0 % to 100.0 %)"
+
+
+def test_a_missing_run_is_missing_and_not_zero(bench):
+    [table] = stream_tables(groups([bench]))
+    rows = {row[0]: row[1:] for row in table.rows}
+    assert set(rows["cheroot"]) == {"-"}
+    assert any("ContractError" in note for note in content([bench]).sections[0].notes)
+
+
+def test_an_invalid_run_counts_only_where_there_is_no_valid_one():
+    bad = run("nginx-accel", HELD, 9.0, status="invalid")
+    [group] = groups([results(bad, run("nginx-accel", HELD, 2.0, repeat=2))])
+    assert [found["repeat"] for found in group.measured()] == [2]
+    [alone] = groups([results(bad)])
+    assert len(alone.measured()) == 1
+    assert "invalid" in alone.notes[0]
+
+
+def test_the_verdict_names_best_and_worst(bench):
+    said = verdict("Talk", groups([bench]))
+    assert said.startswith("Talk: nginx-accel gave 5 of 5 possible good answers")
+    assert "uwsgi-prefork" in said
+    assert "75.0 % failed" in said
+
+
+def test_the_reader_is_warned():
+    runs = [run("a", HELD, 2.0, others=1.3), run("b", HELD, 2.0, status="invalid")]
+    found = results(*runs, note="Others worked here.")
+    said = " ".join(cautions([found], groups([found])))
+    assert "Others worked here." in said
+    assert "n = 1" in said
+    assert "1.3 cores" in said
+    assert "1 runs are invalid" in said
+
+
+def test_a_quiet_bench_with_repeats_needs_no_warning():
+    found = results(*(run("a", HELD, 2.0, repeat=repeat) for repeat in (1, 2)))
+    assert cautions([found], groups([found])) == []
+
+
+def test_what_servers_took_is_their_serving_side(bench):
+    table = server_table(groups([bench]))
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    assert row["serving cores, mean"] == "0.60"  # web and hub, not the worker
+    assert row["serving MB, peak"] == "104"
+
+
+def test_the_page_needs_nothing_from_outside(bench, tmp_path):
+    page = write_report([bench], tmp_path).read_text()
+    outside = re.findall(r"(?:src|href)=\"?([^\"\s>]+)|url\(([^)]+)\)|@import", page)
+    assert outside == []
+    assert page.count("<script") == 3
+
+
+def test_nothing_that_was_measured_becomes_markup(bench, tmp_path):
+    bench["runs"][2]["reason"] = "</script><script>alert(1)</script>"
+    page = write_report([bench], tmp_path).read_text()
+    assert "<script>alert" not in page
+    assert "<none>" not in page
+
+
+def test_the_pages_data_are_whole(bench, tmp_path):
+    page = write_report([bench], tmp_path).read_text()
+    text = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
+    data = json.loads(text)
+    titles = [chart["title"] for chart in data["charts"]]
+    assert len(data["charts"]) == page.count('class="chart"')
+    assert any("Memory" in title for title in titles)
+    assert {"nginx-accel", "uwsgi-prefork"} <= set(data["colours"])
+    shaded = [chart for chart in data["charts"] if chart["band"]]
+    assert shaded[0]["band"] == [1.0, 3.0]
+
+
+def test_markdown_says_the_same_and_its_pictures_are_there(bench, tmp_path):
+    write_report([bench], tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    assert "| nginx-accel | 5 | 100.0 % |" in text
+    pictures = re.findall(r"\]\((pictures/[^)]+)\)", text)
+    assert pictures
+    assert all((tmp_path / picture).read_text().startswith("<?xml") for picture in pictures)
+
+
+def test_several_benches_make_one_report(bench):
+    other = results(run("bjoern", WAITS, 3.0))
+    assert {group.strategy for group in groups([bench, other])} >= {"bjoern", "nginx-accel"}
+    assert len(content([bench, other]).sections) == 1
+
+
+@pytest.mark.parametrize(
+    ("value", "said"),
+    [(0, "0"), (0.0123, "0.012"), (0.5, "0.50"), (12.345, "12.35"), (1234.5, "1,234")],
+)
+def test_numbers_have_the_digits_that_matter(value, said):
+    assert number(value) == said
+
+
+@pytest.mark.parametrize(("value", "said"), [(0, "0 %"), (0.0001, "<0.1 %"), (0.96, "96.0 %")])
+def test_a_few_failures_are_not_rounded_to_none(value, said):
+    assert percent(value) == said
+
+
+def test_a_figure_that_is_not_there_is_a_dash():
+    assert spread(Spread.of([None, None])) == "-"
+    assert spread(Spread.of([3.0, None])) == "3"
