@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test check format audit bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test faults check format audit bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -29,6 +29,9 @@ screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real r
 test: .venv/dev.stamp ## Run all tests (ARGS="-k name" for some)
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest $(ARGS)
+
+faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose short" for less)
+	@$(PYTHON) -m loadtests.faults --dose full --report $(ARGS)
 
 # The settings for development: production's would ask for secrets.
 check: export DEBUG = 1
