@@ -25,4 +25,6 @@ def waiting(view: Callable[..., Any]) -> Callable[..., Any]:
     async def coroutine(request: HttpRequest, **arguments: Any) -> HttpResponse:
         return await finish(await sync_to_async(view)(request, **arguments))
 
+    # What the OpenAPI document knows a view by.
+    coroutine.cls = view.cls  # type: ignore[attr-defined] # as REST framework marks its own
     return coroutine
