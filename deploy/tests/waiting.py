@@ -1,5 +1,6 @@
 """Waiting in tests: by looking, never by hoping that a sleep is long enough."""
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -66,7 +67,11 @@ def end(process: subprocess.Popen[str]) -> None:
         try:
             process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
-            os.kill(process.pid, signal.SIGKILL)
+            # Killing only make would leave what it started: a machine that was too busy to stop
+            # in time must not stay busy.
+            for pid in [*descendants(process.pid), process.pid]:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
     process.wait()
     if process.stdout is not None:
         process.stdout.close()
