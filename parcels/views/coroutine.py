@@ -26,5 +26,6 @@ def waiting(view: Callable[..., Any]) -> Callable[..., Any]:
         return await finish(await sync_to_async(view)(request, **arguments))
 
     # What the OpenAPI document knows a view by.
-    coroutine.cls = view.cls  # type: ignore[attr-defined] # as REST framework marks its own
+    for name in ("cls", "initkwargs"):
+        setattr(coroutine, name, getattr(view, name))
     return coroutine
