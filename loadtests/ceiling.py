@@ -16,7 +16,7 @@ from loadtests.arrivals import Closed, Constant, Schedule
 from loadtests.calls import make
 from loadtests.fleet import loop_factory, send
 from loadtests.generator import Plan, Stream
-from loadtests.metrics import summarize
+from loadtests.metrics import Summary, summarize
 
 # About a parcel with its label's links.
 _BODY = b"x" * 2048
@@ -88,7 +88,7 @@ def measure(*, generators: int = 1, requests: int = REQUESTS, seconds: float = 3
     )
 
 
-def _run(port: int, arrivals: Schedule | Closed, generators: int):
+def _run(port: int, arrivals: Schedule | Closed, generators: int) -> Summary | None:
     call = make("hello", host="127.0.0.1", login="")
     stream = Stream("ceiling", "127.0.0.1", port, call, arrivals)
     _, report, _ = send(lambda start: Plan((stream,), start, cap=60), generators=generators)

@@ -14,7 +14,11 @@ WINDOW = 5
 _SHARES = ("minimum", "p50", "p90", "p95", "p99", "maximum")
 _SHARE_LABELS = ("min", "50 %", "90 %", "95 %", "99 %", "max")
 
+HANGS = "the carrier hangs"
+
 Point = tuple[float, float | None]
+Figure = Callable[[Mapping[str, Any]], float | None]
+Typical = Sequence[tuple[Group, Run]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,63 +52,89 @@ def charts(groups: Sequence[Group]) -> list[Chart]:
     return [chart for chart in every if any(line.points for line in chart.lines)]
 
 
-Typical = Sequence[tuple[Group, Run]]
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """One stream under all strategies."""
+
+    title: str
+    typical: Typical
+    phase: str
+    name: str
+
+    def lines(self, points: Callable[[Mapping[str, Any]], list[Point]]) -> tuple[Line, ...]:
+        """Return each strategy's line."""
+        return tuple(
+            Line(group.strategy, group.family, tuple(points(found)))
+            for group, run in self.typical
+            for phase, name, found in streams(run)
+            if (phase, name) == (self.phase, self.name)
+        )
+
+    def figures(self) -> list[Mapping[str, Any]]:
+        """Return each strategy's figures."""
+        return [
+            found
+            for _, run in self.typical
+            for phase, name, found in streams(run)
+            if (phase, name) == (self.phase, self.name)
+        ]
+
+    @property
+    def band(self) -> tuple[float, float] | None:
+        """Return when the fault was there."""
+        return _band(self.typical, self.phase)
 
 
 def _stream_charts(typical: Typical) -> Iterator[Chart]:
-    names = dict.fromkeys(
-        (phase, stream) for _, run in typical for phase, stream, _ in streams(run)
-    )
-    for phase, stream in names:
-        lined = _lines(typical, phase, stream)
-        band = _band(typical, phase)
-        extra = {"band": band, "band_label": "the carrier hangs"} if band else {}
-        title = stream if phase == stream else f"{phase}: {stream}"
-        if stream == "canary":
-            yield Chart(
-                "Canary: what a request that needs no carrier takes",
-                "Median of each second; a line that ends got no answers any more.",
-                "seconds",
-                "seconds, log",
-                lined(_over_time("p50")),
-                log=True,
-                **extra,
-            )
+    found = dict.fromkeys((phase, name) for _, run in typical for phase, name, _ in streams(run))
+    for phase, name in found:
+        title = name if phase == name else f"{phase}: {name}"
+        stream = _Stream(title, typical, phase, name)
+        if name == "canary":
+            yield _canary(stream)
         else:
-            yield Chart(
-                f"Good answers per second: {title}",
-                f"Over {WINDOW} s each.",
-                "seconds",
-                "good answers per s",
-                lined(_goodput),
-                **extra,
-            )
-            yield from _offered(title, typical, lined)
-        yield Chart(
-            f"Latency: {title}",
-            "How long clients waited for good answers: so many waited no longer than that. From "
-            "the intended start.",
-            "share of the answers",
-            "seconds, log",
-            lined(_percentiles),
-            log=True,
-            ticks=_SHARE_LABELS,
-        )
-        yield from _error_charts(title, typical, lined, extra)
+            yield _good(stream)
+            yield from _offered(stream)
+        yield _latency(stream)
+        yield from _errors(stream)
 
 
-def _lines(
-    typical: Typical, phase: str, stream: str
-) -> Callable[[Callable[[Mapping[str, Any]], list[Point]]], tuple[Line, ...]]:
-    def lined(points: Callable[[Mapping[str, Any]], list[Point]]) -> tuple[Line, ...]:
-        return tuple(
-            Line(group.strategy, group.family, tuple(points(found)))
-            for group, run in typical
-            for p, s, found in streams(run)
-            if (p, s) == (phase, stream)
-        )
+def _canary(stream: _Stream) -> Chart:
+    return Chart(
+        "Canary: what a request that needs no carrier takes",
+        "Median of each second; a line that ends got no answers any more.",
+        "seconds",
+        "seconds, log",
+        stream.lines(_over_time("p50")),
+        log=True,
+        band=stream.band,
+        band_label=HANGS,
+    )
 
-    return lined
+
+def _good(stream: _Stream) -> Chart:
+    return Chart(
+        f"Good answers per second: {stream.title}",
+        f"Over {WINDOW} s each.",
+        "seconds",
+        "good answers per s",
+        stream.lines(_goodput),
+        band=stream.band,
+        band_label=HANGS,
+    )
+
+
+def _latency(stream: _Stream) -> Chart:
+    return Chart(
+        f"Latency: {stream.title}",
+        "How long clients waited for good answers: so many waited no longer than that. From the "
+        "intended start.",
+        "share of the answers",
+        "seconds, log",
+        stream.lines(_percentiles),
+        log=True,
+        ticks=_SHARE_LABELS,
+    )
 
 
 def _band(typical: Typical, phase: str) -> tuple[float, float] | None:
@@ -131,34 +161,27 @@ def _goodput(stream: Mapping[str, Any]) -> list[Point]:
     ]
 
 
-def _offered(
-    title: str, typical: Typical, lined: Callable[..., tuple[Line, ...]]
-) -> Iterator[Chart]:
+def _offered(stream: _Stream) -> Iterator[Chart]:
     """Yield throughput against offered load, where what is offered changes by itself."""
-
-    def points(stream: Mapping[str, Any]) -> list[Point]:
-        found = [
-            (
-                sum(second["offered"] for second in window) / len(window),
-                sum(second["good"] for second in window) / len(window),
-            )
-            for _, window in _windows(stream)
-        ]
-        return sorted(point for point in found if point[0])
-
-    ramps = any(
-        "limit" not in stream and _grows(stream)
-        for _, run in typical
-        for _, _, stream in streams(run)
-    )
-    if ramps:
+    if any("limit" not in figures and _grows(figures) for figures in stream.figures()):
         yield Chart(
-            f"Good answers against requests offered: {title}",
+            f"Good answers against requests offered: {stream.title}",
             f"Each point {WINDOW} s. On the diagonal every request is answered well.",
             "requests offered per s",
             "good answers per s",
-            lined(points),
+            stream.lines(_against_offered),
         )
+
+
+def _against_offered(stream: Mapping[str, Any]) -> list[Point]:
+    points = [
+        (
+            sum(second["offered"] for second in window) / len(window),
+            sum(second["good"] for second in window) / len(window),
+        )
+        for _, window in _windows(stream)
+    ]
+    return sorted(point for point in points if point[0])
 
 
 def _grows(stream: Mapping[str, Any]) -> bool:
@@ -181,66 +204,38 @@ def _percentiles(stream: Mapping[str, Any]) -> list[Point]:
     return [(index, latency[name] or None) for index, name in enumerate(_SHARES)]
 
 
-def _error_charts(
-    title: str,
-    typical: Typical,
-    lined: Callable[..., tuple[Line, ...]],
-    extra: dict[str, Any],
-) -> Iterator[Chart]:
-    classes = sorted(
-        {
-            name
-            for _, run in typical
-            for _, _, stream in streams(run)
-            for name in stream["summary"]["errors"]
-        }
-    )
-    for name in classes:
-
-        def failed(stream: Mapping[str, Any], name: str = name) -> list[Point]:
-            if name not in stream["summary"]["errors"]:
-                return []
-            return [
-                (middle, sum(second["errors"].get(name, 0) for second in window) / len(window))
-                for middle, window in _windows(stream)
-            ]
-
+def _errors(stream: _Stream) -> Iterator[Chart]:
+    classes = {name for figures in stream.figures() for name in figures["summary"]["errors"]}
+    for name in sorted(classes):
         yield Chart(
-            f"Failures, {name}: {title}",
+            f"Failures, {name}: {stream.title}",
             f"Over {WINDOW} s each, when they ended.",
             "seconds",
             "per s",
-            lined(failed),
-            **extra,
+            stream.lines(_failed(name)),
+            band=stream.band,
+            band_label=HANGS,
         )
+
+
+def _failed(name: str) -> Callable[[Mapping[str, Any]], list[Point]]:
+    def points(stream: Mapping[str, Any]) -> list[Point]:
+        if name not in stream["summary"]["errors"]:
+            return []
+        return [
+            (middle, sum(second["errors"].get(name, 0) for second in window) / len(window))
+            for middle, window in _windows(stream)
+        ]
+
+    return points
 
 
 def _server_charts(typical: Typical) -> Iterator[Chart]:
     band = _run_band(typical)
-    extra: dict[str, Any] = {"band": band, "band_label": "the carrier hangs"} if band else {}
-    over_time = [
-        ("Busy workers", "Requests that a worker serves now, waiting or not.", "workers", busy),
-        ("Holds", "Clients parked at the hub.", "clients", lambda row: row.get("held")),
-        (
-            "Announcements not yet ended",
-            "The queue, by the rows.",
-            "announcements",
-            lambda row: row.get("open"),
-        ),
-    ]
-    for title, hint, unit, figure in over_time:
-        yield Chart(
-            title,
-            hint,
-            "seconds",
-            unit,
-            _timelines(typical, lambda row: row["at"], figure),
-            **extra,
-        )
-    for title, unit, figure in (
-        ("Memory against clients that wait", "MB", lambda row: row.get("serving_memory")),
-        ("Database connections against clients that wait", "connections", _connections),
-    ):
+    for title, hint, unit, figure in _OVER_TIME:
+        lines = _timelines(typical, lambda row: row["at"], figure)
+        yield Chart(title, hint, "seconds", unit, lines, band=band, band_label=HANGS)
+    for title, unit, figure in _AGAINST_CLIENTS:
         yield Chart(
             title,
             "Clients that wait: the queue at that moment. Flat is good.",
@@ -250,8 +245,24 @@ def _server_charts(typical: Typical) -> Iterator[Chart]:
         )
 
 
-def _connections(row: Mapping[str, Any]) -> float | None:
-    return row.get("connections")
+_OVER_TIME: tuple[tuple[str, str, str, Figure], ...] = (
+    ("Busy workers", "Requests that a worker serves now, waiting or not.", "workers", busy),
+    ("Holds", "Clients parked at the hub.", "clients", lambda row: row.get("held")),
+    (
+        "Announcements not yet ended",
+        "The queue, by the rows.",
+        "announcements",
+        lambda row: row.get("open"),
+    ),
+)
+_AGAINST_CLIENTS: tuple[tuple[str, str, Figure], ...] = (
+    ("Memory against clients that wait", "MB", lambda row: row.get("serving_memory")),
+    (
+        "Database connections against clients that wait",
+        "connections",
+        lambda row: row.get("connections"),
+    ),
+)
 
 
 def _run_band(typical: Typical) -> tuple[float, float] | None:
@@ -265,8 +276,8 @@ def _run_band(typical: Typical) -> tuple[float, float] | None:
 
 def _timelines(
     typical: Typical,
-    x: Callable[[Mapping[str, Any]], float | None],
-    y: Callable[[Mapping[str, Any]], float | None],
+    x: Figure,
+    y: Figure,
     *,
     by_x: bool = False,
 ) -> tuple[Line, ...]:

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from typing import Any
 
 from loadtests.arrivals import Closed, Schedule
 from loadtests.calls import JUDGES, Call
@@ -83,7 +84,8 @@ class Generator:
         async with self._telling(tell):
             stopping = asyncio.ensure_future(self._stop.wait())
             left = self.plan.start + self.plan.cap - time.monotonic()
-            await asyncio.wait({work, stopping}, timeout=left, return_when="FIRST_COMPLETED")
+            ends: set[asyncio.Future[Any]] = {work, stopping}
+            await asyncio.wait(ends, timeout=left, return_when="FIRST_COMPLETED")
             stopping.cancel()
             if not work.done():
                 work.cancel()

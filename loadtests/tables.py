@@ -150,7 +150,7 @@ def books_table(groups: Sequence[Group]) -> Table | None:
     rows = [
         (
             group.strategy,
-            *(spread(group.spread(lambda run, name=name: run["books"][name])) for name in names),
+            *(spread(group.spread(_book(name))) for name in names),
         )
         for group in groups
     ]
@@ -162,6 +162,10 @@ def books_table(groups: Sequence[Group]) -> Table | None:
         "Booked is the carriers' own ledger. Booked and not answered as asked: the client had "
         "gone, or got a 202; the label is there when it asks.",
     )
+
+
+def _book(name: str) -> Figure:
+    return lambda run: run["books"][name]
 
 
 def littles_table(groups: Sequence[Group]) -> Table | None:

@@ -68,13 +68,18 @@ def users(found: Scenario) -> dict[str, type[StreamUser]]:
 
 def _user(spec: StreamSpec, number: int) -> type[StreamUser]:
     name = f"{spec.name.title().replace(' ', '')}{number}"
+    common = {
+        "spec": spec,
+        "network_timeout": spec.time_out,
+        "connection_timeout": spec.time_out,
+    }
     if isinstance(spec.arrivals, Closed):
         fields = {
             "fixed_count": spec.arrivals.connections,
             "left": iter(range(spec.arrivals.requests)),
         }
-        return type(name, (ClosedUser,), {"spec": spec, **fields})
-    return type(name, (OpenUser,), {"spec": spec, "fixed_count": 1})
+        return type(name, (ClosedUser,), common | fields)
+    return type(name, (OpenUser,), common | {"fixed_count": 1})
 
 
 class StreamUser(FastHttpUser):
@@ -89,12 +94,10 @@ class StreamUser(FastHttpUser):
     concurrency = 20_000
 
     def on_start(self) -> None:
-        """Read what every request needs; the timeouts are the scenario's."""
+        """Read what every request needs."""
         self.working.add(id(self))
         self._begin = time.monotonic() + self.spec.begin
         self._login = "Basic " + base64.b64encode(":".join(keys()).encode()).decode()
-        self.client.client.network_timeout = self.spec.time_out
-        self.client.client.connection_timeout = self.spec.time_out
 
     def done(self) -> None:
         """Send no more."""

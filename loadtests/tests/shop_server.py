@@ -52,7 +52,6 @@ async def _start(shop):
     app.router.add_get("/api/v2/parcels/statuses", shop.read)
     runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
     await runner.setup()
-    site = web.TCPSite(runner, "127.0.0.1", 0)
-    await site.start()
-    shop.port = site._server.sockets[0].getsockname()[1]
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    shop.port = runner.addresses[0][1]
     return runner

@@ -49,7 +49,7 @@ class NoServer:
 @pytest.fixture
 def measured(monkeypatch, tmp_path):
     """A bench whose runs come from `outcomes` by strategy; everything else is real."""
-    outcomes = {}
+    outcomes: dict[str, Run | BaseException] = {}
 
     def measure(strategy, *_, **__):
         outcome = outcomes[strategy]
@@ -129,8 +129,12 @@ def test_as_many_processes_as_fit(budget, few, more, expected):
 
 
 def test_equal_workers_are_equal():
-    assert Sizing("workers", workers=4).of("any", None) == {"WEB_WORKERS": "4"}
-    assert Sizing("own").of("any", None) == {}
+    assert size(Sizing("workers", workers=4)) == {"WEB_WORKERS": "4"}
+    assert size(Sizing("own")) == {}
+
+
+def size(sizing, postgresql=None):
+    return sizing.of("any", postgresql)
 
 
 @pytest.mark.parametrize(

@@ -14,14 +14,20 @@ def test_the_limit_is_connections_by_the_carriers_seconds():
     assert possible_rate(TALK, CANARY) is None
 
 
+def law_of(latency):
+    figures = summarize(samples(latency))
+    assert figures is not None
+    return littles_law(TALK, LABELS, figures)
+
+
 def test_littles_law_at_a_server_that_costs_nothing():
-    law = littles_law(TALK, LABELS, summarize(samples(latency=2.0)))
+    law = law_of(2.0)
     assert law["measured"] == pytest.approx(10)
     assert law["predicted"] == pytest.approx(10)
 
 
 def test_who_waits_for_the_server_is_beyond_the_law():
-    law = littles_law(TALK, LABELS, summarize(samples(latency=8.0)))
+    law = law_of(8.0)
     assert law["measured"] == pytest.approx(10)
     assert law["predicted"] == pytest.approx(2.5)
 

@@ -8,7 +8,7 @@ import pytest
 from loadtests import ceiling, fleet
 from loadtests.arrivals import Closed
 from loadtests.calls import make
-from loadtests.generator import Plan, Stream
+from loadtests.generator import Plan, Progress, Stream
 from loadtests.tests.shop_server import Shop, running
 
 pytestmark = pytest.mark.integration
@@ -20,7 +20,7 @@ def planned(port, closed):
 
 
 def test_two_processes_send_one_plan_between_them():
-    told = []
+    told: list[Progress] = []
     with running(Shop(seconds=0.02)) as shop:
         _, report, interrupted = fleet.send(
             planned(shop.port, Closed(6, 60)), generators=2, tell=told.append
@@ -51,7 +51,7 @@ def interrupt_when(shop):
 
 def test_a_generator_that_dies_is_an_error_not_a_zero():
     with pytest.raises(fleet.GeneratorError, match="before its report"):
-        fleet.send(lambda start: Plan(("no stream",), start, cap=5))
+        fleet.send(planned(0, "no arrivals"))
 
 
 def test_the_ceiling_is_measured():

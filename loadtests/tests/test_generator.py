@@ -12,6 +12,10 @@ from loadtests.tests.shop_server import BARE, Shop, running
 pytestmark = pytest.mark.integration
 
 
+def figures_of(samples):
+    return summarize(samples)
+
+
 def stream(port, arrivals, *, call="label", time_out=10.0):
     asked = make(call, host="127.0.0.1", login="public:secret")
     return Stream(call, "127.0.0.1", port, asked, arrivals, time_out=time_out)
@@ -26,7 +30,7 @@ def test_a_closed_loop_has_so_many_in_flight_and_sends_all():
     with running(Shop(seconds=0.1)) as shop:
         _, report = drive(stream(shop.port, Closed(connections=4, requests=20)))
     assert (shop.creates, shop.most) == (20, 4)
-    figures = summarize(report.samples)
+    figures = figures_of(report.samples)
     assert (figures.asked, figures.good) == (20, 20)
     assert figures.latency.minimum >= 0.1
     assert figures.in_flight == pytest.approx(4, rel=0.3)
@@ -97,7 +101,7 @@ def test_a_loop_that_was_blocked_says_that_it_sent_late():
         streams = (stream(shop.port, Constant(rate=50, seconds=1), call="read"),)
         generator = Generator(Plan(streams, time.monotonic() + 0.1, 30))
         report = asyncio.run(blocked(generator))
-    figures = summarize(report.samples)
+    figures = figures_of(report.samples)
     assert figures.late_sends >= 10
     assert figures.worst_send >= 0.25
     assert figures.latency.maximum >= 0.25  # and the wait is in the latency

@@ -14,6 +14,14 @@ from loadtests.metrics import (
 )
 
 
+def figures_of(samples):
+    return summarize(samples)
+
+
+def distribution(values):
+    return latency_of(values)
+
+
 def sample(intended, took, *, sent=None, first=None, outcome="ok", stream="s"):
     sent = intended if sent is None else sent
     first = intended + took if first is None else first
@@ -35,11 +43,11 @@ def test_the_percentile_of_one_value_is_that_value():
 def test_no_values_have_no_percentile():
     with pytest.raises(ValueError, match="no values"):
         percentile([], 0.5)
-    assert latency_of([]) is None
+    assert distribution([]) is None
 
 
 def test_each_figure_of_a_distribution():
-    latency = latency_of([value / 100 for value in range(1, 101)])
+    latency = distribution([value / 100 for value in range(1, 101)])
     assert (latency.minimum, latency.maximum) == (0.01, 1.0)
     assert latency.mean == pytest.approx(0.505)
     assert (latency.p50, latency.p90, latency.p95, latency.p99) == (0.5, 0.9, 0.95, 0.99)
@@ -52,7 +60,7 @@ def test_each_figure_of_a_stream():
         sample(2, 1, outcome="http 502"),
         sample(3, 2, outcome="time-out"),
     ]
-    figures = summarize(samples)
+    figures = figures_of(samples)
     assert (figures.asked, figures.good) == (4, 2)
     assert figures.errors == {"http 502": 1, "time-out": 1}
     assert figures.seconds == 5
@@ -69,19 +77,19 @@ def test_each_figure_of_a_stream():
 
 def test_the_latency_of_failures_flatters_nobody():
     refused_at_once = [sample(0, 0.001, outcome="refused") for _ in range(99)]
-    figures = summarize([*refused_at_once, sample(0, 10)])
+    figures = figures_of([*refused_at_once, sample(0, 10)])
     assert figures.latency.p50 == 10
     assert figures.error_share == pytest.approx(0.99)
 
 
 def test_who_was_never_answered_is_no_throughput():
-    figures = summarize([sample(0, 10), sample(0, 10, outcome="unfinished")])
+    figures = figures_of([sample(0, 10), sample(0, 10, outcome="unfinished")])
     assert figures.throughput == pytest.approx(0.1)
     assert figures.error_share == 0.5
 
 
 def test_nothing_asked_has_no_figures():
-    assert summarize([]) is None
+    assert figures_of([]) is None
 
 
 def stalled_server():
@@ -100,7 +108,7 @@ def stalled_server():
 
 def test_a_stalled_server_shows_in_the_percentiles():
     """Gil Tene's example: half of all requests fell into the stall."""
-    latency = summarize(stalled_server()).latency
+    latency = figures_of(stalled_server()).latency
     assert latency.p50 == pytest.approx(0.001)
     assert latency.p90 == pytest.approx(0.801)
     assert latency.p99 == pytest.approx(0.981)
@@ -109,7 +117,7 @@ def test_a_stalled_server_shows_in_the_percentiles():
 
 def test_counted_from_the_send_the_stall_would_be_gone():
     """The negative control: what is measured by who omits what he could not send."""
-    omitting = latency_of(item.end - item.sent for item in stalled_server())
+    omitting = distribution(item.end - item.sent for item in stalled_server())
     assert omitting.maximum == pytest.approx(0.001)
 
 

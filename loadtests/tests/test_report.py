@@ -89,7 +89,7 @@ def test_nothing_that_was_measured_becomes_markup(bench, tmp_path):
 
 def test_the_pages_data_are_whole(bench, tmp_path):
     page = write_report([bench], tmp_path).read_text()
-    text = re.search(r'id="data">(.*?)</script>', page, re.DOTALL)[1]
+    [text] = re.findall(r'id="data">(.*?)</script>', page, re.DOTALL)
     data = json.loads(text)
     titles = [chart["title"] for chart in data["charts"]]
     assert len(data["charts"]) == page.count('class="chart"')
