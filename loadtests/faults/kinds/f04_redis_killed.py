@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 
 from loadtests.faults.fault import Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
@@ -32,16 +33,15 @@ class RedisKilled(Fault):
         load.join()
 
     def _wait_for_progress(self, rig: Rig) -> None:
-        """Measure the seconds until the next label is bought."""
-        back = time.monotonic()
-        before = rig.simulator("GET", "/ledger/summary")
+        """Measure the seconds until a worker claims something that it was not at before."""
+        back = datetime.now(UTC)
 
-        def sold() -> bool:
-            now = rig.simulator("GET", "/ledger/summary")
-            return now != before or not rig.database.unfinished()
+        def claimed() -> bool:
+            latest = rig.database.ask("SELECT max(claimed_at) FROM parcels_announcement")[0][0]
+            return bool(latest and latest > back) or not rig.database.unfinished()
 
-        rig.wait_until(sold, 20)
-        self.resumed = max(self.resumed, time.monotonic() - back)
+        rig.wait_until(claimed, 20, every=0.1)
+        self.resumed = max(self.resumed, (datetime.now(UTC) - back).total_seconds())
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         resumed = round(self.resumed, 1)
