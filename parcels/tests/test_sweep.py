@@ -1,0 +1,98 @@
+"""The safety net: what a death, a lost message or a lost store leaves behind."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.utils import timezone
+
+from parcels.management.commands.sweeper import Sweeper
+from parcels.models import Announcement, State
+from parcels.services import protect, sweep
+from parcels.services.announce import prepare
+from parcels.services.claim import claim
+from parcels.statuses import Status
+from parcels.tests.factories import AnnouncementFactory
+
+pytestmark = pytest.mark.django_db
+PAST = timedelta(seconds=-1)
+
+
+def moved(announcement: Announcement, **moments: timedelta) -> Announcement:
+    changes = {name: timezone.now() + delta for name, delta in moments.items()}
+    Announcement.objects.filter(pk=announcement.pk).update(**changes)
+    announcement.refresh_from_db()
+    return announcement
+
+
+def test_a_lease_that_ran_out_unsent_is_pending_again() -> None:
+    row = AnnouncementFactory.create()
+    claim(row.pk)
+    moved(row, lease_until=PAST)
+    assert sweep.end_leases() == 1
+    row.refresh_from_db()
+    assert (row.state, row.lease_until, row.fence) == (State.PENDING, None, 1)
+
+
+def test_a_lease_that_ran_out_after_the_guard_is_unknown() -> None:
+    row = AnnouncementFactory.create()
+    assert prepare(row.pk)
+    moved(row, lease_until=PAST)
+    sweep.end_leases()
+    row.refresh_from_db()
+    assert row.state == State.UNKNOWN
+    assert row.sent_at is not None
+
+
+def test_a_lease_that_runs_is_left_alone() -> None:
+    row = AnnouncementFactory.create()
+    prepare(row.pk)
+    assert sweep.end_leases() == 0
+
+
+def test_each_is_woken_once_in_a_while_and_by_one_sweeper() -> None:
+    pending = AnnouncementFactory.create()
+    unknown = AnnouncementFactory.create(state=State.UNKNOWN)
+    AnnouncementFactory.create(state=State.ANNOUNCED)
+    later = moved(AnnouncementFactory.create(), wake_at=timedelta(seconds=60))
+    woken = {(due.id, due.task) for due in sweep.due_announcements()}
+    assert woken == {(pending.pk, "announce"), (unknown.pk, "reconcile")}
+    assert list(sweep.due_announcements()) == []  # a second sweeper, or the next round
+    sweep.wake_all_again()
+    assert later.pk in {due.id for due in sweep.due_announcements()}
+
+
+def test_no_more_are_woken_than_there_is_room_for(settings: Any) -> None:
+    settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 10}}
+    protect.forget()
+    for _ in range(15):
+        AnnouncementFactory.create()
+    for _ in range(4):
+        protect.gates_of("postnl").bulkhead.acquire()
+    assert len(list(sweep.due_announcements())) == 7
+
+
+def test_a_review_that_is_overdue_shows_as_failed() -> None:
+    row = moved(AnnouncementFactory.create(state=State.NEEDS_REVIEW), deadline_at=PAST)
+    assert sweep.show_overdue_reviews() == 1
+    row.parcel.refresh_from_db()
+    assert row.parcel.status == Status.ANNOUNCEMENT_FAILED
+    assert "under review" in row.parcel.carrier_error
+
+
+def test_a_round_outlives_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
+    sweeper = Sweeper()
+    monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
+    monkeypatch.setattr("parcels.management.commands.sweeper.connection.close", lambda: None)
+
+    def gone() -> int:
+        raise OperationalError("the database is restarting")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sweep, "end_leases", gone)
+        assert sweeper.round() is False
+    assert sweeper.round() is True
+    sweeper.end()
