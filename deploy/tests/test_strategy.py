@@ -8,7 +8,9 @@ from deploy.tests.tiny import TOML, tiny_strategy
 @pytest.mark.parametrize("name", names())
 def test_each_folder_is_a_strategy(name):
     strategy = load(name)
-    assert {"web", "worker", "sweeper", "simulator"} <= set(strategy.processes)
+    kinds = {process.rstrip("0123456789") for process in strategy.processes}  # worker1, worker2
+    assert {"worker", "sweeper", "simulator"} <= kinds
+    assert kinds & {"web", "app"}
     assert (STRATEGIES / name / "README.md").read_text().startswith(f"# {name}\n")
 
 
