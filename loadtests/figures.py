@@ -46,11 +46,12 @@ def _stream_figures(
     }
     if limit := possible_rate(scenario, spec):
         figures["limit"] = limit
-    if summary:
+    broken = {event["carrier"] for event in events}
+    if summary and spec.carrier not in broken:  # a carrier that hangs keeps no time of its own
         figures["littles_law"] = rounded(littles_law(scenario, spec, summary))
     if hours := outage_of(events):
-        begin, end = (round(moment - spec.begin) for moment in hours)
-        figures["recovery"] = recovery_seconds(seconds, begin=begin, end=end)
+        begin, end = (start + moment for moment in hours)
+        figures["recovery"] = rounded(recovery_seconds(samples, begin=begin, end=end))
     return figures
 
 

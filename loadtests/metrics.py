@@ -24,6 +24,14 @@ LATE_SHARE = 0.01
 # Seconds: a simulated carrier whose plain lookup takes longer is itself the bottleneck.
 SIMULATOR_SLOW = 0.25
 
+# The goodput that counts as back, over so many seconds: the slowest stream sends one a second.
+RECOVERED_SHARE = 0.95
+RECOVERY_WINDOW = 3.0
+# An answer is as before if it takes no longer than so often the 95th percentile before, or this
+# many seconds: a client that is used to 20 ms doesn't call half a second an outage.
+SLOWER = 2.0
+LEAST_LIMIT = 1.0
+
 OK = "ok"
 UNFINISHED = "unfinished"
 
@@ -215,29 +223,45 @@ def _in_flight(samples: Sequence[Sample], start: float, length: int) -> list[flo
 
 
 def recovery_seconds(
-    seconds: Sequence[Second], *, begin: int, end: int, share: float = 0.95, window: int = 3
-) -> int | None:
-    """Return how long after `end` goodput was back at `share` of what it was before `begin`.
+    samples: Sequence[Sample],
+    *,
+    begin: float,
+    end: float,
+    share: float = RECOVERED_SHARE,
+    window: float = RECOVERY_WINDOW,
+) -> float | None:
+    """Return how long after `end` requests are answered as before `begin`, and stay so.
 
-    Goodput is taken over `window` seconds, and counts against what was asked in them, so that a
-    ramp's growth is no recovery and its end no relapse. The backlog's answers count in the second
-    in which they come. None: not within the run.
+    All three are moments on the samples' clock. As before: 95 % of the share that was good then,
+    each within the time that was usual. By intended start, in windows: a backlog that is flushed
+    in one second is no recovery, and neither is one good second between bad ones. None: not in
+    what was sent.
     """
-    before = [second for second in seconds if window <= second.at < begin]
-    usual = _good_share(before)
+    before = [sample for sample in samples if sample.intended < begin]
+    usual = latency_of(sample.latency for sample in before if sample.ok)
     if usual is None:
         return None
-    after = [second for second in seconds if second.at >= end]
-    for index in range(len(after) - window + 1):
-        now = _good_share(after[index : index + window])
-        if now is not None and now >= share * usual:
-            return after[index].at - end
-    return None
+    limit = max(SLOWER * usual.p95, LEAST_LIMIT)
+    wanted = share * _share_within(before, limit)
+    windows = _windows([sample for sample in samples if sample.intended >= end], end, window)
+    recovered: float | None = None
+    for at, inside in sorted(windows.items()):
+        if _share_within(inside, limit) < wanted:
+            recovered = None
+        elif recovered is None:
+            recovered = at * window
+    return recovered
 
 
-def _good_share(seconds: Sequence[Second]) -> float | None:
-    offered = sum(second.offered for second in seconds)
-    return sum(second.good for second in seconds) / offered if offered else None
+def _windows(samples: Iterable[Sample], start: float, width: float) -> dict[int, list[Sample]]:
+    windows: dict[int, list[Sample]] = {}
+    for sample in samples:
+        windows.setdefault(int((sample.intended - start) / width), []).append(sample)
+    return windows
+
+
+def _share_within(samples: Sequence[Sample], limit: float) -> float:
+    return sum(sample.ok and sample.latency <= limit for sample in samples) / len(samples)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,8 @@ Figure = Callable[[Run], float | None]
 
 def number(value: float) -> str:
     """Return three digits that matter, plain."""
+    if value == math.inf:
+        return "not in the run"
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.2f}" if value >= 0.1 else f"{value:.3f}"
@@ -65,11 +68,13 @@ def _stream_table(groups: Sequence[Group], phase: str, stream: str) -> Table:
         for group in groups
     ]
     title = stream if phase == stream else f"{phase}: {stream}"
+    recovers = _has(groups, phase, stream, "recovery")
     return Table(
         title,
         ("strategy", *(name for name, _, _ in columns)),
         tuple(rows),
-        "Seconds from the intended start, of the good answers.",
+        "Seconds from the intended start, of the good answers. "
+        + ("Recovered: answered as before the outage, and it stays so." if recovers else ""),
     )
 
 
@@ -91,20 +96,28 @@ def _columns(
         ("asked", of(lambda found: found["summary"]["asked"]), number),
         ("failed", of(lambda found: found["summary"]["error_share"]), percent),
     ]
-    if _any(groups, phase, stream, "limit"):
+    if _has(groups, phase, stream, "limit"):
         share = of(lambda found: found["summary"]["goodput"] / found["limit"])
         columns.insert(1, ("of possible", share, percent))
     names = {"minimum": "min", "maximum": "max"}
     for name in ("minimum", "mean", "p50", "p90", "p95", "p99", "maximum"):
         columns.append((names.get(name, name), latency(name), number))
-    if _any(groups, phase, stream, "recovery"):
-        columns.append(("recovered after s", of(lambda found: found.get("recovery")), number))
+    if _has(groups, phase, stream, "recovery"):
+        columns.append(("recovered after s", of(_recovery), number))
     return columns
 
 
-def _any(groups: Sequence[Group], phase: str, stream: str, key: str) -> bool:
+def _recovery(figures: Mapping[str, Any]) -> float | None:
+    """Return the seconds; endless where it did not recover: the worst, not missing."""
+    if "recovery" not in figures:
+        return None
+    seconds: float | None = figures["recovery"]
+    return math.inf if seconds is None else seconds
+
+
+def _has(groups: Sequence[Group], phase: str, stream: str, key: str) -> bool:
     found = (stream_of(run, phase, stream) for group in groups for run in group.measured())
-    return any(figures is not None and figures.get(key) is not None for figures in found)
+    return any(key in figures for figures in found if figures is not None)
 
 
 def server_table(groups: Sequence[Group]) -> Table:

@@ -45,7 +45,10 @@ def test_a_stream_that_sent_nothing_is_missing():
 
 
 def test_recovery_is_told_where_something_was_broken():
-    events = [{"at": 4.0, "kind": "fault"}, {"at": 6.0, "kind": "heal"}]
+    events = [
+        {"at": 4.0, "kind": "fault", "carrier": "colibri"},
+        {"at": 6.0, "kind": "heal", "carrier": ""},
+    ]
     figures = phase_figures(TALK, TALK.phases[0].streams, samples(2.0), 100.0, events)
     assert "recovery" in figures["labels"]
 

@@ -172,21 +172,41 @@ def test_in_flight_obeys_littles_law():
     assert area == pytest.approx(math.fsum(item.latency for item in samples))
 
 
-def outage(back_at):
-    """10 a second for 60 s; from 20 on all fail, until `back_at`."""
-    return per_second(
-        [
-            sample(at + part / 10, 0.01, outcome="ok" if not 20 <= at < back_at else "http 502")
-            for at in range(60)
-            for part in range(10)
-        ],
-        start=0,
-    )
+def outage(back_at, *, took=0.01):
+    """10 a second for 60 s; from 20 on all fail, until `back_at`; then each takes `took`."""
+    return [
+        sample(
+            at + part / 10,
+            took if at >= back_at else 0.01,
+            outcome="http 502" if 20 <= at < back_at else "ok",
+        )
+        for at in range(60)
+        for part in range(10)
+    ]
 
 
-@pytest.mark.parametrize(("back_at", "expected"), [(40, 0), (41, 1), (47, 7), (99, None)])
+@pytest.mark.parametrize(("back_at", "expected"), [(40, 0), (43, 3), (48, 9), (99, None)])
 def test_recovery_counts_from_the_end_of_the_outage(back_at, expected):
     assert recovery_seconds(outage(back_at), begin=20, end=40) == expected
+
+
+def test_answers_that_take_far_longer_than_before_are_no_recovery():
+    assert recovery_seconds(outage(43, took=30), begin=20, end=40) is None
+    assert recovery_seconds(outage(43, took=0.9), begin=20, end=40) == 3
+
+
+def test_a_relapse_is_no_recovery():
+    relapse = [sample(50 + part / 10, 1, outcome="reset") for part in range(10)]
+    assert recovery_seconds(outage(43) + relapse, begin=20, end=40) == 12
+
+
+def test_a_flushed_backlog_is_no_recovery():
+    """All requests of the outage answered at once when it ends, the next ones not at all."""
+    flushed = [
+        item._replace(outcome="ok", end=41.0) if 20 <= item.intended < 40 else item
+        for item in outage(60)
+    ]
+    assert recovery_seconds(flushed, begin=20, end=40) is None
 
 
 def test_without_a_before_there_is_no_recovery():
