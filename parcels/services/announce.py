@@ -13,7 +13,7 @@ from django.db import connection
 
 from carriers import registry, transport
 from carriers.base import Carrier, Consignment
-from carriers.outcomes import Absent, Found, LookupResult, Outcome
+from carriers.outcomes import LookupResult, Outcome, VoidResult
 from parcels import metrics
 from parcels.models import Announcement, Parcel, State
 from parcels.services import faults, protect
@@ -117,11 +117,16 @@ def enter(job: Job) -> float | None:
     return None
 
 
-def leave(job: Job, outcome: Outcome | LookupResult | None, duration: float) -> None:
-    """Give the permission back, with what the call showed; `duration` in seconds."""
+def leave(
+    job: Job,
+    outcome: Outcome | LookupResult | VoidResult | None,
+    duration: float,
+    *,
+    buys: bool = True,
+) -> None:
+    """Give the permission back, with what the call showed; see `protect.leave`."""
     permission, job.permission = job.permission, None
     if permission is not None:
-        buys = not isinstance(outcome, Found | Absent)
         protect.leave(permission, outcome, duration, buys=buys)
 
 

@@ -86,7 +86,7 @@ def _look_up(job: Job) -> None:
             settings.CARRIER_CONNECT_TIMEOUT,
         )
     finally:
-        leave(job, result, monotonic() - started)
+        leave(job, result, monotonic() - started, buys=False)
     duration = monotonic() - started
     if isinstance(result, Found):
         first, *others = result.announced
