@@ -32,11 +32,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
             continue
         results.append(result)
         print(table([result]), file=sys.stderr, flush=True)
+        if options.report:  # after each: an hour's work must not hang on its last minute
+            write(results, known)
     print(json.dumps([each.as_json() for each in results]) if options.json else table(results))
     for name in broken:
         print(f"missing: {name}")
-    if options.report:
-        write(results, known)
     return 0 if passed(results) and not broken else 1
 
 
