@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test faults check format audit bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test faults check docs format audit bench bench-full outage bench-line yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,10 @@ check: .venv/dev.stamp ## Formatting, lint, import rules, types, migrations, Dja
 	$(PYTHON) -m mypy .
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) manage.py check
+	$(PYTHON) -m mkdocs build --strict
+
+docs: .venv/dev.stamp ## Build the pages into .run/site; a link to nowhere is an error
+	$(PYTHON) -m mkdocs build --strict
 
 format: .venv/dev.stamp ## Format the code and repair what the linter can
 	$(PYTHON) -m ruff format .
@@ -49,6 +53,25 @@ format: .venv/dev.stamp ## Format the code and repair what the linter can
 
 audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline)
 	@$(PYTHON) -m deploy.audit
+
+bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
+	@$(PYTHON) -m loadtests suite quick $(ARGS)
+
+bench-full: .venv/dev.stamp yardstick ## Every scenario, every strategy, three times (a night)
+	@$(PYTHON) -m loadtests suite full $(ARGS)
+
+outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
+	@$(PYTHON) -m loadtests run outage $(ARGS)
+
+bench-line: .venv/dev.stamp ## 200 clients at once against the `make run` of another terminal
+	@$(PYTHON) -m loadtests.line $(ARGS)
+
+yardstick: .venv/yardstick/.stamp ## Sanic in an environment of its own, beside the ceilings
+
+.venv/yardstick/.stamp: requirements-yardstick.txt .venv/dev.stamp
+	$(PYTHON) -m venv .venv/yardstick
+	.venv/yardstick/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-yardstick.txt
+	@touch $@
 
 bench-holds: .venv/dev.stamp ## What holding costs, by strategy: rate, overhead, CPU, 10,000 at once
 	@$(PYTHON) -m loadtests.holds $(ARGS)
@@ -59,6 +82,7 @@ bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000, and of a
 lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements.in --output-file requirements.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-dev.in --output-file requirements-dev.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-yardstick.in --output-file requirements-yardstick.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-bjoern.in --output-file requirements-bjoern.txt
 
 setup: .venv/dev.stamp ## Install everything for development (system packages only as root with apt)

@@ -2,6 +2,7 @@
 
     list                     scenarios, their parameters, strategies
     run SCENARIO...          measure; --PARAMETER VALUE overrides a scenario's own
+    suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
     ceiling                  what the generator itself can do
 
@@ -17,8 +18,9 @@ import shutil
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from deploy import strategy as strategies
 from deploy.strategy import StrategyError
@@ -30,6 +32,30 @@ from loadtests.screen import screen
 from loadtests.sizing import KINDS, MEMORY, WORKERS, Sizing
 
 RESULTS = Path(__file__).parent / "results"
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a suite: without strategies all that this machine can run."""
+
+    scenarios: tuple[str, ...]
+    strategies: tuple[str, ...] = ()
+    repeats: int = 1
+    sizing: str = "workers"
+
+
+# Under 15 minutes: some 30 s for each strategy's talk, 90 s for each outage. So the outage has the
+# base case, the one that it was published with, and the two that we recommend.
+QUICK = (
+    Part(("talk",)),
+    Part(("outage",), ("uwsgi-prefork", "uwsgi-gevent", "asgi-hold", "nginx-accel")),
+)
+# Three repeats are the least that show a range. It takes a night.
+FULL = (
+    Part(tuple(scenario.names()), repeats=3),
+    Part(("talk",), repeats=3, sizing="memory"),
+)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,7 +67,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(options, _overrides(rest))
         if rest:
             parser.error(f"unknown: {' '.join(rest)}")
-        return {"list": _list, "report": _report, "ceiling": _ceiling}[options.command](options)
+        commands = {"list": _list, "suite": _suite, "report": _report, "ceiling": _ceiling}
+        return commands[options.command](options)
     except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
         print(f"loadtests: {error}", file=sys.stderr)
         return 2
@@ -56,6 +83,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     commands.add_parser("list", help="scenarios, their parameters, strategies")
     _add_run(commands.add_parser("run", help="measure", allow_abbrev=False))
+    suite = commands.add_parser("suite", help="what make bench and make bench-full run")
+    suite.add_argument("form", choices=("quick", "full"))
+    suite.add_argument("--out", type=Path, help="folder for the results and the report")
+    suite.add_argument("--note", default="", help="printed in the report")
     again = commands.add_parser("report", help="write the report of raw data")
     again.add_argument("results", nargs="+", type=Path)
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
@@ -121,17 +152,47 @@ def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
         quick=options.quick,
         note=options.note,
     )
-    folder = options.out or RESULTS / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
+    folder = options.out or _new_folder()
     sizing = Sizing(options.sizing, options.workers, options.memory)
-    bench = Bench(folder, sizing, wishes)
-    with screen() as shown:
-        results = bench.run(scenarios, shown.announce, shown.ended)
+    results, code = _bench(folder, sizing, wishes, scenarios)
     if options.json:
         shutil.copyfile(folder / "results.json", options.json)
     print(write_report([results], folder))
+    return code
+
+
+def _new_folder() -> Path:
+    return RESULTS / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
+
+
+def _bench(
+    folder: Path, sizing: Sizing, wishes: Wishes, scenarios: Sequence[Scenario]
+) -> tuple[dict[str, Any], int]:
+    bench = Bench(folder, sizing, wishes)
+    with screen() as shown:
+        results = bench.run(scenarios, shown.announce, shown.ended)
     if bench.interrupted or not results["complete"]:
-        return 130
-    return int(any(run["status"] != "measured" for run in results["runs"]))
+        return results, INTERRUPTED
+    return results, int(any(run["status"] != "measured" for run in results["runs"]))
+
+
+def _suite(options: argparse.Namespace) -> int:
+    """Run the parts of a suite into one report; an interrupt leaves out what has not begun."""
+    folder = options.out or _new_folder()
+    quick = options.form == "quick"
+    done, code = [], 0
+    for part in QUICK if quick else FULL:
+        names = tuple(name for name in available(()) if name in (part.strategies or (name,)))
+        wishes = Wishes(names, repeats=part.repeats, quick=quick, note=options.note)
+        scenarios = [scenario.load(name, quick=quick) for name in part.scenarios]
+        place = folder / "-".join([*part.scenarios, part.sizing])
+        results, outcome = _bench(place, Sizing(part.sizing), wishes, scenarios)
+        done.append(results)
+        code = max(code, outcome)
+        if outcome == INTERRUPTED:
+            break
+    print(write_report(done, folder))
+    return code
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -189,3 +189,27 @@ def test_a_job_tells_its_progress_in_words():
         "talk: 9 sent, 3 wait, 5 good, 1 failed"
     )
     assert Job(TALK, "asgi-hold", "", 2).label == "talk_asgi-hold_2"
+
+
+def test_a_suite_is_one_report_and_its_worst_part_is_its_code(monkeypatch, tmp_path):
+    benches, reported = [], []
+
+    def one(folder, sizing, wishes, scenarios):
+        benches.append((folder.name, wishes.strategies, [found.name for found in scenarios]))
+        return {"runs": []}, len(benches) - 1
+
+    monkeypatch.setattr(command, "_bench", one)
+    monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold", "bjoern"))
+    monkeypatch.setattr(command, "write_report", lambda results, _: reported.append(len(results)))
+    assert command.main(["suite", "quick", "--out", str(tmp_path)]) == 1
+    assert benches == [
+        ("talk-workers", ("asgi-hold", "bjoern"), ["talk"]),
+        ("outage-workers", ("asgi-hold",), ["outage"]),
+    ]
+    assert reported == [2]
+
+
+def test_the_full_suite_has_every_scenario_three_times_and_equal_memory():
+    first, second = command.FULL
+    assert set(first.scenarios) == set(scenario.names())
+    assert (first.repeats, first.sizing, second.sizing) == (3, "workers", "memory")
