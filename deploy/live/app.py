@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import math
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -147,6 +148,8 @@ class Live:
         given = await _json(request)
         try:
             knobs = {name: float(given[name]) for name in ("rate", "share") if name in given}
+            if any(math.isnan(value) for value in knobs.values()):
+                raise ValueError
         except (TypeError, ValueError):
             return JSONResponse({"error": "rate and share are numbers"}, 400)
         load = self.collector.load

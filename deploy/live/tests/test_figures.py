@@ -1,0 +1,152 @@
+"""The pieces of the figures, each against values that are known."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from deploy.live.collector import Rate
+from deploy.live.faults import KINDS, LONGEST, UnknownOutageError, fault_of
+from deploy.live.processes import usage
+from deploy.live.server_metrics import read_metrics
+from deploy.live.window import OVERDUE, SPAN, Window, percentile
+
+MEGABYTE = 1024
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self):
+        return self.now
+
+
+@pytest.fixture
+def clock():
+    return Clock()
+
+
+@pytest.fixture
+def window(clock):
+    return Window(clock)
+
+
+def test_nearest_rank():
+    assert percentile(list(range(1, 101)), 0.95) == 95
+    assert percentile([7], 0.99) == 7
+    assert percentile([], 0.5) is None
+
+
+def test_a_window_forgets(window, clock):
+    number = window.begin()
+    clock.now = 1.0
+    assert window.end(number) == 1.0
+    assert window.latencies() == [1.0]
+    clock.now = 1.0 + SPAN + 0.1
+    assert window.latencies() == []
+    assert window.last is None
+
+
+def test_who_waits_counts_with_its_age_once_it_is_overdue(window, clock):
+    window.begin()
+    clock.now = OVERDUE - 0.1
+    assert window.latencies() == []
+    clock.now = 9.0
+    assert window.latencies() == [9.0]
+    assert window.longest_wait == 9.0
+
+
+def test_latency_counts_from_the_intended_start(window, clock):
+    clock.now = 5.0
+    number = window.begin(intended=3.0)
+    clock.now = 6.0
+    assert window.end(number) == 3.0
+
+
+def test_a_rate_is_over_the_last_seconds():
+    rate = Rate(span=5)
+    assert rate.add(0, 0) == 0
+    values = [rate.add(second, 10 * second) for second in range(1, 20)]
+    assert values[-1] == pytest.approx(10)
+    falling = [rate.add(second, 190) for second in range(20, 30)]
+    assert falling[-1] == 0
+
+
+def test_a_counter_that_starts_anew_is_no_negative_rate():
+    rate = Rate()
+    rate.add(0, 100)
+    assert rate.add(1, 3) == 0
+    assert rate.add(2, 5) == 2
+
+
+def test_each_button_is_a_fault_that_ends():
+    for word in KINDS:
+        _, parameters = fault_of(word, 30)
+        assert parameters["for"] == 30
+
+
+@pytest.mark.parametrize(("word", "seconds"), [("magic", 30), ("hang", 0), ("hang", LONGEST + 1)])
+def test_what_is_no_outage(word, seconds):
+    with pytest.raises(UnknownOutageError):
+        fault_of(word, seconds)
+
+
+def test_usage_is_of_the_roots_and_all_below_them_but_not_of_ours():
+    me = os.getpid()
+    table = f"""
+        10 1 {10 * MEGABYTE}
+        11 10 {20 * MEGABYTE}
+        12 11 {30 * MEGABYTE}
+        99 1 {40 * MEGABYTE}
+        {me} 10 {50 * MEGABYTE}
+        77 {me} {60 * MEGABYTE}
+    """
+    found = usage([10], None, table.strip())
+    assert (found.processes, found.memory) == (3, 60 * MEGABYTE * 1024)
+
+
+COUNT = """
+import sys
+from prometheus_client import Counter, Gauge
+busy = Gauge("workers_busy", "", ["state"], multiprocess_mode="livesum")
+busy.labels("serving").inc(3)
+busy.labels("waiting").inc(2)
+Counter("http_requests_total", "", ["method", "route", "status"]).labels("GET", "x", 200).inc(5)
+tries = Counter("announcement_tries_total", "", ["carrier", "kind", "outcome"])
+tries.labels("colibri", "announce", "announced").inc(4)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_metrics_of_all_processes_are_added_up_and_of_dead_ones_only_what_they_have_done(tmp_path):
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", COUNT],
+            env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        )
+        for _ in range(2)
+    ]
+    try:
+        for process in processes:
+            assert process.stdout is not None
+            assert process.stdout.readline() == b"ready\n"
+        counted = read_metrics(tmp_path)
+        assert (counted.serving, counted.waiting) == (6, 4)
+        assert counted.tries == {("colibri", "announced"): 8}
+        processes[0].kill()
+        processes[0].wait()
+        counted = read_metrics(tmp_path)
+        assert (counted.serving, counted.waiting) == (3, 2)
+        assert counted.answers == {"200": 10}
+    finally:
+        for process in processes:
+            process.kill()
+            process.communicate()
+
+
+def test_no_metrics_yet(tmp_path):
+    assert read_metrics(tmp_path / "none").serving == 0
