@@ -1,0 +1,67 @@
+"""The pages: built strictly, links followed, nothing loaded from elsewhere."""
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from deploy import site
+from deploy import strategy as strategies
+from deploy.plan import ROOT
+
+LOADED = re.compile(r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"(https?:)?//")
+
+
+def build(folder, *options):
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
+    return subprocess.run(
+        [*command, "--site-dir", str(folder), *options],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.fixture(scope="module")
+def pages(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("site")
+    done = build(folder)
+    assert done.returncode == 0, done.stderr
+    return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.html")}
+
+
+def test_each_strategy_has_a_page(pages):
+    index = pages["strategies/index.html"]
+    for name in strategies.names():
+        assert f"strategies/{name}.html" in pages
+        assert f'href="{name}.html"' in index
+
+
+def test_each_decision_is_listed(pages):
+    for path in (ROOT / "docs" / "adr").glob("*.md"):
+        assert f'href="{path.stem}.html"' in pages["adr/index.html"]
+
+
+def test_nothing_is_loaded_from_elsewhere(pages):
+    assert LOADED.search('<script src="https://cdn.example/x.js">')
+    assert [name for name, text in pages.items() if LOADED.search(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("[a](../docs/api.md#errors)", "[a](../api.md#errors)"),
+        ("[a](strategies/asgi-hold)", "[a](../strategies/asgi-hold.md)"),
+        ("[a](plan.py)", "a (`deploy/plan.py`)"),
+        ("[a](https://example.com/)", "[a](https://example.com/)"),
+        ("[a](nowhere.md)", "[a](nowhere.md)"),
+    ],
+)
+def test_links_are_followed_from_where_they_stand(written, read, caplog):
+    pages = {path.resolve(): address for address, path in site.borrowed().items()}
+    pages[ROOT / "docs" / "api.md"] = "api.md"
+    match = site.LINK.fullmatch(written)
+    assert site._followed(match, ROOT / "deploy", "x/y.md", pages) == read
+    assert bool(caplog.records) is ("nowhere" in written)

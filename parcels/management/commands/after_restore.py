@@ -1,0 +1,17 @@
+"""Make a restored database safe to go on with; between pg_restore and the start of workers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand
+
+from parcels.services.restored import distrust_unsent
+
+
+class Command(BaseCommand):
+    help = "Have every announcement that a backup shows as waiting looked up before it is bought."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        count = distrust_unsent()
+        self.stdout.write(f"{count} announcements will be looked up before anything is bought")

@@ -1,0 +1,87 @@
+"""Migrations run while the old code serves: nothing may hold a big table, or take from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.apps import apps
+from django.db import migrations, models
+from django.db.migrations.loader import MigrationLoader
+
+# Everything before the first release made empty tables. Raise it with a release, never to get by.
+LAST_OF_FIRST_RELEASE = 3
+# Tables that grow with the shops' work: a lock on them stops all.
+BIG = {
+    "parcel",
+    "announcement",
+    "attempt",
+    "document",
+    "hold",
+    "idempotencykey",
+    "trackingevent",
+    "webhookevent",
+    "webhookdelivery",
+}
+ADVICE = {
+    "AddIndex": "use AddIndexConcurrently, with atomic = False",
+    "RemoveIndex": "use RemoveIndexConcurrently, with atomic = False",
+    "AddConstraint": "use AddConstraintNotValid, and ValidateConstraint in a later migration",
+    "AlterField": "add a field, fill it in steps, remove the old one in a later release",
+    "RemoveField": "the old code still reads it: remove it a release after its last use",
+    "RenameField": "the old code still reads the old name: add, copy, remove a release later",
+    "RenameModel": "the old code still reads the old table",
+    "DeleteModel": "remove it a release after its last use",
+    "RunSQL": "write it so that it takes no lock, and say here why",
+    "RunPython": "fill in steps from a command; a migration holds its locks to its end",
+}
+
+
+def complaints(migration: migrations.Migration) -> Iterator[str]:
+    """Yield what would stop or break the old code while it serves."""
+    for operation in migration.operations:
+        name = type(operation).__name__
+        table = str(getattr(operation, "model_name", getattr(operation, "name", ""))).lower()
+        if name in ADVICE and (table in BIG or name.startswith("Run")):
+            yield f"{migration.name}: {name} on {table}: {ADVICE[name]}"
+        if name == "AddField" and table in BIG and not _is_cheap(operation.field):  # type: ignore[attr-defined] # AddField has one
+            yield f"{migration.name}: AddField on {table}: null, or a db_default"
+
+
+def _is_cheap(field: models.Field[Any, Any]) -> bool:
+    """Say whether old code may insert without it, and the database need not write each row."""
+    return field.null or field.db_default is not models.NOT_PROVIDED or field.many_to_many is True
+
+
+def ours() -> list[migrations.Migration]:
+    loaded = MigrationLoader(None).disk_migrations
+    return [loaded[key] for key in sorted(loaded) if key[0] == "parcels"]
+
+
+def test_later_migrations_leave_the_big_tables_usable() -> None:
+    later = [item for item in ours() if int(item.name[:4]) > LAST_OF_FIRST_RELEASE]
+    assert [text for item in later for text in complaints(item)] == []
+
+
+def test_the_big_tables_exist() -> None:
+    assert {model._meta.model_name for model in apps.get_app_config("parcels").get_models()} >= BIG
+
+
+@pytest.mark.parametrize(
+    ("operation", "advice"),
+    [
+        (migrations.AddIndex("parcel", models.Index(fields=["name"], name="x")), "Concurrently"),
+        (migrations.RemoveField("announcement", "error"), "a release after"),
+        (migrations.RunPython(migrations.RunPython.noop), "in steps"),
+        (migrations.AddField("hold", "x", models.IntegerField(default=0)), "db_default"),
+        (migrations.AddField("hold", "x", models.IntegerField(null=True)), ""),
+        (migrations.AddField("brand", "x", models.IntegerField(default=0)), ""),
+    ],
+)
+def test_what_would_block_is_named(operation: Any, advice: str) -> None:
+    """The control of the test above, which has nothing to find today."""
+    migration = migrations.Migration("0099_some", "parcels")
+    migration.operations = [operation]
+    found = list(complaints(migration))
+    assert (advice in found[0]) if advice else not found
