@@ -210,7 +210,7 @@ def requests_of(public_key: str, secret_key: str) -> dict[str, bytes]:
         "order_number": "bench",
     }
     parcel = {**fields, "shipment": {"id": 8}, "request_label_async": True}
-    bodies = {
+    bodies: dict[str, tuple[str, dict[str, object]]] = {
         "async": ("/api/v2/parcels", {"parcel": parcel}),
         "bare": ("/bare/parcels", {**fields, "shipping_method": 8}),
     }

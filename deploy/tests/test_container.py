@@ -1,6 +1,7 @@
 """What deploy.container makes of a strategy's folder, without starting anything."""
 
 import re
+import signal
 import socket
 import struct
 import threading
@@ -100,7 +101,7 @@ def test_a_strategy_s_sizes_win_over_the_defaults_and_lose_to_the_composition(ou
     ],
 )
 def test_each_ends_by_its_own_signal(name, process, expected):
-    assert stop_signal(strategies.load(name), process).name == expected
+    assert signal.Signals(stop_signal(strategies.load(name), process)).name == expected
 
 
 def test_a_sweeper_that_stands_still_is_ill(outside, tmp_path, monkeypatch):
@@ -119,7 +120,7 @@ def test_a_sweeper_that_stands_still_is_ill(outside, tmp_path, monkeypatch):
 @pytest.mark.integration
 @pytest.mark.parametrize("status", [200, 503])
 def test_the_uwsgi_question_reads_the_status(status):
-    seen = {}
+    seen: dict[str, str] = {}
 
     def serve():
         connection, _ = listener.accept()

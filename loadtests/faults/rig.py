@@ -109,7 +109,7 @@ class Rig:
             self._env = dict(environment)
             for name in CHANGING:
                 self.stack.kill(name)
-            self.stack.change_environment(ENVIRONMENT | environment)
+            self.stack.change_environment({**ENVIRONMENT, **environment})
             self.stack.start(*CHANGING)
         self.note("ready")
 

@@ -64,8 +64,8 @@ class Installed:
         self.linked.add(name)
         there = metadata.distribution(name)
         assert there.version in requirement.specifier, f"{name} {there.version} is too old"
-        for top in {file.parts[0] for file in there.files} - {"..", "__pycache__"}:
-            (self.packages / top).symlink_to(Path(there.locate_file(top)))
+        for top in {file.parts[0] for file in there.files or ()} - {"..", "__pycache__"}:
+            (self.packages / top).symlink_to(Path(str(there.locate_file(top))))
         self._link_all(there.requires, requirement.extras)
 
     def run(self, *arguments, folder, **environment):

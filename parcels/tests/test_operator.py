@@ -41,7 +41,7 @@ def staff(client):
 @pytest.mark.parametrize("page", PAGES)
 @pytest.mark.parametrize("somebody", ["nobody", "customer"])
 def test_only_staff_gets_in(client, page, somebody):
-    parcel = LabelledParcelFactory(label=pdf())
+    parcel = LabelledParcelFactory.create(label=pdf())
     if somebody == "customer":
         client.force_login(User.objects.create_user("customer"))
     answer = client.get(page.format(parcel.pk))
@@ -50,7 +50,7 @@ def test_only_staff_gets_in(client, page, somebody):
 
 
 def test_the_list_has_the_parcels_of_all_accounts(staff):
-    parcels = [ParcelFactory(), ParcelFactory()]
+    parcels = [ParcelFactory.create(), ParcelFactory.create()]
     page = staff.get("/operator/parcels").content.decode()
     assert all(f"/operator/parcels/{parcel.pk}" in page for parcel in parcels)
     assert all(parcel.account.name in page for parcel in parcels)
@@ -61,8 +61,8 @@ def listed(staff, query):
 
 
 def test_each_filter_leaves_what_fits(staff):
-    ready = LabelledParcelFactory(order_number="A-1", carrier="colibri")
-    waiting = AnnouncementFactory(parcel=ParcelFactory()).parcel
+    ready = LabelledParcelFactory.create(order_number="A-1", carrier="colibri")
+    waiting = AnnouncementFactory.create(parcel=ParcelFactory.create()).parcel
     assert listed(staff, {"status": "1000"}) == {ready.pk}
     assert listed(staff, {"carrier": "postnl"}) == {waiting.pk}
     assert listed(staff, {"account": waiting.account_id}) == {waiting.pk}
@@ -76,13 +76,13 @@ def test_each_filter_leaves_what_fits(staff):
     "query", [{"status": "x"}, {"account": "9" * 40}, {"q": "9" * 40}, {"q": "\0"}, {"page": "x"}]
 )
 def test_nonsense_is_no_error(staff, query):
-    ParcelFactory()
+    ParcelFactory.create()
     assert staff.get("/operator/parcels", query).status_code == 200
 
 
 def parcel_with_a_life():
-    parcel = LabelledParcelFactory(label=pdf())
-    announcement = AnnouncementFactory(parcel=parcel, state=State.ANNOUNCED)
+    parcel = LabelledParcelFactory.create(label=pdf())
+    announcement = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED)
     Attempt.objects.create(announcement=announcement, fence=1, outcome="unknown", detail="reset")
     Attempt.objects.create(announcement=announcement, fence=2, outcome="announced", duration=1.5)
     endpoint = WebhookEndpoint.objects.create(account=parcel.account, url="https://shop.test/hook")
@@ -102,21 +102,21 @@ def test_the_timeline_tells_all_in_order(staff):
 
 
 def test_what_a_client_wrote_is_text_and_no_markup(staff):
-    parcel = ParcelFactory(name="<script>alert(1)</script>", carrier_error="<b>no</b>")
+    parcel = ParcelFactory.create(name="<script>alert(1)</script>", carrier_error="<b>no</b>")
     page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
     assert "<script>alert" not in page
     assert "<b>no</b>" not in page
 
 
 def test_the_label_is_a_picture(staff):
-    parcel = LabelledParcelFactory(label=pdf())
+    parcel = LabelledParcelFactory.create(label=pdf())
     answer = staff.get(f"/operator/parcels/{parcel.pk}/label.png")
     with Image.open(io.BytesIO(answer.content)) as picture:
         assert picture.width > 500
 
 
 def test_a_voided_label_is_not_shown(staff):
-    parcel = LabelledParcelFactory(label=pdf(), status=2000)
+    parcel = LabelledParcelFactory.create(label=pdf(), status=2000)
     assert staff.get(f"/operator/parcels/{parcel.pk}/label.png").status_code == 404
     assert "label.png" not in staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
 
@@ -133,7 +133,7 @@ def test_a_webhook_is_sent_again_by_post_alone(staff, monkeypatch):
 
 def test_a_webhook_of_another_parcel_is_not_found(staff):
     _, delivery = parcel_with_a_life()
-    other = ParcelFactory()
+    other = ParcelFactory.create()
     path = f"/operator/parcels/{other.pk}/webhooks/{delivery.pk}/again"
     assert staff.post(path).status_code == 404
     delivery.refresh_from_db()
@@ -144,8 +144,8 @@ def test_a_webhook_of_another_parcel_is_not_found(staff):
     ("carrier", "advice"), [("lantern", "without buying twice"), ("tortoise", "settling time")]
 )
 def test_parked_shows_evidence_and_what_to_do(staff, carrier, advice):
-    announcement = AnnouncementFactory(
-        parcel=ParcelFactory(carrier=carrier),
+    announcement = AnnouncementFactory.create(
+        parcel=ParcelFactory.create(carrier=carrier),
         carrier=carrier,
         state=State.NEEDS_REVIEW,
         sent_at=timezone.now(),

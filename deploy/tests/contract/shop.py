@@ -3,6 +3,7 @@
 import base64
 import json
 import threading
+from typing import Any
 
 from deploy.tests.contract.wire import Connection, request
 from deploy.welcome import ADDRESS
@@ -66,7 +67,7 @@ def body_of(*orders):
 
 def at_once(*calls):
     """Make all calls at the same time; return their results, or what they raised, in order."""
-    results = [None] * len(calls)
+    results: list[Any] = [None] * len(calls)
 
     def run(place):
         try:

@@ -2,6 +2,7 @@
 
 import time
 import uuid
+from collections.abc import Callable
 
 import psycopg
 import pytest
@@ -17,7 +18,12 @@ HEADERS = [
     *("X-Accel-Redirect", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Limit-Rate"),
     *("X-Accel-Charset", "X-Offload-Ticket", "X-Offload-Request", "X-Offload-Hold", "X-Sendfile"),
 ]
-FORMS = [str, str.lower, lambda name: name.replace("-", "_"), lambda name: name.upper()]
+FORMS: list[Callable[[str], str]] = [
+    str,
+    str.lower,
+    str.upper,
+    lambda name: name.replace("-", "_"),
+]
 NAMES = sorted({form(name) for name in HEADERS for form in FORMS})
 # 403 is Django's word to a POST that lacks a cross-site token.
 REFUSALS = (400, 403, 404, 405)
