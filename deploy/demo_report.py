@@ -87,9 +87,9 @@ def seconds(value: float) -> str:
 
 
 MEANING = (
-    "labels: announced at the carrier; later: answered 202, the label comes later; canary: a cheap "
-    "read; waiting: workers that waited for a carrier, the most at once; held: clients held without "
-    "a worker, the most at once."
+    "labels: announced at the carrier; later: answered 202, the label comes later; "
+    "canary: a cheap read; waiting: workers that waited for a carrier, the most at once; "
+    "held: clients held without a worker, the most at once."
 )
 
 
