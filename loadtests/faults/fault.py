@@ -16,6 +16,8 @@ from loadtests.faults.rig import Rig
 
 # Seconds: an answer later than the longest wait (rig.ENVIRONMENT: 30 s) and a second.
 LATE = 31.0
+# Seconds: a lease of 7.5 s, a settling window of 4 s, and some for the sweeper's rounds.
+CONTROL_REST = 20.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Result:
     measures: list[Measure] = field(default_factory=list)
     schedule: list[tuple[float, str]] = field(default_factory=list)
     guards_off: str = ""
+    reddens: str = ""
 
     @property
     def green(self) -> bool:
@@ -65,6 +68,18 @@ class Result:
         return all(finding.holds for finding in self.findings) and all(
             measure.met for measure in self.measures
         )
+
+    @property
+    def caught(self) -> bool:
+        """Tell whether a control broke what it must break: that invariant, or a target."""
+        broken = {finding.invariant for finding in self.findings if not finding.holds}
+        broken |= {"targets" for measure in self.measures if not measure.met}
+        return self.reddens in broken
+
+    @property
+    def as_it_must_be(self) -> bool:
+        """Tell whether a guarded run is green, a control red for its own reason."""
+        return self.caught if self.control else self.green
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
@@ -88,6 +103,8 @@ class Fault:
     control: ClassVar[Mapping[str, str]] = {}
     # What the control does without, for the table; empty: it has no control.
     without: ClassVar[str] = ""
+    # What must turn red then: an invariant, or "targets". Any red would prove less.
+    reddens: ClassVar[str] = "I2"
     rest: ClassVar[float] = 60.0
 
     def __init__(self, dose: Dose, *, control: bool) -> None:
@@ -147,12 +164,14 @@ def execute_on(
     result = Result(
         kind.id, kind.title, dose, rig.database_kind, control, seed, fault.dose.requests,
         guards_off=kind.without if control else "",
+        reddens=kind.reddens if control else "",
     )  # fmt: skip
     rig.begin(f"{kind.id}{'c' if control else ''}.", environment_of(kind, control=control), seed)
     fault.strike(rig)
     rig.finish_loads()
     rig.note("all clients answered")
-    rig.rest(fault.rest)
+    # What a control has broken need not come to rest: a sale too many is seen at once.
+    rig.rest(min(fault.rest, CONTROL_REST) if control else fault.rest)
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)

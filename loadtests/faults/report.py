@@ -65,7 +65,7 @@ def row(result: Result) -> list[str]:
         *map(str, counts),
         *cells,
         f"{missed}/{len(result.measures)}",
-        f"{verdict}, as it must be" if result.control and not result.green else verdict,
+        f"{verdict}, as it must be" if result.control and result.caught else verdict,
     ]
 
 
@@ -80,8 +80,8 @@ def table(results: Sequence[Result]) -> str:
 
 
 def passed(results: Sequence[Result]) -> bool:
-    """Tell whether every guarded run is green and every control red."""
-    return all(result.green is not result.control for result in results)
+    """Tell whether every guarded run is green, and every control red for its own reason."""
+    return all(result.as_it_must_be for result in results)
 
 
 def write(

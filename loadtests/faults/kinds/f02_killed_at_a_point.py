@@ -25,7 +25,7 @@ class KilledAtAPoint(Fault):
 
     id = "F2"
     title = "SIGKILL at each named point"
-    doses = {"short": Dose(7 * 20, 2), "full": Dose(7 * 200, 8)}
+    doses = {"short": Dose(7 * 16, 1), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
     control = {"FAULT_GUARDS_OFF": "unknown"}
     without = "unknown"
@@ -33,9 +33,10 @@ class KilledAtAPoint(Fault):
 
     def strike(self, rig: Rig) -> None:
         each = self.dose.requests // len(POINTS)
-        for point in POINTS:
+        # The control's guard matters where a label may have been bought and nobody wrote it down.
+        for point in POINTS[2:5] if self.is_control else POINTS:
             rig.stack.kill("worker")
-            every = max(1, each // self.dose.strikes)
+            every = max(1, each // (self.dose.strikes + 1))
             worker = rig.one_more("worker", env={"FAULT_CRASH_AT": f"{point}:{every}"})
             load = rig.send(rig.wishes(each, prefix=point), at_once=20)
             self.deaths += self._deaths(rig, worker, load)
@@ -50,7 +51,7 @@ class KilledAtAPoint(Fault):
             return not worker.running or not (load.is_alive() or rig.database.unfinished())
 
         for death in range(self.dose.strikes):
-            rig.wait_until(over, 15)
+            rig.wait_until(over, 60)
             if worker.running:
                 return death
             rig.note(f"died at {load.wishes[0].intent}")
@@ -58,4 +59,5 @@ class KilledAtAPoint(Fault):
         return self.dose.strikes
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        return [Measure("deaths", self.deaths, "7 at least", self.deaths >= len(POINTS))]
+        wanted = 3 if self.is_control else len(POINTS)
+        return [Measure("deaths", self.deaths, f"{wanted} at least", self.deaths >= wanted)]

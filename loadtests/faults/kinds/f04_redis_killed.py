@@ -18,6 +18,7 @@ class RedisKilled(Fault):
     title = "Redis SIGKILL without persistence"
     doses = {"short": Dose(300, 2), "full": Dose(5_000, 5)}
     without = "sweeper"
+    reddens = "I3"
     rest = 45.0
     resumed = 0.0
 

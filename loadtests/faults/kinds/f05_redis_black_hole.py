@@ -21,6 +21,7 @@ class RedisBlackHole(Fault):
     title = "Redis black hole"
     doses = {"short": Dose(200, seconds=10), "full": Dose(2_000, seconds=30)}
     without = "sweeper"
+    reddens = "I3"
     rest = 60.0
 
     def strike(self, rig: Rig) -> None:

@@ -29,6 +29,7 @@ class CarrierBlackHole(Fault):
         "CARRIER_CALL_DEADLINE": "12",
     }
     without = "bulkhead and breaker"
+    reddens = "targets"
     rest = 90.0
     calls = 0
 

@@ -23,6 +23,7 @@ class Reload(Fault):
     strategy = "nginx-accel"
     environment = {"SIMULATOR_LATENCY_POSTNL": "2", "WORKER_CONCURRENCY": "300"}
     without = "graceful reload"
+    reddens = "I6"
 
     def strike(self, rig: Rig) -> None:
         each = self.dose.requests // (2 * self.dose.strikes)

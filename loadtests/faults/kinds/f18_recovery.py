@@ -20,6 +20,7 @@ class Recovery(Fault):
     control = {"CARRIER_BULKHEAD": "1000", "CARRIER_BREAKER_RAMP_FROM": "1000",
                "CARRIER_BREAKER_RAMP_TO": "1000"}  # fmt: skip
     without = "bulkhead and ramp"
+    reddens = "targets"
     rest = 600.0
     peak = 0
 

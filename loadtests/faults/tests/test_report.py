@@ -17,7 +17,7 @@ GREEN = Result(
     findings=[Finding(name, 300, 0) for name in NAMES], schedule=[(0.1, "ready")],
 )  # fmt: skip
 RED = replace(GREEN, doubled=3, findings=[Finding(name, 300, 3) for name in NAMES])
-CONTROL = replace(RED, control=True, guards_off="unknown")
+CONTROL = replace(RED, control=True, guards_off="unknown", reddens="I2")
 
 
 def test_all_nineteen_are_there_and_each_has_both_doses() -> None:
@@ -32,7 +32,8 @@ def test_all_nineteen_are_there_and_each_has_both_doses() -> None:
         ([GREEN], True),
         ([GREEN, CONTROL], True),
         ([RED], False),
-        ([GREEN, replace(GREEN, control=True)], False),
+        ([GREEN, replace(GREEN, control=True, reddens="I2")], False),
+        ([GREEN, replace(CONTROL, reddens="targets")], False),
         ([replace(GREEN, measures=[Measure("p99", 9.0, "1", False)])], False),
     ],
 )

@@ -41,4 +41,4 @@ def test_nothing_is_lost_or_doubled(rig: Rig, fault: str) -> None:
 @pytest.mark.parametrize("fault", CHOSEN)
 def test_its_control_is_red(rig: Rig, fault: str) -> None:
     result = execute_on(rig, all_faults()[fault], "short", seed=SEED, control=True)
-    assert not result.green, f"the guard was off and nobody noticed\n{table([result])}"
+    assert result.caught, f"the guard was off and nobody noticed\n{table([result])}"
