@@ -43,6 +43,7 @@ CALL_DEADLINE = "15"
 FAILED, REFUSED = 1, 2
 # Seconds. A shop's page feels slow from a third of a second on; at two its clients go.
 WELL, DEAD = 0.35, 2.0
+SAFETY = 60.0
 # Seconds. Once both have answered well for so long they are warm; a machine on which they don't
 # within a quarter of a minute is too busy for more than that to help.
 SETTLED, WARM_UP = 2.0, 15.0
@@ -132,9 +133,10 @@ class Demo:
             live = Live(Access(demo=True), [target_of(one) for one in stacks])
             port = free_port()
             await stack.enter_async_context(Embedded(live, port))
-            self.say(f"Watch it: http://127.0.0.1:{port}/", loud=True)
+            address = f"http://127.0.0.1:{port}/"
+            self.say(f"Watch it: {address}", loud=True)
             await self._warm_up(live)
-            parts = await self._play(live)
+            parts = await self._play(live, address, stacks)
         self._console.print(summary(parts), markup=False)
         return parts
 
@@ -159,18 +161,27 @@ class Demo:
             if any(target["canary"]["now"] > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
-    async def _play(self, live: Live) -> list[Part]:
+    async def at_turn(self, name: str, address: str, stacks: list[Stack]) -> None:
+        """Do what belongs to the end of a part, while all runs on: nothing here."""
+
+    async def _play(self, live: Live, address: str, stacks: list[Stack]) -> list[Part]:
         script, collector = self._script, live.collector
         self._began = time.monotonic()
         self.say(f"All carriers are well. {RATE:g} parcels a second go to each.", loud=True)
         parts = [await self._part("healthy", script.healthy, live)]
-        kind, parameters = fault_of("hang", script.outage)
+        await self.at_turn("healthy", address, stacks)
+        # It is ended below; the length is for a demo that is killed meanwhile.
+        kind, parameters = fault_of("hang", 2 * script.outage + SAFETY)
         for watch in collector.watches:
             await watch.simulator.begin(CARRIER, kind, parameters)
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
         parts.append(await self._part("outage", script.outage, live))
+        await self.at_turn("outage", address, stacks)
+        for watch in collector.watches:
+            await watch.simulator.end(CARRIER)
         self.say(f"{CARRIER} answers again.", loud=True)
         parts.append(await self._part("recovery", script.recovery, live))
+        await self.at_turn("recovery", address, stacks)
         collector.load.set(rate=0)
         return parts
 

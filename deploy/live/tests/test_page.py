@@ -1,0 +1,170 @@
+"""Black box, by a browser: an outage by a click, the breaker opens, the canary sings on."""
+
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import urllib.error
+import urllib.request
+from statistics import median
+
+import pytest
+
+from deploy.env_file import read_env_file
+from deploy.fixtures import absent
+from deploy.live.browser import INSTALL, browser, missing
+from deploy.plan import ROOT
+from deploy.tests.waiting import DIRECT, end, get, until
+
+pytestmark = pytest.mark.deployment
+
+START_SECONDS = 150
+# The carrier that the page's load uses most.
+CARRIER = "colibri"
+# So that a hang is a failed call, and ten of them a breaker's reason, within a test's patience.
+CALL_DEADLINE = "5"
+MANY = 10_000
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    if lacking := missing():
+        absent(lacking, INSTALL)
+    folder = tmp_path_factory.mktemp("live")
+    environment = {name: value for name, value in os.environ.items() if name != "DEBUG"}
+    with (folder / "output").open("w") as output:
+        process = subprocess.Popen(
+            ["make", "run", f"RUN_DIR={folder / 'run'}"],
+            cwd=ROOT,
+            env={**environment, "CARRIER_CALL_DEADLINE": CALL_DEADLINE, "CI": ""},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            text=True,
+        )
+    try:
+        yield until(lambda: read_env_file(folder / "run" / "demo.env"), "demo.env", START_SECONDS)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGINT)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(60)
+        end(process)
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    with browser() as driver:
+        driver.get(run["LIVE_URL"])
+        until(lambda: words(driver, "#link") == "Live", "the first figures")
+        until(lambda: driver.find_elements("css selector", ".carrier"), "the carriers' cards")
+        yield driver
+
+
+def words(driver, selector):
+    return driver.execute_script(f"return document.querySelector({selector!r})?.textContent")
+
+
+def card(selector):
+    return f'.carrier[data-carrier="{CARRIER}"] {selector}'
+
+
+def click(driver, selector):
+    driver.find_element("css selector", selector).click()
+
+
+def figures(driver):
+    return driver.execute_script("return window.live.figures.targets[0]")
+
+
+def test_the_apps_address_leads_to_the_page(run):
+    with DIRECT.open(run["BASE_URL"], timeout=10) as answer:
+        assert answer.url == f"{run['LIVE_URL']}/"
+
+
+def test_an_outage_by_a_click_opens_the_breaker_and_leaves_the_canary_alone(page):
+    click(page, "#play")
+    until(lambda: figures(page)["clients"]["labels"] > 5, "labels")
+    assert "--for 30s" in words(page, card(".command"))
+    click(page, card('[data-kind="hang"]'))
+    until(lambda: "hang" in words(page, card(".latency")), "the outage on the card")
+    looks = []
+
+    def opened():
+        looks.append(figures(page))
+        return words(page, card(".state")) == "Breaker OPEN"
+
+    until(opened, "the open breaker", 60)
+    # A held request costs no worker: the cheap read doesn't wait for a carrier's deadline. The
+    # median, since single looks also show what else this machine was busy with.
+    assert median(look["canary"]["now"] for look in looks) < float(CALL_DEADLINE) / 5
+    assert median(look["serving"] for look in looks) < looks[0]["slots"] / 2
+    assert max(look["holds"] for look in looks) > 0
+    click(page, card('[data-kind="end"]'))
+    until(lambda: words(page, card(".state")) == "Breaker closed", "the closed breaker", 60)
+    assert "hang" not in words(page, card(".latency"))
+
+
+def test_the_knobs_work_by_keyboard(page):
+    knob = page.find_element("css selector", "#rate")
+    before = int(knob.get_attribute("value"))
+    knob.send_keys("\ue014")  # the right arrow
+    until(
+        lambda: page.execute_script("return window.live.figures.load.rate") == before + 1,
+        "one parcel a second more",
+    )
+    click(page, "#pause")
+    until(lambda: page.execute_script("return window.live.figures.load.rate") == 0, "no load")
+
+
+def test_each_control_can_be_reached_and_has_a_name(page):
+    unnamed = page.execute_script("""
+        return [...document.querySelectorAll("button, input, select")]
+          .filter(each => each.offsetParent && (each.tabIndex < 0 ||
+            !(each.getAttribute("aria-label") || each.textContent.trim() || each.labels?.length)))
+          .map(each => each.outerHTML)
+    """)
+    assert unnamed == []
+
+
+def test_ten_thousand_parcels_in_the_air_still_move(page):
+    """The page's own figures, with ten thousand held: every dot is there, and frames go on."""
+    drawn, dots = page.execute_async_script(f"""
+        const done = arguments[0], page = window.live;
+        const show = page.show.bind(page);
+        page.show = () => {{}};
+        const figures = structuredClone(page.figures);
+        figures.targets[0].holds = {MANY};
+        figures.targets[0].clients.open = {MANY};
+        show(figures);
+        const diagram = [...page.stacks.values()][0].diagram, before = diagram.drawn;
+        const count = () => [diagram.drawn - before, diagram.dots];
+        setTimeout(() => {{ done(count()); page.show = show; }}, 3000);
+    """)
+    assert dots >= MANY
+    # A page that chokes draws one or two; a core to itself draws sixty a second.
+    assert drawn > 10
+
+
+def test_nothing_was_blocked_or_thrown(page):
+    assert [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_on_a_phone_nothing_sticks_out(run):
+    with browser(390, 844, dark=True) as driver:
+        driver.get(run["LIVE_URL"])
+        until(lambda: words(driver, "#link") == "Live", "the first figures")
+        until(lambda: driver.find_elements("css selector", ".carrier"), "the carriers' cards")
+        width = driver.execute_script("return document.documentElement.scrollWidth")
+    assert width <= 390
+
+
+def test_without_controls_there_are_none(run):
+    """What another page's script would send is refused by the running process, too."""
+    request = urllib.request.Request(f"{run['LIVE_URL']}/api/load", b'{"rate": 50}', method="POST")
+    with pytest.raises(urllib.error.HTTPError) as refusal:
+        DIRECT.open(request, timeout=5)
+    assert refusal.value.code == 403
+    refusal.value.close()
+    assert json.loads(get(f"{run['LIVE_URL']}/healthz")) == {"status": "ok"}
