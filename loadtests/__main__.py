@@ -15,6 +15,7 @@ from __future__ import annotations
 import argparse
 import json
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -60,6 +61,8 @@ FULL = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit code."""
+    # Ended like Ctrl-C: the deployment is stopped in order, and what was measured is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     try:
