@@ -120,7 +120,7 @@ def test_a_sweeper_that_stands_still_is_ill(outside, tmp_path, monkeypatch):
 @pytest.mark.integration
 @pytest.mark.parametrize("status", [200, 503])
 def test_the_uwsgi_question_reads_the_status(status):
-    seen: dict[str, str] = {}
+    seen: dict[str, bytes] = {}
 
     def serve():
         connection, _ = listener.accept()

@@ -13,10 +13,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.mark.parametrize("state", [State.PENDING, State.ANNOUNCING])
 def test_what_waits_is_looked_up_first(state: State, capsys: pytest.CaptureFixture[str]) -> None:
-    waiting = AnnouncementFactory(state=state, fence=3, lease_until=DatabaseNow(60))
+    AnnouncementFactory(state=state, fence=3, lease_until=DatabaseNow(60))
     call_command("after_restore")
     assert "1 announcements will be looked up" in capsys.readouterr().out
-    waiting.refresh_from_db()
+    waiting = Announcement.objects.get()
     assert (waiting.state, waiting.fence, waiting.lease_until) == (State.UNKNOWN, 4, None)
     assert waiting.sent_at is not None
     assert claim_unknown(waiting.pk) is not None
