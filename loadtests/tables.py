@@ -96,6 +96,8 @@ def _columns(
         ("asked", of(lambda found: found["summary"]["asked"]), number),
         ("failed", of(lambda found: found["summary"]["error_share"]), percent),
     ]
+    if _cut_short(groups, phase, stream):
+        columns.insert(1, ("planned", of(lambda found: found["planned"]), number))
     if _has(groups, phase, stream, "limit"):
         share = of(lambda found: found["summary"]["goodput"] / found["limit"])
         columns.insert(1, ("of possible", share, percent))
@@ -113,6 +115,12 @@ def _recovery(figures: Mapping[str, Any]) -> float | None:
         return None
     seconds: float | None = figures["recovery"]
     return math.inf if seconds is None else seconds
+
+
+def _cut_short(groups: Sequence[Group], phase: str, stream: str) -> bool:
+    """Say whether some strategy could not even be asked all that was planned."""
+    found = (stream_of(run, phase, stream) for group in groups for run in group.measured())
+    return any(figures["summary"]["asked"] < figures["planned"] for figures in found if figures)
 
 
 def _has(groups: Sequence[Group], phase: str, stream: str, key: str) -> bool:
