@@ -18,6 +18,9 @@ from loadtests.faults.rig import Rig
 LATE = 31.0
 # Seconds: a lease of 7.5 s, a settling window of 4 s, and some for the sweeper's rounds.
 CONTROL_REST = 20.0
+# Seconds for each request of the dose: a queue is drained at ten a second at least, on two cores
+# that carry everything.
+EACH_REST = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +174,8 @@ def execute_on(
     rig.finish_loads()
     rig.note("all clients answered")
     # What a control has broken need not come to rest: a sale too many is seen at once.
-    rig.rest(min(fault.rest, CONTROL_REST) if control else fault.rest)
+    longest = fault.rest + EACH_REST * fault.dose.requests
+    rig.rest(CONTROL_REST if control else longest)
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import monotonic
 
 from django.conf import settings
@@ -47,6 +47,7 @@ class Asked:
     many: bool = False
     errors: str = ""
     wait: float | None = None
+    asked_at: float = field(default_factory=monotonic, compare=False)
 
     def question(self, parcels: Sequence[Parcel], failed: list[dict[str, object]]) -> Question:
         """Return what the answer's wording depends on."""
@@ -65,6 +66,11 @@ class Asked:
         """Return how long to wait at most."""
         wanted = settings.WAIT_DEFAULT if self.wait is None else self.wait
         return float(min(wanted, settings.WAIT_MAXIMUM))
+
+    @property
+    def left(self) -> float:
+        """Return how much of that is left: storing takes its time, too, when a store is ailing."""
+        return max(self.seconds - (monotonic() - self.asked_at), 0.0)
 
 
 def create_parcels(
@@ -103,7 +109,7 @@ def create_parcels(
                 account=asked.account,
                 question=question,
                 announcements=awaited,
-                wait=asked.seconds,
+                wait=asked.left,
             )
 
     try:
@@ -179,18 +185,18 @@ def wait_for(
     if not asked.seconds:
         return late
     if offload.holds_clients():
-        return offload.hold(hold.pk, late=late, wait=asked.seconds, account=str(asked.account.pk))
+        return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
     if views_are_coroutines():
         return Unanswered(lambda: _wait_in_loop(asked, question, hold))
     connection.close()  # nobody waits with a database connection in hand
     with metrics.waiting():
-        answer = offload.wait(hold.pk, asked.seconds)
+        answer = offload.wait(hold.pk, asked.left)
     return _late(question) if answer is None else answer
 
 
 async def _wait_in_loop(asked: Asked, question: Question, hold: Hold) -> HttpResponse:
     with metrics.waiting():
-        answer = await offload.wait_async(hold.pk, asked.seconds)
+        answer = await offload.wait_async(hold.pk, asked.left)
     return await in_thread(_late, question) if answer is None else answer
 
 
@@ -217,7 +223,7 @@ def _awaited(accepted: Accepted) -> list[Announcement]:
 
 def _announce_here(asked: Asked, question: Question, accepted: Accepted) -> HttpResponse:
     """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
-    end = monotonic() + asked.seconds
+    end = asked.asked_at + asked.seconds
     announcement_ids = [announcement.pk for announcement in accepted.announcements]
     if views_are_coroutines():
         return Unanswered(lambda: _announce_in_loop(asked, question, announcement_ids, end))

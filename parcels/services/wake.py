@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections.abc import Iterable
@@ -9,8 +10,13 @@ from functools import partial
 
 import redis
 from celery import current_app
+from django.conf import settings
 from django.db import transaction
+from redis.backoff import NoBackoff
+from redis.retry import Retry
 
+from carriers.redis_guard import Gone, RedisGuard
+from parcels import metrics
 from parcels.models import Announcement
 
 log = logging.getLogger(__name__)
@@ -40,6 +46,8 @@ def send(task: str, row_id: int | str, queue: str) -> bool:
     if time.monotonic() < _quiet_until:
         return False
     try:
+        if not _broker_answers():
+            return False
         current_app.send_task(
             f"parcels.tasks.{task}", args=[row_id], queue=queue, ignore_result=True, retry=False
         )
@@ -49,6 +57,35 @@ def send(task: str, row_id: int | str, queue: str) -> bool:
         log.warning("no wake-up for %s %s: %s", task, row_id, error)
         return False
     return True
+
+
+def _broker_answers() -> bool:
+    """Ask the broker for a sign of life, within a short time-out.
+
+    Publishing has the worker's time-outs, of seconds: at a Redis that takes connections and never
+    answers, a client would wait for them.
+    """
+    guard = _broker_guard(str(current_app.conf.broker_url or ""))
+    if guard is None:
+        return True
+    try:
+        return bool(guard.ask(guard.client.ping))
+    except Gone:
+        return False
+
+
+@functools.cache
+def _broker_guard(url: str) -> RedisGuard | None:
+    if not url.startswith(("redis://", "rediss://")):
+        return None
+    timeout = settings.CARRIER_GUARD_TIMEOUT
+    client = redis.Redis.from_url(
+        url,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return RedisGuard(client, "broker", on_trouble=metrics.guard_trouble)
 
 
 def broker_identity() -> str | None:
