@@ -117,6 +117,7 @@ class Demo:
         self._spoke = 0.0
         self._heard: dict[tuple[str, str], Any] = {}
         self.history: list[dict[str, Any]] = []
+        self.address = ""
 
     def say(self, words: str, *, loud: bool = False) -> None:
         """Print a line with the time since the first parcel."""
@@ -133,10 +134,10 @@ class Demo:
             live = Live(Access(demo=True), [target_of(one) for one in stacks])
             port = free_port()
             await stack.enter_async_context(Embedded(live, port))
-            address = f"http://127.0.0.1:{port}/"
-            self.say(f"Watch it: {address}", loud=True)
+            self.address = f"http://127.0.0.1:{port}/"
+            self.say(f"Watch it: {self.address}", loud=True)
             await self._warm_up(live)
-            parts = await self._play(live, address, stacks)
+            parts = await self._play(live, stacks)
         self._console.print(summary(parts), markup=False)
         return parts
 
@@ -161,34 +162,36 @@ class Demo:
             if any(target["canary"]["now"] > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
-    async def at_turn(self, name: str, address: str, stacks: list[Stack]) -> None:
+    async def at_turn(self, name: str, stacks: list[Stack]) -> None:
         """Do what belongs to the end of a part, while all runs on: nothing here."""
 
-    async def _play(self, live: Live, address: str, stacks: list[Stack]) -> list[Part]:
+    async def _play(self, live: Live, stacks: list[Stack]) -> list[Part]:
         script, collector = self._script, live.collector
         self._began = time.monotonic()
         self.say(f"All carriers are well. {RATE:g} parcels a second go to each.", loud=True)
-        parts = [await self._part("healthy", script.healthy, live)]
-        await self.at_turn("healthy", address, stacks)
+        parts = [await self._part("healthy", script.healthy, live, stacks)]
         # It is ended below; the length is for a demo that is killed meanwhile.
         kind, parameters = fault_of("hang", 2 * script.outage + SAFETY)
         for watch in collector.watches:
             await watch.simulator.begin(CARRIER, kind, parameters)
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
-        parts.append(await self._part("outage", script.outage, live))
-        await self.at_turn("outage", address, stacks)
+        parts.append(await self._part("outage", script.outage, live, stacks))
         for watch in collector.watches:
             await watch.simulator.end(CARRIER)
         self.say(f"{CARRIER} answers again.", loud=True)
-        parts.append(await self._part("recovery", script.recovery, live))
-        await self.at_turn("recovery", address, stacks)
+        parts.append(await self._part("recovery", script.recovery, live, stacks))
         collector.load.set(rate=0)
         return parts
 
-    async def _part(self, name: str, seconds: float, live: Live) -> Part:
+    async def _part(self, name: str, seconds: float, live: Live, stacks: list[Stack]) -> Part:
+        """Look on for so long, and then until all is done that belongs to the turn."""
         part = Part(name)
-        end = time.monotonic() + seconds
-        while time.monotonic() < end:
+        await self._look_on(part, live, asyncio.create_task(asyncio.sleep(seconds)))
+        await self._look_on(part, live, asyncio.create_task(self.at_turn(name, stacks)))
+        return part
+
+    async def _look_on(self, part: Part, live: Live, until: asyncio.Task[None]) -> None:
+        while not until.done():
             figures = await live.collector.news()
             part.add(figures)
             self.history.append(figures)
@@ -196,7 +199,7 @@ class Demo:
                 self._comment(target)
             if time.monotonic() - self._spoke > QUIET:
                 self.say(" | ".join(_line(target) for target in figures["targets"]))
-        return part
+        await until
 
     def _comment(self, target: dict[str, Any]) -> None:
         """Say what has turned at one stack since the last look."""

@@ -21,9 +21,12 @@ class Beside:
         self.state = ""
 
     def choices(self) -> list[str]:
-        """Return the strategies that could be started."""
-        first = self._collector.watches[0].target.name if self._collector.watches else ""
-        return [name for name in strategies.names() if name != first]
+        """Return the strategies that could be started; none where two were given to watch."""
+        watched = [watch.target for watch in self._collector.watches]
+        if len(watched) > 1 and self._target not in watched:
+            return []
+        taken = [target.name for target in watched if target is not self._target]
+        return [name for name in strategies.names() if name not in taken]
 
     def start(self, name: str) -> str:
         """Begin to start a strategy; return why not, or an empty string."""

@@ -5,13 +5,17 @@ from typing import Any
 # Seconds. The shortest that can be seen on a chart, and long enough for any demonstration.
 SHORTEST, LONGEST = 1.0, 600.0
 
+# A carrier that is out answers nothing: neither purchases nor the breaker's probe, or the breaker
+# would close in the middle of the outage.
+_ALL = {"calls": "all"}
+
 KINDS: dict[str, tuple[str, dict[str, Any]]] = {
     # Over what a shop's own time-out usually is, under the deadline of a call.
-    "slow": ("slow", {"seconds": 8}),
-    "hang": ("hang", {}),
-    "errors": ("error", {"status": 503}),
-    "reset": ("reset_before", {}),
-    "flap": ("flap", {"period": 10, "of": "hang"}),
+    "slow": ("slow", {"seconds": 8, **_ALL}),
+    "hang": ("hang", _ALL),
+    "errors": ("error", {"status": 503, **_ALL}),
+    "reset": ("reset_before", _ALL),
+    "flap": ("flap", {"period": 10, "of": "hang", "with": _ALL}),
 }
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from rich.console import Console
@@ -49,8 +50,9 @@ def main() -> int:
 async def _play(folder: Path) -> None:
     demo = Photographed(folder)
     parts = await demo.run()
-    report = write_report(folder / "report", parts, demo.history)
-    await asyncio.to_thread(_report, report, folder)
+    with TemporaryDirectory() as temporary:
+        report = write_report(Path(temporary), parts, demo.history)
+        await asyncio.to_thread(_report, report, folder)
 
 
 class Photographed(Demo):
@@ -61,13 +63,13 @@ class Photographed(Demo):
         super().__init__(console, SHORT, ("uwsgi-prefork", "asgi-hold"))
         self._folder = folder
 
-    async def at_turn(self, name: str, address: str, stacks: list[Stack]) -> None:
+    async def at_turn(self, name: str, stacks: list[Stack]) -> None:
         """Take the pictures that belong to the end of a part."""
         if name == "healthy":
-            await asyncio.to_thread(_live, address, self._folder / "live-healthy.png")
+            await asyncio.to_thread(_live, self.address, self._folder / "live-healthy.png")
         elif name == "outage":
-            await asyncio.to_thread(_live, address, self._folder / "live-outage.png")
-            await asyncio.to_thread(_phone, address, self._folder / "live-phone-dark.png")
+            await asyncio.to_thread(_live, self.address, self._folder / "live-outage.png")
+            await asyncio.to_thread(_phone, self.address, self._folder / "live-phone-dark.png")
         elif name == "recovery":
             await asyncio.to_thread(_operator, stacks[-1], self._folder)
 
@@ -103,7 +105,7 @@ def _operator(stack: Stack, folder: Path) -> None:
         for name, value in (("username", "ADMIN_USER"), ("password", "ADMIN_PASSWORD")):
             driver.find_element("name", name).send_keys(stack.accounts[value])
         driver.find_element("css selector", "[type=submit]").click()
-        picture(driver, folder / "parcels.png")
+        picture(driver, folder / "parcels.png", whole=False)
         driver.find_element("css selector", "tbody a").click()
         picture(driver, folder / "parcel.png")
 

@@ -106,7 +106,7 @@ def asked(monkeypatch):
 
 def test_an_outage_goes_to_the_simulator_in_its_own_words(asked):
     text = printed("outage", "colibri", "errors", "--for", "30s")
-    assert asked == [("PUT", "/carriers/colibri/faults/error", {"for": 30.0})]
+    assert asked == [("PUT", "/carriers/colibri/faults/error", {"calls": "all", "for": 30.0})]
     assert "outage colibri end" in text
 
 
@@ -114,7 +114,7 @@ def test_an_outage_without_end_until_it_is_ended(asked):
     printed("outage", "colibri", "hang")
     printed("outage", "colibri", "end")
     assert asked == [
-        ("PUT", "/carriers/colibri/faults/hang", {}),
+        ("PUT", "/carriers/colibri/faults/hang", {"calls": "all"}),
         ("DELETE", "/carriers/colibri/faults"),
     ]
 

@@ -38,8 +38,10 @@ export class Controls {
   constructor(start) {
     this.allowed = start.controls;
     this.stacks = 1;
+    this.explainers = [];
     byId("knobs").hidden = byId("duration").hidden = !this.allowed;
     if (!this.allowed) return;
+    byId("beside").closest(".knob").hidden = !start.strategies.length;
     for (const name of start.strategies) byId("beside").add(new Option(name));
     const usual = start.strategies.includes("uwsgi-prefork") ? "uwsgi-prefork" : "asgi-hold";
     byId("beside").value = usual;
@@ -105,12 +107,16 @@ export class Controls {
     for (const event of ["focus", "pointerenter", "click"]) end.addEventListener(event, ending);
     place.append(end);
     byId("seconds").addEventListener("change", () => explain("hang"));
+    this.explainers.push(() => explain("hang"));
     explain("hang");
   }
 
   show(figures) {
     if (!this.allowed) return;
-    this.stacks = figures.targets.length;
+    if (this.stacks !== figures.targets.length) {
+      this.stacks = figures.targets.length;
+      for (const explain of this.explainers) explain();
+    }
     this.showLoad(figures.load);
     const { name, state } = figures.beside;
     byId("compare").textContent = this.stacks > 1 ? "End" : "Start";

@@ -88,7 +88,7 @@ class CarrierView {
   addGuard() {
     const guard = document.createElement("div");
     guard.className = "guard";
-    guard.innerHTML = '<span class="who"></span><span class="words"></span><span class="state"></span><meter min="0"></meter>';
+    guard.innerHTML = '<span class="who"></span><span class="state"></span><span class="words"></span><meter min="0"></meter>';
     this.root.querySelector(".guards").append(guard);
     this.guards.push(guard);
   }

@@ -11,7 +11,13 @@ from shipping.terminal import TerminalCommand
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 # What a kind needs to be seen at once; the simulator's own defaults are for tests.
-_PARAMETERS: dict[str, dict[str, Any]] = {"slow": {"seconds": 8}, "flap": {"of": "hang"}}
+_PARAMETERS: dict[str, dict[str, Any]] = {
+    "slow": {"seconds": 8},
+    "flap": {"of": "hang", "with": {"calls": "all"}},
+}
+# These don't strike single calls. All others strike each call, the breaker's probe included, or
+# the breaker would close in the middle of the outage.
+_WHOLE = {"refuse", "flap"}
 
 
 def duration(text: str) -> float:
@@ -39,8 +45,10 @@ class Command(TerminalCommand):
             ask("DELETE", f"/carriers/{carrier}/faults")
         else:
             own = ALIASES.get(kind, kind)
-            length = {} if seconds is None else {"for": seconds}
-            ask("PUT", f"/carriers/{carrier}/faults/{own}", {**_PARAMETERS.get(kind, {}), **length})
+            parameters = dict(_PARAMETERS.get(kind, {}))
+            parameters |= {} if own in _WHOLE else {"calls": "all"}
+            parameters |= {} if seconds is None else {"for": seconds}
+            ask("PUT", f"/carriers/{carrier}/faults/{own}", parameters)
         if json:
             self.show([{"carrier": carrier, "kind": kind, "seconds": seconds}], as_json=True)
         elif kind == "end":
