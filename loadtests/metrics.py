@@ -28,9 +28,9 @@ SIMULATOR_SLOW = 0.25
 RECOVERED_SHARE = 0.95
 RECOVERY_WINDOW = 3.0
 # An answer is as before if it takes no longer than so often the 95th percentile before, or this
-# many seconds: a client that is used to 20 ms doesn't call half a second an outage.
+# many seconds: half of the shortest time-out that clients commonly set (10 s).
 SLOWER = 2.0
-LEAST_LIMIT = 1.0
+LEAST_LIMIT = 5.0
 
 OK = "ok"
 UNFINISHED = "unfinished"
