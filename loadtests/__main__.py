@@ -61,8 +61,6 @@ FULL = (
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Do what the command line says; return the exit code."""
-    # Ended like Ctrl-C: the deployment is stopped in order, and what was measured is kept.
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
     try:
@@ -222,4 +220,6 @@ def _list(options: argparse.Namespace) -> int:
 
 
 if __name__ == "__main__":
+    # Ended like Ctrl-C: the deployment is stopped in order, and what was measured is kept.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
