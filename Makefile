@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test faults check docs format audit bench bench-full outage bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test contract faults check docs format audit bench bench-full outage bench-line yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,9 +26,13 @@ doctor: .venv/runtime.stamp ## Say what is there, what is missing and how to get
 screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
 	@$(PYTHON) -m deploy.live.screenshots
 
-test: .venv/dev.stamp ## Run all tests (ARGS="-k name" for some)
+test: .venv/dev.stamp ## Run the tests, but for the contract's (ARGS="-k name" for some)
 	@bash deploy/setup.sh
-	@$(PYTHON) -m pytest $(ARGS)
+	@$(PYTHON) -m pytest --ignore deploy/tests/contract $(ARGS)
+
+contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside: a thousand tests
+	@bash deploy/setup.sh
+	@$(PYTHON) -m pytest deploy/tests/contract $(ARGS)
 
 faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose short" for less)
 	@$(PYTHON) -m loadtests.faults --dose full --report $(ARGS)
