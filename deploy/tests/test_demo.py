@@ -1,0 +1,61 @@
+"""Black box: the demo's short form, as CI shows it."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from deploy import strategy as strategies
+from deploy.demo import STRATEGIES
+from deploy.fixtures import absent
+from deploy.plan import ROOT
+
+pytestmark = pytest.mark.deployment
+
+# 25 s of demo, two starts of everything, and a warm-up, on a machine with other tests.
+SECONDS = 240
+
+
+def seconds(text):
+    number, unit = text.split()
+    return float(number) / (1000 if unit == "ms" else 1)
+
+
+def test_the_demo_shows_one_deployment_stuck_and_the_other_not(tmp_path):
+    for name in STRATEGIES:
+        if lacking := strategies.why_unavailable(strategies.load(name)):
+            absent(name, lacking)
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.demo", "--short", "--report", str(tmp_path)],
+        cwd=ROOT,
+        env={name: value for name, value in os.environ.items() if name != "DEBUG"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "\033" not in done.stdout
+    for turn in ("All carriers are well", "colibri hangs", "colibri answers again"):
+        assert turn in done.stdout
+    rows = [line.split(" | ") for line in (tmp_path / "report.md").read_text().splitlines()]
+    canary = {(row[0].removeprefix("| "), row[1]): row[6:8] for row in rows[4:10]}
+    prefork, hold = (canary["outage", name] for name in STRATEGIES)
+    # Against each other, since both ran on the same machine in the same seconds.
+    assert seconds(prefork[1]) > 2 * seconds(hold[0])
+    assert f"{STRATEGIES[0]}: a cheap read now takes over 2 s" in done.stdout
+    assert "uPlot" in (tmp_path / "report.html").read_text()
+
+
+def test_what_is_missing_is_said_before_anything_starts():
+    done = subprocess.run(
+        [sys.executable, "-m", "deploy.demo", "--strategies", "magic", "asgi-hold"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert "there is no strategy 'magic'" in done.stderr
