@@ -1,4 +1,5 @@
 import asyncio
+from contextlib import suppress
 
 import pytest
 
@@ -11,6 +12,7 @@ REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 async def exchange(*pieces, keep=True):
     """Answer each request with the pieces, 20 ms between them; return the wire and its answer."""
+    served = asyncio.Event()
 
     async def serve(reader, writer):
         await reader.readuntil(b"\r\n\r\n")
@@ -18,16 +20,21 @@ async def exchange(*pieces, keep=True):
             writer.write(piece)
             await writer.drain()
             await asyncio.sleep(0.02)
-        if not keep:
-            writer.close()
+        if keep:
+            with suppress(ConnectionError):
+                await reader.read()
+        writer.close()
+        with suppress(ConnectionError):
+            await writer.wait_closed()
+        served.set()
 
-    server = await asyncio.start_server(serve, "127.0.0.1", 0)
-    wire = await Wire.connect(*server.sockets[0].getsockname())
-    try:
-        return wire, await wire.ask(REQUEST)
-    finally:
-        wire.close()
-        server.close()
+    async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
+        wire = await Wire.connect(*server.sockets[0].getsockname())
+        try:
+            return wire, await wire.ask(REQUEST)
+        finally:
+            wire.close()
+            await served.wait()
 
 
 async def test_an_answer_in_pieces_is_one_answer():
