@@ -90,9 +90,12 @@ def write(
     """Add these runs to the report; entries of faults that were not run now stay as they are."""
     path = folder / "report.json"
     entries: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    for id_ in dict.fromkeys(result.fault for result in results):
-        runs = [result.as_json() for result in results if result.fault == id_]
-        entries[id_] = {"title": faults[id_].title, **facts(), "runs": runs}
+    for result in results:
+        entry = entries.setdefault(result.fault, {"runs": []})
+        # A guarded run leaves the control's entry as it was, with the commit that it was made on.
+        kept = [run for run in entry["runs"] if _kind(run) != _kind(result.as_json())]
+        runs = sorted([*kept, result.as_json() | facts()], key=_kind)
+        entries[result.fault] = {"title": faults[result.fault].title, "runs": runs}
     for id_, fault in faults.items():
         entries.setdefault(
             id_, {"title": fault.title, "missing": "not run on this commit or before", "runs": []}
@@ -101,6 +104,10 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(ordered, indent=1) + "\n")
     (folder / "report.md").write_text(_markdown(ordered))
+
+
+def _kind(run: Mapping[str, Any]) -> tuple[bool, str]:
+    return run["control"], run["database"]
 
 
 def _markdown(entries: Mapping[str, Any]) -> str:
@@ -139,24 +146,27 @@ def _line(id_: str, title: str, run: Mapping[str, Any]) -> str:
 
 
 def _details(id_: str, entry: Mapping[str, Any]) -> list[str]:
-    if not entry["runs"]:
-        return []
-    machine = entry["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
-    changed = f" with {entry['changed_files']} changed files" if entry["changed_files"] else ""
-    where = f"{machine['cores']} cores of {machine['processor']}, {machine['system']}"
-    lines = [
-        f"- **{id_}**: {entry['at']}, commit {entry['commit']}{changed}, {where},"
-        f" Python {machine['python']}, {versions}"
-    ]
+    lines: list[str] = []
     for run in entry["runs"]:
         kind = "control" if run["control"] else "guarded"
         lines.append(
-            f"  - {kind}, {run['database']}, {run['dose']}: seed {run['seed']}, {run['seconds']} s,"
-            f" {len(run['schedule'])} steps in the schedule (report.json), {run['parked']} parked"
+            f"- **{id_}**, {kind}, {run['database']}, {run['dose']}: {run['at']}, commit"
+            f" {run['commit']}, seed {run['seed']}, {run['seconds']} s, {run['parked']} parked,"
+            f" load before {run['machine']['load_before']};"
+            f" {len(run['schedule'])} steps in the schedule (report.json)"
         )
         lines += [
-            f"    - {measure['name']}: {measure['value']} (wanted: {measure['wanted']})"
+            f"  - {measure['name']}: {measure['value']} (wanted: {measure['wanted']})"
             for measure in run["measures"]
         ]
-    return lines
+    return [*lines, *_machines(entry)]
+
+
+def _machines(entry: Mapping[str, Any]) -> list[str]:
+    """Say on what machine and versions the entry's latest run was made."""
+    if not entry["runs"]:
+        return []
+    machine = max(entry["runs"], key=lambda run: str(run["at"]))["machine"]
+    versions = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
+    where = f"{machine['cores']} cores of {machine['processor']}, {machine['system']}"
+    return [f"  - {where}, Python {machine['python']}, {versions}"]

@@ -55,10 +55,17 @@ def test_the_report_keeps_what_was_not_run_and_says_what_is_missing(tmp_path: Pa
     entries = json.loads((tmp_path / "report.json").read_text())
     assert list(entries) == list(faults)
     assert entries["F7"]["runs"][0]["tried"] == 300
-    assert entries["F7"]["commit"]
+    assert entries["F7"]["runs"][0]["commit"]
     assert entries["F19"]["missing"]
     text = (tmp_path / "report.md").read_text()
     assert "*missing*" in text
     assert "| F7 resets | guarded | postgresql | short (300) | 300 |" in text.replace(
         faults["F7"].title, "resets"
     )
+
+
+def test_a_guarded_run_leaves_the_control_s_entry(tmp_path: Path) -> None:
+    write([GREEN, CONTROL], all_faults(), tmp_path)
+    write([replace(GREEN, seed=8)], all_faults(), tmp_path)
+    runs = json.loads((tmp_path / "report.json").read_text())["F7"]["runs"]
+    assert [(run["control"], run["seed"]) for run in runs] == [(False, 8), (True, 7)]
