@@ -106,8 +106,9 @@ def peak(run: Run, figure: str) -> float | None:
 
 
 def busy(row: Mapping[str, Any]) -> int | None:
-    """Return how many workers are busy in a row of the timeline."""
-    return sum(row["busy"].values()) if row.get("busy") else None
+    """Return how many workers serve a request in a row of the timeline; some of these wait."""
+    serving: int | None = row.get("busy", {}).get("serving")
+    return serving
 
 
 def mean(run: Run, figure: Callable[[Mapping[str, Any]], float | None]) -> float | None:

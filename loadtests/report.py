@@ -194,10 +194,16 @@ def _sections_html(found: Content) -> Iterator[str]:
         )
 
 
+def _cell(value: str) -> str:
+    """Put a range on a line of its own: side by side the columns would not fit."""
+    median, _, extent = value.partition(" (")
+    return f"{_e(median)}<br><small>{_e(extent.rstrip(')'))}</small>" if extent else _e(value)
+
+
 def _table(table: Table) -> str:
     head = "".join(f"<th>{_e(name)}</th>" for name in table.head)
     rows = "".join(
-        f"<tr><th>{_e(row[0])}</th>{''.join(f'<td>{_e(value)}</td>' for value in row[1:])}</tr>"
+        f"<tr><th>{_e(row[0])}</th>{''.join(f'<td>{_cell(value)}</td>' for value in row[1:])}</tr>"
         for row in table.rows
     )
     return (

@@ -7,7 +7,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadtests.aggregate import Group, Run, Spread, mean, peak, serving_cores, stream_of, streams
+from loadtests.aggregate import (
+    Group,
+    Run,
+    Spread,
+    busy,
+    mean,
+    peak,
+    serving_cores,
+    stream_of,
+    streams,
+)
 
 MISSING = "-"
 
@@ -159,8 +169,7 @@ def _workers(run: Run) -> float | None:
 
 
 def _busy_peak(run: Run) -> float | None:
-    busy = [sum(row["busy"].values()) for row in run.get("timeline", ()) if row.get("busy")]
-    return max(busy, default=None)
+    return max(filter(None, map(busy, run.get("timeline", ()))), default=None)
 
 
 def books_table(groups: Sequence[Group]) -> Table | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadtests.aggregate import Group, Run, mean, stream_of, streams
+from loadtests.aggregate import GOOD, Group, Run, mean, stream_of, streams
 from loadtests.tables import number, percent
 
 # Cores that others may use before figures count as disturbed: a tenth of the smallest machine.
@@ -15,7 +15,7 @@ QUIET = 0.2
 def verdict(title: str, groups: Sequence[Group]) -> str:
     """Return one sentence on a scenario: its best and its worst strategy by the first stream."""
     ranked = sorted(
-        ((figures, group) for group in groups if (figures := _first(group))),
+        ((figures, group) for group in believable(groups) if (figures := _first(group))),
         key=lambda pair: (-pair[0]["summary"]["goodput"], pair[0]["summary"]["error_share"]),
     )
     if not ranked:
@@ -27,6 +27,12 @@ def verdict(title: str, groups: Sequence[Group]) -> str:
     return sentence + "."
 
 
+def believable(groups: Sequence[Group]) -> Sequence[Group]:
+    """Return the groups with a valid run, where two can be compared; else all."""
+    valid = [group for group in groups if any(run["status"] in GOOD for run in group.runs)]
+    return valid if len(valid) > 1 else groups
+
+
 def _first(group: Group) -> Mapping[str, Any] | None:
     run = group.typical()
     return next((stream for _, _, stream in streams(run)), None) if run else None
@@ -36,20 +42,30 @@ def _says(figures: Mapping[str, Any], group: Group) -> str:
     summary = figures["summary"]
     possible = f" of {number(figures['limit'])} possible" if "limit" in figures else ""
     return (
-        f"{group.strategy} gave {number(summary['goodput'])}{possible} good answers a second "
+        f"{group.strategy}{_doubt(group)} gave {number(summary['goodput'])}{possible} good answers a second "
         f"with {percent(summary['error_share'])} failed"
     )
+
+
+def _doubt(group: Group) -> str:
+    return "" if any(run["status"] in GOOD for run in group.runs) else " (no valid run)"
 
 
 def outage_sentence(groups: Sequence[Group]) -> str:
     """Return what requests that need no carrier saw, where there is a stream named canary."""
     seen = []
-    for group in groups:
+    for group in believable(groups):
         run = group.typical()
         figures = _canary(run) if run else None
         if figures and figures["summary"]["latency"]:
             summary = figures["summary"]
-            seen.append((summary["error_share"], summary["latency"]["p99"], group.strategy))
+            seen.append(
+                (
+                    summary["error_share"],
+                    summary["latency"]["p99"],
+                    f"{group.strategy}{_doubt(group)}",
+                )
+            )
     if len(seen) < 2:
         return ""
     (_, low, best), (lost, high, worst) = min(seen), max(seen)
@@ -66,10 +82,11 @@ def _canary(run: Run) -> Mapping[str, Any] | None:
 
 def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[str]:
     """Return what a reader must know before believing a figure."""
-    said = [result["note"] for result in results if result["note"]]
-    repeats = max((len(group.measured()) for group in groups), default=0)
-    if repeats == 1:
-        said.append("n = 1: each figure is one run. Differences of a few percent are noise.")
+    said = list(dict.fromkeys(result["note"] for result in results if result["note"]))
+    if any(len(group.measured()) == 1 for group in groups):
+        said.append(
+            "n = 1: a figure without a range is one run. Differences of a few percent are noise."
+        )
     disturbed = [
         others
         for group in groups

@@ -42,7 +42,7 @@ def run(
             "connections": 5 + at,
             "held": at,
             "open": at,
-            "busy": {"serving": 2},
+            "busy": {"serving": 2, "waiting": 1},
         }
         for at in range(5)
     ]

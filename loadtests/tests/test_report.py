@@ -71,6 +71,7 @@ def test_what_servers_took_is_their_serving_side(bench):
     row = dict(zip(table.head, table.rows[0], strict=True))
     assert row["serving cores, mean"] == "0.60"  # web and hub, not the worker
     assert row["serving MB, peak"] == "104"
+    assert row["busy workers, peak"] == "2"  # who waits is one of those who serve
 
 
 def test_the_page_needs_nothing_from_outside(bench, tmp_path):
