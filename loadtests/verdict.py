@@ -42,8 +42,8 @@ def _says(figures: Mapping[str, Any], group: Group) -> str:
     summary = figures["summary"]
     possible = f" of {number(figures['limit'])} possible" if "limit" in figures else ""
     return (
-        f"{group.strategy}{_doubt(group)} gave {number(summary['goodput'])}{possible} good answers a second "
-        f"with {percent(summary['error_share'])} failed"
+        f"{group.strategy}{_doubt(group)} gave {number(summary['goodput'])}{possible} good answers "
+        f"a second with {percent(summary['error_share'])} failed"
     )
 
 
