@@ -106,8 +106,8 @@ def write(
     (folder / "report.md").write_text(_markdown(ordered))
 
 
-def _kind(run: Mapping[str, Any]) -> tuple[bool, str]:
-    return run["control"], run["database"]
+def _kind(run: Mapping[str, Any]) -> tuple[bool, str, str]:
+    return run["control"], run["database"], run["dose"]
 
 
 def _markdown(entries: Mapping[str, Any]) -> str:
