@@ -22,7 +22,7 @@ def markdown(found: Content, folder: Path) -> None:
     lines = [f"# Load tests, {found.began}", ""]
     lines += [line for sentence in found.sentences for line in (sentence, "")]
     lines += [*_list(found.cautions)]
-    lines += ["Interactive, with the same data: [report.html](report.html).", ""]
+    lines += ["Interactive, with the same data: [interactive.html](interactive.html).", ""]
     for section in found.sections:
         lines += _section(section, found, pictures)
     lines += ["## How it was measured", "", "| | |", "|---|---|"]

@@ -58,10 +58,10 @@ class Content:
 
 
 def write_report(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
-    """Write `report.html`, `report.md` and its pictures; return the HTML's path."""
+    """Write `interactive.html`, `report.md` and its pictures; return the HTML's path."""
     found = content(results)
     folder.mkdir(parents=True, exist_ok=True)
-    target = folder / "report.html"
+    target = folder / "interactive.html"
     target.write_text(page(found))
     markdown(found, folder)
     return target
