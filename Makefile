@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test contract faults check docs format audit bench bench-full outage bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test contract faults-short faults check docs format audit bench bench-full outage bench-line yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,9 +26,12 @@ doctor: .venv/runtime.stamp ## Say what is there, what is missing and how to get
 screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
 	@$(PYTHON) -m deploy.live.screenshots
 
-test: .venv/dev.stamp ## Run the tests, but for the contract's (ARGS="-k name" for some)
+test: .venv/dev.stamp ## Run the tests, but for the contract's and the faults' (ARGS="-k name" for some)
 	@bash deploy/setup.sh
-	@$(PYTHON) -m pytest --ignore deploy/tests/contract $(ARGS)
+	@$(PYTHON) -m pytest --ignore deploy/tests/contract --ignore loadtests/faults/tests/test_short.py $(ARGS)
+
+faults-short: .venv/dev.stamp ## Strike with short doses of seven faults, and show each one's control red
+	@$(PYTHON) -m pytest loadtests/faults/tests/test_short.py $(ARGS)
 
 contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside: a thousand tests
 	@bash deploy/setup.sh
