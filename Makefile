@@ -12,10 +12,10 @@ help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/runtime.stamp ## Start everything (STRATEGY=asgi-hold PORT=8000 RUN_DIR=.run)
-	@$(PYTHON) -m deploy.run --strategy "$(STRATEGY)" --run-dir "$(RUN_DIR)" $(if $(PORT),--port $(PORT))
+	@exec $(PYTHON) -m deploy.run --strategy "$(STRATEGY)" --run-dir "$(RUN_DIR)" $(if $(PORT),--port $(PORT))
 
 demo: .venv/runtime.stamp ## Ninety seconds: an outage on two strategies side by side (ARGS="--short")
-	@$(PYTHON) -m deploy.demo --report $(RUN_DIR)/demo $(ARGS)
+	@exec $(PYTHON) -m deploy.demo --report $(RUN_DIR)/demo $(ARGS)
 
 strategies: .venv/runtime.stamp ## List the strategies, and what this machine lacks for them
 	@$(PYTHON) -m deploy.run --list
