@@ -106,9 +106,15 @@ def ramp(since: float, config: BreakerConfig) -> tuple[float, float]:
     return config.ramp_from + slope * since, 1 + config.ramp_from * since + slope * since**2 / 2
 
 
-def record(state: BreakerState, now: float, failed: bool, config: BreakerConfig) -> BreakerState:
-    """Note a call's outcome. Only a closed breaker listens: later ones are of calls before it."""
-    if state.mode != "closed":
+def record(
+    state: BreakerState, now: float, failed: bool, config: BreakerConfig, lasted: float = 0.0
+) -> BreakerState:
+    """Note the outcome of a call that lasted so many seconds.
+
+    Only a closed breaker listens, and only to calls begun since it closed: those from before the
+    recovery, which time out one after the other, would open it again at once.
+    """
+    if state.mode != "closed" or now - lasted < state.changed_at:
         return state
     kept = [*state.outcomes, (now, failed)][-config.window :]
     recent = tuple(entry for entry in kept if entry[0] > now - config.horizon)
@@ -175,15 +181,15 @@ class CircuitBreaker:
             admission, self._local = admit(self._local, time.monotonic(), token, self.config)
         return admission
 
-    def record(self, *, failed: bool, now: float | None = None) -> None:
-        """Report a call's outcome, see `is_failure`."""
+    def record(self, *, failed: bool, lasted: float = 0.0, now: float | None = None) -> None:
+        """Report the outcome of a call that lasted so many seconds, see `is_failure`."""
         config = self.config
         arguments: list[Any] = [int(failed), config.window, config.horizon, config.min_calls]
         try:
-            self._record(self._keys, [_clock(now), *arguments, config.share])
+            self._record(self._keys, [_clock(now), *arguments, config.share, lasted])
         except Gone:
             with self._lock:
-                self._local = record(self._local, time.monotonic(), failed, config)
+                self._local = record(self._local, time.monotonic(), failed, config, lasted)
 
     def record_probe(self, token: str, *, alive: bool, now: float | None = None) -> None:
         """Report the result of the probe that `admit` asked for."""

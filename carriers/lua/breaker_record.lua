@@ -1,13 +1,15 @@
 -- Note a call's outcome. The same rules as `record` in carriers/breaker.py.
 -- KEYS: state (hash), outcomes (list of 'time failed', oldest first).
--- ARGV: now ('' = Redis'), failed (0 or 1), window, horizon, min_calls, share.
+-- ARGV: now ('' = Redis'), failed (0 or 1), window, horizon, min_calls, share,
+-- the seconds that the call lasted.
 redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
 local now = tonumber(ARGV[1])
 if not now then
   local time = redis.call('TIME')
   now = time[1] + time[2] / 1000000
 end
-if (redis.call('HGET', KEYS[1], 'mode') or 'closed') ~= 'closed' then
+local kept = redis.call('HMGET', KEYS[1], 'mode', 'changed_at')
+if (kept[1] or 'closed') ~= 'closed' or now - tonumber(ARGV[7]) < tonumber(kept[2] or '0') then
   return 0
 end
 redis.call('RPUSH', KEYS[2], string.format('%.6f', now) .. ' ' .. ARGV[2])

@@ -82,6 +82,16 @@ def test_results_of_calls_from_before_change_nothing(state):
     assert record(state, 101.0, False, CONFIG) == state
 
 
+def test_calls_begun_before_the_recovery_do_not_open_it_again():
+    recovered = BreakerState("closed", changed_at=100.0)
+    for _ in range(20):
+        recovered = record(recovered, 101.0, True, CONFIG, lasted=1.5)
+    assert recovered.mode == "closed"
+    for _ in range(10):  # the same calls, begun after it
+        recovered = record(recovered, 101.0, True, CONFIG, lasted=0.5)
+    assert recovered.mode == "open"
+
+
 def test_the_probe_decides_and_only_the_one_that_holds_the_claim():
     closed = record_probe(PROBING, 111.0, "p", True)
     assert closed.mode == "closed"

@@ -71,11 +71,14 @@ def bulkhead(client, limit=3, lease=30.0, name=None):
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from([0.0, 0.0, 0.0, 0.125, 0.5, 1.0, 4.0, 8.0, 16.0]),
-        st.sampled_from(["burst", "burst", "fail", "fail", "ok", "alive", "dead", "stranger"]),
+        st.sampled_from(
+            ["burst", "burst", "fail", "fail", "ok", "late", "alive", "dead", "stranger"]
+        ),
     ),
     min_size=40,
     max_size=120,
 )
+LASTED = 0.25  # seconds: a call that failed late, perhaps one from before the recovery
 OPENED = [(0.0, "fail"), (0.0, "fail"), (4.0, "burst")]  # and its probe claimed
 LIMITS = BreakerConfig(
     min_calls=2,
@@ -98,6 +101,7 @@ LIMITS = BreakerConfig(
 @example([(0.0, "ok")] * 9 + [(0.0, "fail"), (0.0, "fail"), (0.0, "burst")])  # the window's length
 @example(OPENED + [(0.0, "alive")] + [(1.0, "burst")] * 12)  # a ramp from end to end
 @example([*OPENED, (0.0, "alive"), (0.0, "fail"), (0.0, "burst")])  # forgets what opened it
+@example([*OPENED, (0.0, "alive"), (0.125, "late"), (0.0, "late"), (0.0, "burst")])  # not its call
 def test_the_scripts_do_what_the_pure_rules_say(client, events):
     config = LIMITS
     shared = breaker(client, config)
@@ -112,9 +116,10 @@ def test_the_scripts_do_what_the_pure_rules_say(client, events):
                 assert bool(given_.probe) == bool(expected.probe)
                 assert given_.retry_after == pytest.approx(expected.retry_after, abs=1e-4)
                 claim = given_.probe or claim
-        elif event in ("fail", "ok"):
-            shared.record(failed=event == "fail", now=now)
-            state = record(state, now, event == "fail", config)
+        elif event in ("fail", "ok", "late"):
+            failed, lasted = event != "ok", LASTED if event == "late" else 0.0
+            shared.record(failed=failed, lasted=lasted, now=now)
+            state = record(state, now, failed, config, lasted)
         else:
             token = "stranger" if event == "stranger" else claim
             shared.record_probe(token, alive=event == "alive", now=now)

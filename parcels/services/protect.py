@@ -180,7 +180,7 @@ def leave(
     failed = None if outcome is None else is_failure(outcome)
     if failed is None:
         return
-    gates.breaker.record(failed=failed)
+    gates.breaker.record(failed=failed, lasted=duration)
     if buys:
         gates.health.record(duration, ok=not failed)
 
