@@ -176,13 +176,13 @@ def leave(
     wait for.
     """
     gates = permission.gates
-    gates.bulkhead.release(permission.slot)
     failed = None if outcome is None else is_failure(outcome)
-    if failed is None:
-        return
-    gates.breaker.record(failed=failed, lasted=duration)
-    if buys:
-        gates.health.record(duration, ok=not failed)
+    if failed is not None:
+        # Before the slot is free: who takes it next must know what became of this call.
+        gates.breaker.record(failed=failed, lasted=duration)
+        if buys:
+            gates.health.record(duration, ok=not failed)
+    gates.bulkhead.release(permission.slot)
 
 
 def tend(code: str) -> None:
