@@ -156,6 +156,32 @@ def _only(folder, *programs):
     return str(target)
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["list"], ["run", "speech"], ["run", "talk", "--speed", "3"]],
+    ids=" ".join,
+)
+def test_the_load_tests_door_changes_neither_words_nor_exit_code(arguments, tmp_path):
+    by_hand = subprocess.run(
+        [sys.executable, "-m", "loadtests", *arguments],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "manage.py"), "loadtest", *arguments],
+        cwd=tmp_path,
+        env={**NOTHING_SAID, "RUN_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    said = (done.returncode, done.stdout, done.stderr)
+    assert said == (by_hand.returncode, by_hand.stdout, by_hand.stderr)
+    assert done.returncode == (2 if "run" in arguments else 0)
+
+
 def test_a_run_in_this_folder_is_joined(tmp_path):
     (tmp_path / "manage.env").write_text("DEMO=1\nSIMULATOR_URL=http://127.0.0.1:1\nPORT=1\n")
     done = manage("outage", "colibri", "hang", RUN_DIR=str(tmp_path))
