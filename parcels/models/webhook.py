@@ -65,6 +65,8 @@ class WebhookEvent(models.Model):
                 name="webhook_event_due",
                 condition=models.Q(spread_at__isnull=True),
             ),
+            # The sweeper looks for the oldest, each round.
+            models.Index(fields=["date_created"], name="webhook_event_age"),
         ]
 
     def __str__(self) -> str:

@@ -16,7 +16,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import Exists, F, OuterRef
 from django.utils import timezone
 
 from parcels import metrics
@@ -243,3 +243,19 @@ def due_deliveries() -> list[int]:
     ids = list(due.order_by("wake_at").values_list("pk", flat=True)[:ROWS_AT_ONCE])
     due.filter(pk__in=ids).update(wake_at=DatabaseNow(WAKE_AGAIN))
     return ids
+
+
+def forget_old() -> int:
+    """Delete a portion of the events past their keeping, with their deliveries; for the sweeper.
+
+    Returns how many. What is still to be spread or delivered stays, however old.
+    """
+    before = timezone.now() - timedelta(seconds=settings.WEBHOOK_KEEP)
+    pending = WebhookDelivery.objects.filter(event=OuterRef("pk"), state=DeliveryState.PENDING)
+    old = WebhookEvent.objects.filter(~Exists(pending), date_created__lt=before)
+    with transaction.atomic():
+        # Locked, so that two sweepers each take their own and don't wait for each other.
+        rows = old.exclude(spread_at=None).select_for_update(skip_locked=True)
+        ids = list(rows.order_by("date_created").values_list("pk", flat=True)[:ROWS_AT_ONCE])
+        WebhookEvent.objects.filter(pk__in=ids).delete()
+    return len(ids)

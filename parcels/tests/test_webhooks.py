@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
+from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
     Account,
     DeliveryState,
@@ -303,3 +304,51 @@ def test_a_receiver_that_hangs_leaves_its_delivery_for_later(
     webhooks.deliver(delivery.pk)
     delivery.refresh_from_db()
     assert (sent, delivery.tries) == ([], 0)
+
+
+def aged(delivery: WebhookDelivery, days: float, state: DeliveryState) -> WebhookEvent:
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(state=state)
+    WebhookAttempt.objects.create(delivery=delivery, duration=0.1, status=200)
+    WebhookEvent.objects.filter(pk=delivery.event_id).update(
+        date_created=timezone.now() - timedelta(days=days)
+    )
+    return delivery.event
+
+
+def test_old_events_are_forgotten_with_all_that_belongs_to_them(shop: Shop) -> None:
+    kept = [
+        aged(delivery_for(shop.account), 29, DeliveryState.DELIVERED),
+        aged(delivery_for(shop.account), 31, DeliveryState.PENDING),  # "send again", just now
+    ]
+    for state in (DeliveryState.DELIVERED, DeliveryState.FAILED):
+        aged(delivery_for(shop.account), 31, state)
+    aged(delivery_for(shop.account), 31, DeliveryState.DELIVERED).deliveries.all().delete()
+    unspread = aged(delivery_for(shop.account), 31, DeliveryState.DELIVERED)
+    WebhookEvent.objects.filter(pk=unspread.pk).update(spread_at=None)
+    assert webhooks.forget_old() == 3
+    assert set(WebhookEvent.objects.all()) == {*kept, unspread}
+    assert WebhookDelivery.objects.count() == WebhookAttempt.objects.count() == 3
+    assert webhooks.forget_old() == 0
+
+
+def test_they_are_forgotten_in_portions_oldest_first(
+    shop: Shop, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.WEBHOOK_KEEP = 24 * 3600
+    monkeypatch.setattr(webhooks, "ROWS_AT_ONCE", 2)
+    *_, youngest = (
+        aged(delivery_for(shop.account), days, DeliveryState.DELIVERED) for days in (4, 3, 2)
+    )
+    assert webhooks.forget_old() == 2
+    assert list(WebhookEvent.objects.all()) == [youngest]
+    assert webhooks.forget_old() == 1
+
+
+def test_a_round_of_the_sweeper_forgets_them(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    aged(delivery_for(shop.account), 31, DeliveryState.DELIVERED)
+    monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
+    monkeypatch.setattr("parcels.management.commands.sweeper.connection.close", lambda: None)
+    sweeper = Sweeper()
+    assert sweeper.round()
+    sweeper.end()
+    assert not WebhookEvent.objects.exists()

@@ -82,6 +82,7 @@ class Sweeper:
             sweep.release_forgotten()
             sweep.show_overdue_reviews()
             sweep.forget_old_holds()
+            webhooks.forget_old()
             idempotency.forget_expired()
         except Exception:
             # Whatever it is (a database that restarts, a disk that is full): the next round tries.
