@@ -19,6 +19,7 @@ from types import FrameType
 from typing import Any
 
 from offload.answer import Answer, is_internal, pack
+from offload.arrival import SCOPE_KEY
 from offload.counting import Counts, here
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Parking, Send, send_answer
 from offload.protocol import TICKET_HEADER, Ticket, TicketRefused, read_ticket
@@ -87,12 +88,14 @@ class HoldMiddleware:
         if not await request.buffer():
             return
         response = Response(send, request)
+        # Before the queue for a slot: its client waits there, too.
+        scope = {**without_internal_headers(scope), SCOPE_KEY: time.monotonic()}
         slots = self._slots if request.complete else self._slots_for_large
         queued = slots.locked()
         async with slots:
             if queued and await request.is_gone():
                 return
-            await self._app(without_internal_headers(scope), request.receive, response.send)
+            await self._app(scope, request.receive, response.send)
         held = response.held(self._secret)
         if held is None:
             await response.flush()

@@ -10,6 +10,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from offload import backends, conf, store
+from offload.arrival import note_arrival
 from offload.conversion import to_answer
 from offload.protocol import REQUEST_HEADER, make_ticket
 from offload.verbs import Hold
@@ -28,6 +29,7 @@ class OffloadMiddleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
+        note_arrival(request)
         if self._is_async:
             return self._answer_async(request)
         response: HttpResponseBase = self._get_response(request)

@@ -39,7 +39,10 @@ CALLS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the client asked. `wait` in seconds, None where it didn't say; see `Question`."""
+    """How the client asked. `wait` in seconds, None where it didn't say; see `Question`.
+
+    `asked_at` by the monotonic clock: when the request was there.
+    """
 
     account: Account
     base: str
@@ -149,7 +152,7 @@ def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpRes
         return unfinished_answer(question, parcels, retry_after(parcels))
     if held_off(parcels):
         return late_answer(question, parcels, retry_after(parcels))
-    return _answer_announced(asked, question, monotonic() + asked.seconds)
+    return _answer_announced(asked, question, asked.asked_at + asked.seconds)
 
 
 def held_off(parcels: Sequence[Parcel]) -> bool:
@@ -169,7 +172,7 @@ def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
     hold = None
     if waiting := waiting_announcements([parcel.pk]):
         hold = open_hold(
-            account=asked.account, question=question, announcements=waiting, wait=asked.seconds
+            account=asked.account, question=question, announcements=waiting, wait=asked.left
         )
     if hold and waiting_announcements([parcel.pk]):
         return wait_for(asked, question, hold, [parcel])

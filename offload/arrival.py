@@ -1,0 +1,25 @@
+"""When a request was there: a client's patience begins then, and not with its view."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+# Where HoldMiddleware leaves the arrival in the ASGI scope; clients can't write there.
+SCOPE_KEY = "offload.arrived_at"
+_ATTRIBUTE = "offload_arrived_at"
+
+
+def note_arrival(request: Any) -> None:
+    """Write the arrival on a Django request: HoldMiddleware's, where there is one, else now."""
+    scope = getattr(request, "scope", None) or {}
+    setattr(request, _ATTRIBUTE, scope.get(SCOPE_KEY) or time.monotonic())
+
+
+def arrived_at(request: Any) -> float:
+    """Return the `time.monotonic()` at which the whole request was there.
+
+    Takes Django's request or one that wraps it. Without OffloadMiddleware it is now.
+    """
+    noted = getattr(request, _ATTRIBUTE, None)
+    return time.monotonic() if noted is None else float(noted)

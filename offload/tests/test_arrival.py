@@ -1,0 +1,60 @@
+"""The arrival of a request: before the queue for a slot, and where no client can say it."""
+
+import asyncio
+import time
+
+from django.test import RequestFactory
+
+from offload.arrival import SCOPE_KEY, arrived_at, note_arrival
+from offload.asgi import HoldMiddleware
+
+BUSY = 0.3
+
+
+async def serve_two_with_one_slot():
+    """Send two requests at once to an app that admits one; return (arrived, begun) of each."""
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append((scope[SCOPE_KEY], time.monotonic()))
+        await asyncio.sleep(BUSY)
+        await send({"type": "http.response.start", "status": 204, "headers": []})
+        await send({"type": "http.response.body"})
+
+    hold = HoldMiddleware(app, redis_url="redis://127.0.0.1:9/0", secret="s" * 32, admit=1)
+
+    async def request():
+        messages = [{"type": "http.request", "body": b"", "more_body": False}]
+
+        async def receive():
+            if not messages:
+                await asyncio.sleep(60)
+            return messages.pop()
+
+        async def send(message):
+            pass
+
+        scope = {"type": "http", "path": "/", "headers": [(b"offload.arrived_at", b"1")]}
+        await hold(scope, receive, send)
+
+    await asyncio.gather(request(), request())
+    return seen
+
+
+async def test_who_queues_for_a_slot_has_arrived_before():
+    (first, _), (second, begun) = await serve_two_with_one_slot()
+    assert second - first < BUSY / 2
+    # The control: what the view would take for the arrival is the whole queue later.
+    assert begun - first >= BUSY
+
+
+def test_it_is_found_on_the_request_and_else_it_is_now():
+    request = RequestFactory().get("/")
+    request.scope = {SCOPE_KEY: 12.5}  # type: ignore[attr-defined] # as ASGIRequest
+    assert arrived_at(request) > 12.5  # not noted: nobody has said so yet
+    note_arrival(request)
+    assert arrived_at(request) == 12.5
+    other = RequestFactory().get("/", headers={"Offload-Arrived-At": "1"})
+    before = time.monotonic()
+    note_arrival(other)
+    assert before <= arrived_at(other) <= time.monotonic()

@@ -1,0 +1,38 @@
+"""A client's wait counts from its request's arrival, not from the view's beginning."""
+
+from __future__ import annotations
+
+from time import monotonic
+
+import pytest
+from django.test import RequestFactory
+from rest_framework.request import Request
+
+from offload.arrival import SCOPE_KEY, note_arrival
+from parcels.models import Account
+from parcels.services.create import Asked
+from parcels.views.request import asked
+
+QUEUED = 4.0
+
+
+def ask(account: Account, *, noted: bool) -> Asked:
+    """Return how a client asked that queued for QUEUED seconds."""
+    request = RequestFactory().post("/api/v2/parcels")
+    request.scope = {SCOPE_KEY: monotonic() - QUEUED}  # type: ignore[attr-defined] # as ASGIRequest
+    if noted:
+        note_arrival(request)
+    wrapped = Request(request)
+    wrapped.user = account  # type: ignore[assignment] # as our authentication sets it
+    return asked(wrapped, wait=10)
+
+
+@pytest.mark.parametrize(("noted", "left"), [(True, 6.0), (False, 10.0)])
+def test_what_it_queued_for_is_taken_off(account: Account, noted: bool, left: float) -> None:
+    # Without the note, the control: it would wait for ten seconds more.
+    assert ask(account, noted=noted).left == pytest.approx(left, abs=0.5)
+
+
+def test_who_queued_for_longer_than_it_waits_has_nothing_left(account: Account) -> None:
+    queued = ask(account, noted=True)
+    assert Asked(account, "", "", wait=2, asked_at=queued.asked_at).left == 0
