@@ -17,7 +17,6 @@ from django.utils import timezone
 
 from carriers import transport
 from carriers.backoff import Decision
-from carriers.base import Purchase
 from carriers.outcomes import Absent, Announced, Found, LookupResult
 from parcels.models import Announcement, Attempt, State
 from parcels.services.announce import Job, buy, enter, guard, job_for, leave
@@ -25,6 +24,7 @@ from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow
 from parcels.services.next_state import after_lookup, after_repeating, settling, since_sent
 from parcels.services.record import outcome_class, reason_of, record
+from parcels.services.spares import void_spare
 
 log = logging.getLogger(__name__)
 
@@ -110,29 +110,12 @@ def adopt(job: Job, first: Announced, others: list[Announced], duration: float) 
     if ours and others:
         log.error("%s was bought %s times", job.announcement.reference, len(others) + 1)
         for spare in others:
-            void(job, spare)
-
-
-def void(job: Job, spare: Announced) -> None:
-    """Cancel a label that we don't want, and keep what the carrier said in the attempts."""
-    connection.close()
-    started = monotonic()
-    purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
-    result = transport.perform(
-        job.carrier.void(purchase, job.consignment.credentials),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-    )
-    Attempt.objects.create(
-        announcement=job.announcement,
-        kind="void",
-        fence=job.announcement.fence,
-        duration=round(monotonic() - started, 4),
-        outcome=type(result).__name__.lower(),
-        carrier_id=spare.carrier_id,
-        tracking_number=spare.tracking_number,
-    )
+            void_spare(
+                job,
+                carrier_id=spare.carrier_id,
+                tracking_number=spare.tracking_number,
+                fence=job.announcement.fence,
+            )
 
 
 def _count_absence(job: Job) -> None:

@@ -6,19 +6,15 @@ Evidence first: the attempts, and the spare documents that came for a row that h
 from __future__ import annotations
 
 from dataclasses import dataclass
-from time import monotonic
 
-from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.utils import timezone
 
-from carriers import transport
-from carriers.base import Purchase
-from carriers.outcomes import Voided
 from parcels.models import Announcement, Attempt, Document, Parcel, State
 from parcels.services.announce import job_for
 from parcels.services.holds import release_holds
-from parcels.services.record import ERROR_LENGTH, outcome_class, write_event
+from parcels.services.record import ERROR_LENGTH, write_event
+from parcels.services.spares import void_spare
 from parcels.statuses import Status
 
 # A parcel under review shows one of these: the second once its maximum age has passed.
@@ -83,7 +79,12 @@ def give_up(announcement: Announcement, *, by: str) -> None:
         write_event(announcement, Status.ANNOUNCEMENT_FAILED, timezone.now())
     release_holds(announcement.pk)
     for spare in spares(announcement):
-        _void(announcement, spare)
+        void_spare(
+            job_for(announcement),
+            carrier_id=spare.carrier_id,
+            tracking_number=spare.tracking_number,
+            fence=announcement.fence + 1,
+        )
 
 
 def _decide(announcement: Announcement, state: State, **changes: str) -> None:
@@ -124,26 +125,3 @@ def _keep_documents(announcement: Announcement, label: Label) -> None:
     for document in kept:
         document.parcel_id = announcement.parcel_id
     Document.objects.bulk_create(kept)
-
-
-def _void(announcement: Announcement, spare: Attempt) -> None:
-    """Ask the carrier to take a spare label back; its answer is kept in the attempts."""
-    job = job_for(announcement)
-    connection.close()
-    started = monotonic()
-    purchase = Purchase(announcement.reference, spare.carrier_id, spare.tracking_number)
-    result = transport.perform(
-        job.carrier.void(purchase, job.consignment.credentials),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-    )
-    Attempt.objects.create(
-        announcement=announcement,
-        kind="void",
-        fence=announcement.fence + 1,
-        duration=round(monotonic() - started, 4),
-        outcome="voided" if isinstance(result, Voided) else outcome_class(result),
-        carrier_id=spare.carrier_id,
-        tracking_number=spare.tracking_number,
-    )

@@ -11,10 +11,10 @@ import pytest
 from django.utils import timezone
 
 from carriers import transport
-from carriers.outcomes import Absent, Announced, Answered, Document, NotSent, Unknown
+from carriers.outcomes import Absent, Announced, Answered, Document, NotSent, Unknown, Voided
 from parcels.models import Announcement, Attempt, State
-from parcels.services import protect
-from parcels.services.announce import announce
+from parcels.services import protect, spares
+from parcels.services.announce import announce, job_for
 from parcels.services.reconcile import reconcile
 from parcels.tests.factories import PDF, AnnouncementFactory
 
@@ -140,3 +140,42 @@ def test_only_purchases_make_the_median(carrier: FakeCarrier) -> None:
     carrier.answers = [LABEL]
     announce(AnnouncementFactory.create().pk)
     assert protect.gates_of("postnl").health.read().count == 1
+
+
+def test_voiding_a_spare_takes_a_slot_and_gives_it_back(
+    carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_flight: list[int] = []
+    gates = protect.gates_of("postnl")
+
+    def perform(steps: Any, *_: Any, **__: Any) -> Voided:
+        steps.close()
+        in_flight.append(gates.bulkhead.in_flight())
+        return Voided()
+
+    monkeypatch.setattr(transport, "perform", perform)
+    void_one()
+    assert in_flight == [1]
+    assert gates.bulkhead.in_flight() == 0
+    assert Attempt.objects.get(kind="void").outcome == "voided"
+
+
+def test_a_carrier_without_room_is_not_asked_to_void(
+    carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(spares, "PATIENCE", 0.0)
+    gates = protect.gates_of("postnl")
+    slots = [gates.bulkhead.acquire() for _ in range(gates.bulkhead.limit)]
+    void_one()
+    assert carrier.calls == 0
+    assert Attempt.objects.get(kind="void").outcome == "not_sent"
+    monkeypatch.setattr(spares, "PATIENCE", 5.0)
+    monkeypatch.setattr(spares.time, "sleep", lambda _: gates.bulkhead.release(slots[0] or ""))
+    carrier.answers = [Voided()]
+    void_one()  # room comes while it waits
+    assert carrier.calls == 1
+
+
+def void_one() -> None:
+    job = job_for(AnnouncementFactory.create(state=State.ANNOUNCED))
+    spares.void_spare(job, carrier_id="c-2", tracking_number="3S2", fence=1)
