@@ -6,7 +6,7 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test contract faults-short faults check docs format audit bench bench-full outage bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test contract faults-short faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -69,6 +69,9 @@ bench-full: .venv/dev.stamp yardstick ## Every scenario, every strategy, three t
 
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
 	@$(PYTHON) -m loadtests run outage $(ARGS)
+
+results: .venv/dev.stamp ## Write README and pages from the newest result below docs/benchmarks
+	@$(PYTHON) -m loadtests publish
 
 bench-line: .venv/dev.stamp ## 200 clients at once against the `make run` of another terminal
 	@$(PYTHON) -m loadtests.line $(ARGS)

@@ -5,6 +5,7 @@
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
     ceiling                  what the generator itself can do
+    publish                  write README and pages from the newest result below docs/benchmarks
 
 Exit codes: 0 all measured · 1 some run is missing or invalid · 2 used wrongly · 130 interrupted
 (what was measured until then is kept).
@@ -27,6 +28,7 @@ from deploy import strategy as strategies
 from deploy.strategy import StrategyError
 from loadtests import ceiling, scenario
 from loadtests.bench import Bench, Wishes, available, unavailable
+from loadtests.publish import publish
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
 from loadtests.screen import screen
@@ -68,7 +70,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return _run(options, _overrides(rest))
         if rest:
             parser.error(f"unknown: {' '.join(rest)}")
-        commands = {"list": _list, "suite": _suite, "report": _report, "ceiling": _ceiling}
+        commands = {
+            "list": _list,
+            "suite": _suite,
+            "report": _report,
+            "ceiling": _ceiling,
+            "publish": _publish,
+        }
         return commands[options.command](options)
     except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
         print(f"loadtests: {error}", file=sys.stderr)
@@ -93,6 +101,7 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
     alone = commands.add_parser("ceiling", help="what the generator itself can do")
     alone.add_argument("--generators", type=int, default=1)
+    commands.add_parser("publish", help="write README and pages from the newest committed result")
     return parser
 
 
@@ -204,6 +213,12 @@ def _report(options: argparse.Namespace) -> int:
 
 def _ceiling(options: argparse.Namespace) -> int:
     print(json.dumps(asdict(ceiling.measure(generators=options.generators)), indent=2))
+    return 0
+
+
+def _publish(options: argparse.Namespace) -> int:
+    changed = publish()
+    print("\n".join(f"wrote {page}" for page in changed) or "README and pages are up to date")
     return 0
 
 

@@ -34,11 +34,12 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All repeats of one strategy under one scenario and variant."""
+    """All repeats of one strategy under one scenario, variant and sizing."""
 
     scenario: str
     variant: str
     strategy: str
+    sizing: str
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = field(default=())
 
@@ -46,6 +47,11 @@ class Group:
     def family(self) -> str:
         """Return the strategy's family; empty where no run came so far."""
         return next((run["family"] for run in self.runs if "family" in run), "")
+
+    @property
+    def valid(self) -> bool:
+        """Say whether a run of it says something about the server."""
+        return any(run["status"] in GOOD for run in self.runs)
 
     def measured(self) -> list[Run]:
         """Return the valid runs; where there are none, those that were measured at all."""
@@ -67,11 +73,14 @@ def _first_goodput(run: Run) -> float:
 
 
 def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the runs of all results by scenario, variant and strategy; held strategies first."""
-    found: dict[tuple[str, str, str], list[Run]] = {}
+    """Return the runs of all results, grouped; held strategies first.
+
+    Equal workers and equal memory are two tables: their runs have no median in common.
+    """
+    found: dict[tuple[str, str, str, str], list[Run]] = {}
     for result in results:
         for run in result["runs"]:
-            key = run["scenario"], run["variant"], run["strategy"]
+            key = run["scenario"], run["variant"], run["strategy"], result["sizing"]
             found.setdefault(key, []).append(run)
     every = [Group(*key, tuple(runs), tuple(_notes(runs))) for key, runs in found.items()]
     return sorted(every, key=lambda group: (group.family, group.strategy))

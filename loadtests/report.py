@@ -77,7 +77,7 @@ def content(results: Sequence[Mapping[str, Any]]) -> Content:
         sentences=tuple(section.sentence for section in sections),
         cautions=tuple(cautions(results, every)),
         sections=sections,
-        card=tuple(_card(results[0])),
+        card=tuple(_card(results)),
         unavailable=results[0]["unavailable"],
         colours=colours(families.items()),
         families=families,
@@ -86,18 +86,23 @@ def content(results: Sequence[Mapping[str, Any]]) -> Content:
 
 def _sections(results: Sequence[Mapping[str, Any]], every: list[Group]) -> Iterator[Section]:
     facts = {name: fact for result in results for name, fact in result["scenarios"].items()}
-    for key in dict.fromkeys((group.scenario, group.variant) for group in every):
-        mine = [group for group in every if (group.scenario, group.variant) == key]
-        yield _section(*key, facts[key[0]], mine)
+    for key in dict.fromkeys((group.scenario, group.variant, group.sizing) for group in every):
+        mine = [group for group in every if (group.scenario, group.variant, group.sizing) == key]
+        scenario, variant, sizing = key
+        sizings = list(dict.fromkeys(group.sizing for group in every if group.scenario == scenario))
+        aside = [variant, sizing if len(sizings) > 1 else ""]
+        number_ = str(sizings.index(sizing) + 1) if sizing != sizings[0] else ""
+        name = " ".join(filter(None, [scenario, variant, number_]))
+        yield _section(name, ", ".join(filter(None, aside)), facts[scenario], mine)
 
 
-def _section(scenario: str, variant: str, facts: Mapping[str, Any], mine: list[Group]) -> Section:
-    title = f"{facts['title']} ({variant})" if variant else facts["title"]
+def _section(name: str, aside: str, facts: Mapping[str, Any], mine: list[Group]) -> Section:
+    title = f"{facts['title']} ({aside})" if aside else facts["title"]
     sentence = f"{verdict(title, mine)} {outage_sentence(mine)}".strip()
     more = [books_table(mine), littles_table(mine), errors_table(mine)]
     notes = [f"{group.strategy}: {note}" for group in mine for note in group.notes]
     return Section(
-        name=f"{scenario} {variant}".strip(),
+        name=name,
         title=title,
         question=facts["question"],
         sentence=sentence,
@@ -108,7 +113,8 @@ def _section(scenario: str, variant: str, facts: Mapping[str, Any], mine: list[G
     )
 
 
-def _card(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _card(results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
+    result = results[0]
     machine, ceiling = result["machine"], result["ceiling"]
     cores = f"{machine['cores']} × {machine['processor']}, {machine['architecture']}"  # noqa: RUF001
     yield "Machine", f"{cores}, {machine['memory_gb']} GB, {machine['system']}"
@@ -122,7 +128,7 @@ def _card(result: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
             f"late, p99 {number(ceiling['paced_p99'])} s; {ceiling['generators']} process(es)"
         ),
     )
-    yield "Size", result["sizing"]
+    yield "Size", "; ".join(dict.fromkeys(str(part["sizing"]) for part in results))
     yield "The same for all", ", ".join(f"{key}={value}" for key, value in result["equal"].items())
     yield "Stores", "PostgreSQL with fsync, Redis without persistence, both on this machine"
     yield "Repeats", f"{result['repeats']}, in random order, seed {result['seed']}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from loadtests.aggregate import GOOD, Group, Run, mean, stream_of, streams
+from loadtests.aggregate import Group, Run, mean, stream_of, streams
 from loadtests.tables import number, percent
 
 # Cores that others may use before figures count as disturbed: a tenth of the smallest machine.
@@ -29,7 +29,7 @@ def verdict(title: str, groups: Sequence[Group]) -> str:
 
 def believable(groups: Sequence[Group]) -> Sequence[Group]:
     """Return the groups with a valid run, where two can be compared; else all."""
-    valid = [group for group in groups if any(run["status"] in GOOD for run in group.runs)]
+    valid = [group for group in groups if group.valid]
     return valid if len(valid) > 1 else groups
 
 
@@ -48,7 +48,7 @@ def _says(figures: Mapping[str, Any], group: Group) -> str:
 
 
 def _doubt(group: Group) -> str:
-    return "" if any(run["status"] in GOOD for run in group.runs) else " (no valid run)"
+    return "" if group.valid else " (no valid run)"
 
 
 def outage_sentence(groups: Sequence[Group]) -> str:

@@ -68,7 +68,7 @@ class Photographed(Demo):
         if name == "healthy":
             await asyncio.to_thread(_live, self.address, self._folder / "live-healthy.png")
         elif name == "outage":
-            await asyncio.to_thread(_live, self.address, self._folder / "live-outage.png")
+            await asyncio.to_thread(_outage, self.address, self._folder)
             await asyncio.to_thread(_phone, self.address, self._folder / "live-phone-dark.png")
         elif name == "recovery":
             await asyncio.to_thread(_operator, stacks[-1], self._folder)
@@ -90,6 +90,14 @@ def _live(address: str, target: Path) -> None:
     with browser(*WIDE) as driver:
         _open(driver, address)
         picture(driver, target)
+
+
+def _outage(address: str, folder: Path) -> None:
+    """Take the whole page, and the two deployments alone: the README's first picture."""
+    with browser(*WIDE) as driver:
+        _open(driver, address)
+        picture(driver, folder / "live-outage.png")
+        driver.find_element("id", "stacks").screenshot(str(folder / "two-in-an-outage.png"))
 
 
 def _phone(address: str, target: Path) -> None:

@@ -20,7 +20,7 @@ def test_the_strategies_are_those_in_the_folders():
 
 
 def test_a_list_that_is_out_of_date_is_seen():
-    stale = TEXT.replace("[asgi-hold](deploy/strategies/asgi-hold)", "")
+    stale = TEXT.replace("[asgi-hold](deploy/strategies/asgi-hold), ", "")
     assert readme.written(stale) == TEXT != stale
 
 

@@ -24,28 +24,19 @@ def samples(latency, failed=0):
     ]
 
 
+EVENTS = (
+    {"at": 1.0, "kind": "fault", "what": "hang", "carrier": "tortoise", "said": "done"},
+    {"at": 3.0, "kind": "heal", "what": "tortoise", "carrier": "", "said": "done"},
+)
+
+
 def run(
     strategy, family, latency, *, repeat=1, failed=0, status="measured", others=0.0, said="done"
 ):
+    """A run of TALK in which each label took `latency` seconds."""
     phase = TALK.phases[0]
-    events = [
-        {"at": 1.0, "kind": "fault", "what": "hang", "carrier": "tortoise", "said": said},
-        {"at": 3.0, "kind": "heal", "what": "tortoise", "carrier": "", "said": "done"},
-    ]
-    timeline = [
-        {
-            "at": float(at),
-            "load": 1.0,
-            "cpu": {"web": 0.5, "hub": 0.1, "worker": 0.3},
-            "others": others,
-            "serving_memory": 100.0 + at,
-            "connections": 5 + at,
-            "held": at,
-            "open": at,
-            "busy": {"serving": 2, "waiting": 1},
-        }
-        for at in range(5)
-    ]
+    events = [{**EVENTS[0], "said": said}, EVENTS[1]]
+    streams = phase_figures(TALK, phase.streams, samples(latency, failed), 100.0, events)
     return {
         "scenario": "talk",
         "strategy": strategy,
@@ -61,22 +52,40 @@ def run(
                 "start": 1.0,
                 "events": events,
                 "generator_busy": 0.1,
-                "streams": phase_figures(
-                    TALK, phase.streams, samples(latency, failed), 100.0, events
-                ),
+                "streams": streams,
             }
         ],
-        "timeline": timeline,
-        "books": {
-            "asked": 40,
-            "answered_well": 40 - failed,
-            "booked": 40,
-            "doubled": 0,
-            "announced": 40,
-            "open": 0,
-            "failed": 0,
-        },
+        "timeline": [look(at, others) for at in range(5)],
+        "books": books(40, failed),
         "validity": {"late_share": 0.0, "simulator_p95": 0.01, "reasons": []},
+    }
+
+
+def look(at, others=0.0):
+    """What the collector saw in one second."""
+    return {
+        "at": float(at),
+        "load": 1.0,
+        "cpu": {"web": 0.5, "hub": 0.1, "worker": 0.3},
+        "others": others,
+        "serving_memory": 100.0 + at,
+        "connections": 5 + at,
+        "held": at,
+        "open": at,
+        "busy": {"serving": 2, "waiting": 1},
+    }
+
+
+def books(asked, failed):
+    """All were booked, once each."""
+    return {
+        "asked": asked,
+        "answered_well": asked - failed,
+        "booked": asked,
+        "doubled": 0,
+        "announced": asked,
+        "open": 0,
+        "failed": 0,
     }
 
 

@@ -115,6 +115,20 @@ def test_several_benches_make_one_report(bench):
     assert len(content([bench, other]).sections) == 1
 
 
+def test_equal_workers_and_equal_memory_are_two_tables(bench, tmp_path):
+    fitted = results(run("nginx-accel", HELD, 4.0)) | {"sizing": "as many as fit into 600 MB"}
+    sections = content([bench, fitted]).sections
+    assert [section.title.rpartition(" (")[2] for section in sections] == [
+        "5 web processes)",
+        "as many as fit into 600 MB)",
+    ]
+    assert len({section.name for section in sections}) == 2
+    assert sections[1].tables[0].rows[0][:2] == ("nginx-accel", "2.50")
+    assert (
+        dict(content([bench, fitted]).card)["Size"] == "5 web processes; as many as fit into 600 MB"
+    )
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [(0, "0"), (0.0123, "0.012"), (0.5, "0.50"), (12.345, "12.35"), (1234.5, "1,234")],
