@@ -6,10 +6,10 @@ RUN_DIR ?= .run
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test contract faults-short faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-postgresql contract faults-short faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 run: .venv/runtime.stamp ## Start everything (STRATEGY=asgi-hold PORT=8000 RUN_DIR=.run)
 	@exec $(PYTHON) -m deploy.run --strategy "$(STRATEGY)" --run-dir "$(RUN_DIR)" $(if $(PORT),--port $(PORT))
@@ -29,6 +29,9 @@ screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real r
 test: .venv/dev.stamp ## Run the tests, but for the contract's and the faults' (ARGS="-k name" for some)
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest --ignore deploy/tests/contract --ignore loadtests/faults/tests/test_short.py $(ARGS)
+
+test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite
+	@$(PYTHON) -m deploy.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
 
 faults-short: .venv/dev.stamp ## Strike with short doses of seven faults, and show each one's control red
 	@$(PYTHON) -m pytest loadtests/faults/tests/test_short.py $(ARGS)

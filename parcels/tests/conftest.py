@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 import redis
+from django.db.backends.base.base import BaseDatabaseWrapper
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -53,3 +54,23 @@ def guards_by_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     yield
     monkeypatch.undo()
     protect.forget()
+
+
+@pytest.fixture(autouse=True)
+def transactions_outlive_close(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the connection open while it is in a test's own transaction.
+
+    Services give their connection back before they wait. In production no transaction is open
+    then; a test's would be lost with all its rows. SQLite in memory ignores the closing, PostgreSQL
+    doesn't. A transaction of the services' own is a bug on both.
+    """
+    close = BaseDatabaseWrapper.close
+
+    def close_unless_testing(self: BaseDatabaseWrapper) -> None:
+        if not self.in_atomic_block:
+            close(self)
+            return
+        ours = [getattr(block, "_from_testcase", False) for block in self.atomic_blocks]
+        assert all(ours), "closed inside a transaction"
+
+    monkeypatch.setattr(BaseDatabaseWrapper, "close", close_unless_testing)

@@ -1,0 +1,111 @@
+"""Cancel against announce, both at once, on the database that DATABASE_URL names.
+
+    python -m parcels.tests.races ROUNDS [--broken]
+
+Migrates, then runs rounds of two threads on one parcel each; the carrier is a stand-in that sells
+at once. Prints a JSON line per round. A process of its own: the tests' database is in memory, and
+threads would share its one connection. `--broken` is the control: there the withdrawal doesn't look
+whether somebody has claimed the announcement.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+import sys
+import time
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from decimal import Decimal
+from threading import Barrier
+from typing import Any
+
+import django
+from django.core.management import call_command
+from django.db import connection
+
+# Seconds. About what either side takes, so that each comes first now and then.
+APART = 0.004
+SEED = 2026
+
+
+def main() -> None:
+    """Play the rounds."""
+    django.setup()
+    call_command("migrate", verbosity=0)
+    from parcels.services import cancel
+
+    if "--broken" in sys.argv:
+        cancel.withdraw_pending = withdraw_anyhow
+    chance = random.Random(SEED)
+    with ThreadPoolExecutor(2) as pool:
+        for _ in range(int(sys.argv[1])):
+            sys.stdout.write(json.dumps(play(pool, chance)) + "\n")
+
+
+def play(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
+    """Play one round; return what came of it, after the voiding that it woke."""
+    from carriers import transport
+    from carriers.outcomes import Announced, Voided
+    from parcels.models import Parcel, State
+    from parcels.services import announce, void, wake
+    from parcels.services.cancel import cancel
+    from parcels.tests.factories import AnnouncementFactory
+
+    sold: list[str] = []
+    woken: list[tuple[str, int]] = []
+
+    def perform(steps: Any, *_: Any, **__: Any) -> Any:
+        kind = steps.gi_code.co_name
+        steps.close()
+        sold.append(kind)
+        return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
+
+    def note(task: str, announcement_id: int, carrier: str) -> bool:
+        woken.append((task, announcement_id))
+        return True
+
+    transport.perform, wake.wake = perform, note
+    row = AnnouncementFactory.create(state=State.PENDING)
+    start = Barrier(2)
+    waits = [chance.uniform(0, APART), chance.uniform(0, APART)]
+    sides: list[Callable[[], Any]] = [
+        lambda: announce.announce(row.pk),
+        lambda: cancel(account=row.account, parcel_id=row.parcel_id).code,
+    ]
+    _, code = [
+        future.result()
+        for future in [
+            pool.submit(run, start, wait, side) for wait, side in zip(waits, sides, strict=True)
+        ]
+    ]
+    for task, announcement_id in woken:
+        if task == "void":
+            void.void(announcement_id)
+    row.refresh_from_db()
+    status = Parcel.objects.get(pk=row.parcel_id).status
+    return {"code": code, "calls": sold, "state": row.state, "status": int(status)}
+
+
+def run(start: Barrier, wait: float, side: Callable[[], Any]) -> Any:
+    """Run one side a moment after both are ready, each with a connection of its own."""
+    connection.ensure_connection()
+    start.wait(30)
+    time.sleep(wait)
+    try:
+        return side()
+    finally:
+        connection.close()
+
+
+def withdraw_anyhow(parcel: Any) -> bool:
+    """Withdraw without a look at who has the announcement: what the service must not do."""
+    from parcels.models import Announcement, Parcel, State
+    from parcels.statuses import Status
+
+    Announcement.objects.filter(parcel=parcel).update(state=State.CANCELLED)
+    return bool(Parcel.objects.filter(pk=parcel.pk).update(status=Status.CANCELLED))
+
+
+if __name__ == "__main__":
+    main()

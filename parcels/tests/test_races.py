@@ -1,0 +1,71 @@
+"""Cancel and claim at once: nothing was bought, or what was bought is voided."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as project
+
+from parcels.models import State
+from parcels.statuses import Status
+
+pytestmark = pytest.mark.integration
+# Enough for either side to come first a dozen times; two seconds.
+ROUNDS = 60
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def environment(request: pytest.FixtureRequest, tmp_path: Path) -> dict[str, str]:
+    """Return the environment of a process on an empty database, without a Redis."""
+    url = f"sqlite:///{tmp_path / 'db.sqlite3'}"
+    if request.param == "postgresql":
+        url = request.getfixturevalue("postgresql").create_database(f"races_{os.getpid()}")
+    return {
+        **os.environ,
+        "DEBUG": "1",
+        "DJANGO_SETTINGS_MODULE": "shipping.settings",
+        "DATABASE_URL": url,
+        "REDIS_URL": "redis://127.0.0.1:1/0",
+        "RUN_DIR": str(tmp_path),
+        "LOG_LEVEL": "ERROR",
+    }
+
+
+def rounds(environment: dict[str, str], *options: str) -> list[dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, "-m", "parcels.tests.races", str(ROUNDS), *options],
+        cwd=project.BASE_DIR,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def is_right(played: dict[str, Any]) -> bool:
+    withdrawn = {"calls": [], "state": State.CANCELLED}
+    voided = {"calls": ["announce", "void"], "state": State.VOIDED}
+    rest = {"status": Status.CANCELLED, "code": played["code"]}
+    return played["code"] in {200, 202} and played in (withdrawn | rest, voided | rest)
+
+
+def test_either_nothing_was_bought_or_it_is_voided(environment: dict[str, str]) -> None:
+    played = rounds(environment)
+    assert len(played) == ROUNDS
+    assert [one for one in played if not is_right(one)] == []
+    # Both came first now and then: it was a race.
+    assert {one["state"] for one in played} == {State.CANCELLED, State.VOIDED}
+
+
+def test_a_withdrawal_that_looks_at_nothing_is_noticed(environment: dict[str, str]) -> None:
+    """The control."""
+    assert [one for one in rounds(environment, "--broken") if not is_right(one)]
