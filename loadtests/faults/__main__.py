@@ -7,17 +7,27 @@ import json
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from loadtests.faults.fault import Fault, Result, all_faults, execute
-from loadtests.faults.report import passed, table, write
+from loadtests.faults.report import passed, table, targets, write
+
+# Those first that tell most for their minutes, the drains of thousands last: who ends the suite
+# early has seen the most. Faults that are not named here come behind.
+ORDER = ("F17", "F19", "F12", "F2", "F14", "F16", "F9", "F11", "F5", "F3", "F8", "F15", "F7", "F13",
+         "F10", "F4", "F18", "F6", "F1")  # fmt: skip
+
+
+def in_order(known: Iterable[str]) -> list[str]:
+    """Return all faults in the order of a whole suite."""
+    return sorted(known, key=lambda id_: ORDER.index(id_) if id_ in ORDER else len(ORDER))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen faults and their controls; return 0 when all is as it must be."""
     known = all_faults()
     options = _options(known).parse_args(arguments)
-    chosen = [known[id_.upper()] for id_ in options.faults or known]
+    chosen = [known[id_.upper()] for id_ in options.faults or in_order(known)]
     results: list[Result] = []
     broken: list[str] = []
     for kind, dose, database, control in _runs(chosen, options):
@@ -31,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             broken.append(name)
             continue
         results.append(result)
-        print(table([result]), file=sys.stderr, flush=True)
+        print(table([result]), *targets(result), sep="\n", file=sys.stderr, flush=True)
         if options.report:  # after each: an hour's work must not hang on its last minute
             write(results, known)
     print(json.dumps([each.as_json() for each in results]) if options.json else table(results))
@@ -57,8 +67,11 @@ def _runs(
 ) -> Iterator[tuple[type[Fault], str, str, bool]]:
     for kind in chosen:
         for database in kind.databases:
+            # The second database shows that nothing hangs on the first one's locks: with the full
+            # dose the suite would take half an hour more.
+            first = database == kind.databases[0] or options.database
             if options.database in (None, database):
-                yield kind, options.dose, database, False
+                yield kind, options.dose if first else "short", database, False
         if kind.without and not options.no_controls:
             # Red needs one violation: the short dose shows as much as the full one.
             yield kind, "short", options.database or kind.databases[0], True

@@ -102,6 +102,8 @@ class Fault:
     doses: ClassVar[Mapping[str, Dose]]
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
+    # The strategy of the control, where the guard is the strategy itself; empty: the same.
+    control_strategy: ClassVar[str] = ""
     environment: ClassVar[Mapping[str, str]] = {}
     control: ClassVar[Mapping[str, str]] = {}
     # What the control does without, for the table; empty: it has no control.
@@ -149,7 +151,8 @@ def execute(
 ) -> Result:
     """Run a fault once on a deployment of its own, and read the journals."""
     environment = environment_of(kind, control=control)
-    with Rig(database=database, seed=seed, strategy=kind.strategy, env=environment) as rig:
+    strategy = (kind.control_strategy if control else "") or kind.strategy
+    with Rig(database=database, seed=seed, strategy=strategy, env=environment) as rig:
         return execute_on(rig, kind, dose, seed=seed, control=control)
 
 

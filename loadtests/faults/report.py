@@ -79,6 +79,15 @@ def table(results: Sequence[Result]) -> str:
     )
 
 
+def targets(result: Result) -> list[str]:
+    """Return a run's own targets, a line each."""
+    return [
+        f"  {'met' if measure.met else 'MISSED'}: {measure.name} {measure.value}"
+        f" (wanted: {measure.wanted})"
+        for measure in result.measures
+    ]
+
+
 def passed(results: Sequence[Result]) -> bool:
     """Tell whether every guarded run is green, and every control red for its own reason."""
     return all(result.as_it_must_be for result in results)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 import random
 import tempfile
@@ -60,6 +61,7 @@ class Rig:
         self._strategy, self._env = strategy, dict(env or {})
         self.prefix = ""
         self.loads: list[Load] = []
+        self.more_told: list[Told] = []
         self.schedule: list[tuple[float, str]] = []
         self._extra: list[Child] = []
         self._started = time.monotonic()
@@ -104,6 +106,7 @@ class Rig:
         """
         self.prefix, self.seed, self.rng = prefix, seed, random.Random(seed)
         self.loads, self.schedule, self._started = [], [], time.monotonic()
+        self.more_told = []
         self.simulator("POST", "/reset")
         if environment != self._env:
             self._env = dict(environment)
@@ -166,8 +169,8 @@ class Rig:
 
     @property
     def told(self) -> list[Told]:
-        """Return all that the clients have been told so far."""
-        return [told for load in self.loads for told in load.told]
+        """Return all that the clients have been told so far, and what a fault asked by itself."""
+        return [told for load in self.loads for told in load.told] + self.more_told
 
     # Carriers ------------------------------------------------------------------------------
 
@@ -190,6 +193,15 @@ class Rig:
         """End all of the carriers' faults."""
         self.note("carriers healed")
         self.simulator("DELETE", "/faults")
+
+    def ask(self, path: str) -> Any:
+        """GET from the API as the first account."""
+        login = base64.b64encode(self.logins[0].encode()).decode()
+        request = urllib.request.Request(  # noqa: S310 # our own loopback
+            self.stack.base_url + path, headers={"Authorization": f"Basic {login}"}
+        )
+        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
+            return json.loads(response.read())
 
     # Processes -----------------------------------------------------------------------------
 
