@@ -9,12 +9,14 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from offload.arrival import arrived_at
     from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
 
-__all__ = ["hold", "holds_clients", "release", "release_many", "wait", "wait_async"]
+__all__ = ["arrived_at", "hold", "holds_clients", "release", "release_many", "wait", "wait_async"]
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("offload.verbs"), name)
+    module = "offload.arrival" if name == "arrived_at" else "offload.verbs"
+    return getattr(import_module(module), name)

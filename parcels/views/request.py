@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, cast
 from django.conf import settings
 from rest_framework.request import Request
 
-from offload.arrival import arrived_at
+import offload
 from parcels.models import Account
 from parcels.services.create import Asked
 from parcels.services.idempotency import Key, read_key
@@ -44,7 +44,7 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
         errors=error_mode(request.query_params),
         wait=wait,
         # Not when the view begins: in a burst, requests queue before it.
-        asked_at=arrived_at(request),
+        asked_at=offload.arrived_at(request),
     )
 
 
