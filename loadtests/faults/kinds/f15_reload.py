@@ -1,10 +1,11 @@
-"""F15: the front and the application reloaded while hundreds of clients are held."""
+"""F15: the front reloaded and the application restarted while hundreds of clients are held."""
 
 from __future__ import annotations
 
 import time
 
 from loadtests.deployment import reload
+from loadtests.faults.clients import Load
 from loadtests.faults.fault import Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
@@ -12,37 +13,58 @@ from loadtests.faults.rig import Rig
 
 @register
 class Reload(Fault):
-    """A reload is an everyday thing: each held client is answered, or told 202 on the drain.
+    """A release is an everyday thing: each held client is answered, or told 202 on the drain.
 
-    Its control restarts the front by force, as a deployment does that knows no reload.
+    The application is stopped gracefully and started again: what is held lies at the front and the
+    hub, which don't stop. Its control kills the front, as a deployment does that knows no reload.
     """
 
     id = "F15"
-    title = "front reload and app reload under holds"
+    title = "front reload and app restart under holds"
     doses = {"short": Dose(80, 1), "full": Dose(2_500, 5)}
     strategy = "nginx-accel"
-    environment = {"SIMULATOR_LATENCY_POSTNL": "2", "WORKER_CONCURRENCY": "300"}
+    # Longer than it takes to accept all, to reload and to restart.
+    environment = {
+        "SIMULATOR_LATENCY_POSTNL": "20",
+        "CARRIER_CALL_DEADLINE": "28",
+        "CARRIER_BULKHEAD": "600",
+        "WORKER_CONCURRENCY": "600",
+    }
     without = "graceful reload"
     reddens = "I6"
+    held = held_on = 0
 
     def strike(self, rig: Rig) -> None:
-        each = self.dose.requests // (2 * self.dose.strikes)
-        for number in range(2 * self.dose.strikes):
-            which = ("front", "app")[number % 2]
+        each = self.dose.requests // self.dose.strikes
+        for number in range(self.dose.strikes):
             wishes = rig.wishes(each, synchronous=1.0, carriers=("postnl",), prefix=f"r{number}")
             load = rig.send(wishes, at_once=each)
-            rig.wait_until(lambda: rig.database.unfinished() >= each // 2, 10, every=0.05)
-            if self.is_control and which == "front":
+            rig.wait_until(lambda: rig.database.unfinished() >= each, 10, every=0.1)
+            time.sleep(0.5)  # the last one's way from the app to the hub
+            self.held += _held(load)
+            if self.is_control:
                 rig.kill("front")
             else:
-                rig.note(f"reload {which}: {reload(rig.stack, which)}")
+                rig.note(f"{_held(load)} held; front: {reload(rig.stack, 'front')}")
+                time.sleep(1)
+                rig.stack.stop("web")
+                rig.note(f"app stopped; {_held(load)} held")
+                rig.stack.start("web")
+                rig.note(f"app started; {_held(load)} held")
+                self.held_on += _held(load)
             load.join()
-            time.sleep(1)
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         reset = sum(told.status is None for told in journals.told)
         late = sum(told.status == 202 for told in journals.told)
+        most = len(journals.told)
         return [
+            Measure("held before", self.held, f"half of {most}", self.held * 2 >= most),
+            Measure("held after", self.held_on, f"half of {most}", self.held_on * 2 >= most),
             Measure("clients cut off", reset, "0", not reset),
             Measure("clients told 202", late, "-", True),
         ]
+
+
+def _held(load: Load) -> int:
+    return sum(told.status is None and not told.error for told in load.told)

@@ -15,6 +15,8 @@ from loadtests.faults.rig import Rig
 
 # Each healthy wave; small enough for two cores that the lorises share.
 HEALTHY = 100
+# Seconds after which a control's lorises go, so that its run ends.
+CONTROL_LASTS = 8.0
 OPENING = b"POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n"
 
 
@@ -22,13 +24,18 @@ OPENING = b"POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 
 class SlowLoris(Fault):
     """A front reads a request whole before it asks a worker: slow clients keep sockets, no worker.
 
-    It has no control: what it measures is a latency beside an attack, and no invariant.
+    Its control has no front: threads that read their clients themselves, and all of them do soon.
     """
 
     id = "F16"
     title = "slow-loris clients"
     doses = {"short": Dose(200), "full": Dose(1_000)}
     strategy = "nginx-accel"
+    control_strategy = "gunicorn-gthread"
+    # Fewer threads in all than the short dose has lorises.
+    control = {"WEB_THREADS": "40"}
+    without = "front"
+    reddens = "targets"
 
     def strike(self, rig: Rig) -> None:
         _allow_sockets(self.dose.requests)
@@ -38,6 +45,8 @@ class SlowLoris(Fault):
         lorises.start()
         rig.note(f"{self.dose.requests} slow clients")
         time.sleep(3)
+        if self.is_control:  # nobody would be answered while they are there
+            threading.Timer(CONTROL_LASTS, stop.set).start()
         self._healthy(rig, "during")
         stop.set()
         lorises.join()

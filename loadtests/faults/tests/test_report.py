@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from loadtests.faults.__main__ import in_order
 from loadtests.faults.fault import Measure, Result, all_faults
 from loadtests.faults.invariants import Finding
 from loadtests.faults.report import NAMES, passed, table, write
@@ -24,6 +25,15 @@ def test_all_nineteen_are_there_and_each_has_both_doses() -> None:
     faults = all_faults()
     assert list(faults) == [f"F{number}" for number in range(1, 20)]
     assert all(set(fault.doses) == {"short", "full"} for fault in faults.values())
+
+
+def test_the_suite_s_order_has_each_once() -> None:
+    assert sorted(in_order(all_faults())) == sorted(all_faults())
+    assert in_order(["F99", "F1", "F17"]) == ["F17", "F1", "F99"]
+
+
+def test_each_has_a_control() -> None:
+    assert [fault.id for fault in all_faults().values() if not fault.without] == []
 
 
 @pytest.mark.parametrize(
