@@ -5,15 +5,16 @@ from __future__ import annotations
 import time
 from typing import Any
 
-# Where HoldMiddleware leaves the arrival in the ASGI scope; clients can't write there.
-SCOPE_KEY = "offload.arrived_at"
+# Where HoldMiddleware leaves the arrival in the ASGI scope, and InThreads in the WSGI environment;
+# clients can't write there.
+KEY = "offload.arrived_at"
 _ATTRIBUTE = "offload_arrived_at"
 
 
 def note_arrival(request: Any) -> None:
     """Write the arrival on a Django request: HoldMiddleware's, where there is one, else now."""
-    scope = getattr(request, "scope", None) or {}
-    setattr(request, _ATTRIBUTE, scope.get(SCOPE_KEY) or time.monotonic())
+    place = getattr(request, "scope", None) or request.META
+    setattr(request, _ATTRIBUTE, place.get(KEY) or time.monotonic())
 
 
 def arrived_at(request: Any) -> float:

@@ -19,7 +19,7 @@ from types import FrameType
 from typing import Any
 
 from offload.answer import Answer, is_internal, pack
-from offload.arrival import SCOPE_KEY
+from offload.arrival import KEY
 from offload.counting import Counts, here
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Parking, Send, send_answer
 from offload.protocol import TICKET_HEADER, Ticket, TicketRefused, read_ticket
@@ -89,7 +89,7 @@ class HoldMiddleware:
             return
         response = Response(send, request)
         # Before the queue for a slot: its client waits there, too.
-        scope = {**without_internal_headers(scope), SCOPE_KEY: time.monotonic()}
+        scope = {**without_internal_headers(scope), KEY: time.monotonic()}
         slots = self._slots if request.complete else self._slots_for_large
         queued = slots.locked()
         async with slots:

@@ -81,10 +81,11 @@ def hub(redis_server, project, started):
     return started(start_hub(redis_server.url, f"{project.url}/_offload/answers"))
 
 
-@pytest.fixture
-def asgi(redis_server, outcomes, started):
-    """The test project that holds in process."""
-    return started(start_project(redis_server.url, outcomes, BACKEND="asgi"))
+@pytest.fixture(params=["asgi", "wsgi"])
+def asgi(request, redis_server, outcomes, started):
+    """The test project that holds in process; by Django's ASGI handler, and by its WSGI one."""
+    environment = {"BACKEND": "asgi", "HANDLER": request.param}
+    return started(start_project(redis_server.url, outcomes, **environment))
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from django.conf import settings
 from django.core.asgi import get_asgi_application
+from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
 from django.urls import include, path
 from django.views.decorators.csrf import csrf_exempt
@@ -46,6 +47,7 @@ import offload  # noqa: E402
 from offload.asgi import HoldMiddleware  # noqa: E402
 from offload.counting import here  # noqa: E402
 from offload.resolving import hold_middleware_options  # noqa: E402
+from offload.threads import InThreads  # noqa: E402
 
 
 def late_answer(hold_id):
@@ -129,7 +131,11 @@ urlpatterns = [
     path("counts", counts),
     path("", include("offload.urls")),
 ]
-django_application = get_asgi_application()
+django_application = (
+    InThreads(get_wsgi_application())
+    if os.environ.get("HANDLER") == "wsgi"
+    else get_asgi_application()
+)
 application = (
     HoldMiddleware(django_application, **hold_middleware_options())
     if BACKEND == "asgi"

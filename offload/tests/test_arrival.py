@@ -5,7 +5,7 @@ import time
 
 from django.test import RequestFactory
 
-from offload.arrival import SCOPE_KEY, arrived_at, note_arrival
+from offload.arrival import KEY, arrived_at, note_arrival
 from offload.asgi import HoldMiddleware
 
 BUSY = 0.3
@@ -16,7 +16,7 @@ async def serve_two_with_one_slot():
     seen = []
 
     async def app(scope, receive, send):
-        seen.append((scope[SCOPE_KEY], time.monotonic()))
+        seen.append((scope[KEY], time.monotonic()))
         await asyncio.sleep(BUSY)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
@@ -50,7 +50,7 @@ async def test_who_queues_for_a_slot_has_arrived_before():
 
 def test_it_is_found_on_the_request_and_else_it_is_now():
     request = RequestFactory().get("/")
-    request.scope = {SCOPE_KEY: 12.5}  # type: ignore[attr-defined] # as ASGIRequest
+    request.scope = {KEY: 12.5}  # type: ignore[attr-defined] # as ASGIRequest
     assert arrived_at(request) > 12.5  # not noted: nobody has said so yet
     note_arrival(request)
     assert arrived_at(request) == 12.5

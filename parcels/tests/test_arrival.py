@@ -8,7 +8,7 @@ import pytest
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from offload.arrival import SCOPE_KEY, note_arrival
+from offload.arrival import KEY, note_arrival
 from parcels.models import Account
 from parcels.services.create import Asked
 from parcels.views.request import asked
@@ -19,7 +19,7 @@ QUEUED = 4.0
 def ask(account: Account, *, noted: bool) -> Asked:
     """Return how a client asked that queued for QUEUED seconds."""
     request = RequestFactory().post("/api/v2/parcels")
-    request.scope = {SCOPE_KEY: monotonic() - QUEUED}  # type: ignore[attr-defined] # as ASGIRequest
+    request.scope = {KEY: monotonic() - QUEUED}  # type: ignore[attr-defined] # as ASGIRequest
     if noted:
         note_arrival(request)
     wrapped = Request(request)
