@@ -21,13 +21,13 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from deploy import strategy as strategies
 from deploy.strategy import StrategyError
-from loadtests import ceiling, myths, scenario
+from loadtests import ceiling, myths, scenario, suite
 from loadtests.bench import Bench, Wishes, available, unavailable
 from loadtests.publish import publish
 from loadtests.report import write_report
@@ -37,29 +37,6 @@ from loadtests.sizing import KINDS, MEMORY, WORKERS, Sizing
 
 RESULTS = Path(__file__).parent / "results"
 INTERRUPTED = 130
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """One part of a suite: without strategies all that this machine can run."""
-
-    scenarios: tuple[str, ...]
-    strategies: tuple[str, ...] = ()
-    repeats: int = 1
-    sizing: str = "workers"
-
-
-# Under 15 minutes: some 30 s for each strategy's talk, 90 s for each outage. So the outage has the
-# base case, the one that it was published with, and the two that we recommend.
-QUICK = (
-    Part(("talk",)),
-    Part(("outage",), ("uwsgi-prefork", "uwsgi-gevent", "asgi-hold", "nginx-accel")),
-)
-# Three repeats are the least that show a range. It takes a night.
-FULL = (
-    Part(tuple(scenario.names()), repeats=3),
-    Part(("talk",), repeats=3, sizing="memory"),
-)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -169,6 +146,8 @@ def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
     )
     folder = options.out or _new_folder()
     sizing = Sizing(options.sizing, options.workers, options.memory)
+    part = suite.Planned("", scenarios, wishes, sizing)
+    print(suite.announcement([part]), file=sys.stderr)
     results, code = _bench(folder, sizing, wishes, scenarios)
     if options.json:
         shutil.copyfile(folder / "results.json", options.json)
@@ -194,14 +173,11 @@ def _bench(
 def _suite(options: argparse.Namespace) -> int:
     """Run the parts of a suite into one report; an interrupt leaves out what has not begun."""
     folder = options.out or _new_folder()
-    quick = options.form == "quick"
+    parts = suite.plan(options.form, available(()), options.note)
+    print(suite.announcement(parts), file=sys.stderr)
     done, code = [], 0
-    for part in QUICK if quick else FULL:
-        names = tuple(name for name in available(()) if name in (part.strategies or (name,)))
-        wishes = Wishes(names, repeats=part.repeats, quick=quick, note=options.note)
-        scenarios = [scenario.load(name, quick=quick) for name in part.scenarios]
-        place = folder / "-".join([*part.scenarios, part.sizing])
-        results, outcome = _bench(place, Sizing(part.sizing), wishes, scenarios)
+    for part in parts:
+        results, outcome = _bench(folder / part.name, part.sizing, part.wishes, part.scenarios)
         done.append(results)
         code = max(code, outcome)
         if outcome == INTERRUPTED:

@@ -9,7 +9,8 @@ from deploy.stores import PostgresServer
 from loadtests.collector import SERVING
 from loadtests.processes import Processes
 
-KINDS = ("workers", "memory", "own")
+WORKERS_KIND, MEMORY_KIND = "workers", "memory"
+KINDS = (WORKERS_KIND, MEMORY_KIND, "own")
 # The published base case: five processes.
 WORKERS = 5
 # MB for all that serves clients (web, front, hub): about what five plain processes take.
@@ -33,7 +34,7 @@ class Sizing:
         """Return the environment that sizes a strategy; for `memory` it is measured once."""
         if self.kind == "own":
             return {}
-        if self.kind == "workers":
+        if self.kind == WORKERS_KIND:
             return {"WEB_WORKERS": str(self.workers)}
         if strategy not in self.fitted:
             few, more = (idle_memory(strategy, count, postgresql) for count in (_FEW, _MORE))

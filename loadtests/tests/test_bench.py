@@ -3,7 +3,7 @@ import json
 import pytest
 
 from loadtests import __main__ as command
-from loadtests import bench, scenario
+from loadtests import bench, scenario, suite
 from loadtests.bench import Bench, Job, Wishes, jobs
 from loadtests.deployment import ContractError
 from loadtests.generator import Progress
@@ -210,6 +210,6 @@ def test_a_suite_is_one_report_and_its_worst_part_is_its_code(monkeypatch, tmp_p
 
 
 def test_the_full_suite_has_every_scenario_three_times_and_equal_memory():
-    first, second = command.FULL
+    first, second = suite.FULL
     assert set(first.scenarios) == set(scenario.names())
     assert (first.repeats, first.sizing, second.sizing) == (3, "workers", "memory")

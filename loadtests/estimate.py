@@ -1,0 +1,51 @@
+"""How long a bench takes, said before it begins."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from loadtests.arrivals import Closed, seconds_of
+from loadtests.bench import Wishes, jobs
+from loadtests.figures import possible_rate
+from loadtests.fleet import LEAD
+from loadtests.measure import REST_SECONDS, SETTLE_SECONDS
+from loadtests.scenario import Phase, Scenario, StreamSpec
+
+# Seconds to migrate, start, check and stop a deployment: 7 to 12 on two cores.
+AROUND = 10.0
+# Creates and reads a second of a closed loop whose carrier has no fixed time: 300 to 3,000.
+USUAL_RATE = 500.0
+
+
+def span(scenario: Scenario) -> tuple[float, float]:
+    """Return how many seconds one run takes: if all goes as it could, and if all is cut off."""
+    least = most = AROUND + REST_SECONDS
+    for phase in scenario.phases:
+        least += LEAD + min(_ideal(scenario, phase), phase.cap)
+        most += LEAD + phase.cap
+    return least, most + SETTLE_SECONDS
+
+
+def _ideal(scenario: Scenario, phase: Phase) -> float:
+    return max(_stream(scenario, spec) for spec in phase.streams)
+
+
+def _stream(scenario: Scenario, spec: StreamSpec) -> float:
+    if isinstance(spec.arrivals, Closed):
+        rate = possible_rate(scenario, spec) or USUAL_RATE
+        return spec.begin + spec.arrivals.requests / rate
+    return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
+
+
+def total(scenarios: Sequence[Scenario], wishes: Wishes, *, fitted: bool) -> tuple[float, float]:
+    """Return both for all runs; `fitted` starts each strategy twice more, to size it."""
+    spans = [span(job.scenario) for job in jobs(scenarios, wishes)]
+    sizing = 2 * AROUND * len(wishes.strategies) if fitted else 0.0
+    return sizing + sum(least for least, _ in spans), sizing + sum(most for _, most in spans)
+
+
+def words(runs: int, least: float, most: float) -> str:
+    """Return the estimate as a sentence."""
+    low, high = math.ceil(least / 60), math.ceil(most / 60)
+    return f"{runs} runs: about {low} minutes, {high} if every strategy needs all of its time."

@@ -1,0 +1,77 @@
+"""What `make bench` and `make bench-full` run."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from loadtests import estimate, scenario
+from loadtests.bench import Wishes, jobs
+from loadtests.scenario import Scenario
+from loadtests.sizing import MEMORY_KIND, WORKERS_KIND, Sizing
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One part of a suite: without strategies all that this machine can run."""
+
+    scenarios: tuple[str, ...]
+    strategies: tuple[str, ...] = ()
+    repeats: int = 1
+    sizing: str = WORKERS_KIND
+
+
+# Under 15 minutes: some 20 s for each strategy's talk, a minute for each outage. So the outage has
+# the base case, the one that it was published with, and the two that we recommend.
+QUICK = (
+    Part(("talk",)),
+    Part(("outage",), ("uwsgi-prefork", "uwsgi-gevent", "asgi-hold", "nginx-accel")),
+)
+# Three repeats are the least that show a range. It takes a night.
+FULL = (
+    Part(tuple(scenario.names()), repeats=3),
+    Part(("talk",), repeats=3, sizing=MEMORY_KIND),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """A part on this machine."""
+
+    name: str
+    scenarios: Sequence[Scenario]
+    wishes: Wishes
+    sizing: Sizing
+
+    def estimate(self) -> tuple[int, float, float]:
+        """Return how many runs it has, and how many seconds they take: about, and at worst."""
+        fitted = self.sizing.kind == MEMORY_KIND
+        least, most = estimate.total(self.scenarios, self.wishes, fitted=fitted)
+        return len(jobs(self.scenarios, self.wishes)), least, most
+
+
+def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
+    """Return the parts of the `quick` or `full` suite with the strategies that there are."""
+    quick = form == "quick"
+    return [
+        Planned(
+            "-".join([*part.scenarios, part.sizing]),
+            [scenario.load(name, quick=quick) for name in part.scenarios],
+            Wishes(
+                tuple(name for name in available if name in (part.strategies or (name,))),
+                repeats=part.repeats,
+                quick=quick,
+                note=note,
+            ),
+            Sizing(part.sizing),
+        )
+        for part in (QUICK if quick else FULL)
+    ]
+
+
+def announcement(parts: Sequence[Planned]) -> str:
+    """Return the estimate of all parts as a sentence."""
+    runs, least, most = (
+        sum(figures) for figures in zip(*(p.estimate() for p in parts), strict=True)
+    )
+    return estimate.words(int(runs), least, most)

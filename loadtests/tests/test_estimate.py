@@ -1,0 +1,54 @@
+from types import SimpleNamespace
+
+import pytest
+
+from deploy import strategy as strategies
+from loadtests import __main__ as command
+from loadtests import estimate, scenario, suite
+from loadtests.bench import Wishes
+
+TALK = scenario.load("talk", quick=True)
+OUTAGE = scenario.load("outage", quick=True)
+
+
+@pytest.mark.parametrize(
+    ("found", "ideal"),
+    [
+        (TALK, 5),  # 1,000 requests over 200 connections at one second each
+        (OUTAGE, 45.5),  # the last request is sent after 45 s, its carrier takes half a second
+        (scenario.load("capacity"), 210),
+    ],
+)
+def test_the_ideal_is_the_arrivals_and_the_carrier(found, ideal):
+    [phase] = found.phases
+    assert estimate._ideal(found, phase) == pytest.approx(ideal, abs=0.5)
+
+
+def test_at_worst_each_phase_is_cut_off():
+    least, most = estimate.span(TALK)
+    assert most - least == pytest.approx(TALK.phases[0].cap - 5 + estimate.SETTLE_SECONDS)
+
+
+def test_equal_memory_starts_each_strategy_twice_more():
+    wishes = Wishes(("asgi-hold", "bjoern"), repeats=2)
+    plain, fitted = (estimate.total([TALK], wishes, fitted=kind) for kind in (False, True))
+    assert fitted[0] - plain[0] == 4 * estimate.AROUND
+
+
+def test_the_quick_suite_takes_a_quarter_of_an_hour_with_all_strategies():
+    parts = suite.plan("quick", strategies.names(), "")
+    least = sum(part.estimate()[1] for part in parts)
+    assert least < 11 * 60  # a third is left for the strategies that need all of their time
+
+
+def test_the_estimate_is_said_before_the_first_run(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold",))
+
+    def interrupted(*_):
+        said = capsys.readouterr().err
+        assert said.startswith("2 runs: about ")
+        return {}, command.INTERRUPTED
+
+    monkeypatch.setattr(command, "_bench", interrupted)
+    monkeypatch.setattr(command, "write_report", lambda *_: SimpleNamespace())
+    assert command.main(["suite", "quick", "--out", str(tmp_path)]) == command.INTERRUPTED
