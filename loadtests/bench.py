@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 import time
@@ -20,6 +19,7 @@ from loadtests import ceiling, machine, yardstick
 from loadtests.deployment import EQUAL, ContractError
 from loadtests.fleet import GeneratorError
 from loadtests.measure import Run, Tell, measure
+from loadtests.samples import write_samples
 from loadtests.scenario import Scenario
 from loadtests.sizing import Sizing
 
@@ -156,18 +156,9 @@ class Bench:
             return outcome | {"status": "missing", "reason": "interrupted"}
         except _FAILURES as error:
             return outcome | {"status": "missing", "reason": _brief(error)}
-        self._keep_samples(job, run)
+        write_samples(self.folder / "samples" / f"{job.label}.csv.gz", run.samples)
         self.interrupted = run.interrupted
         return outcome | _status(run) | run.figures
-
-    def _keep_samples(self, job: Job, run: Run) -> None:
-        with gzip.open(self.folder / "samples" / f"{job.label}.csv.gz", "wt") as file:
-            file.write("phase,stream,intended,sent,first_byte,end,outcome\n")
-            for phase, start, samples in run.samples:
-                for sample in samples:
-                    times = (sample.intended, sample.sent, sample.first_byte, sample.end)
-                    columns = ["" if at is None else f"{at - start:.4f}" for at in times]
-                    file.write(",".join([phase, sample.stream, *columns, sample.outcome]) + "\n")
 
     def save(self) -> None:
         """Write everything so far, whole or not at all."""

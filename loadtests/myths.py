@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import sys
 import tempfile
@@ -34,6 +35,7 @@ from loadtests.fleet import send
 from loadtests.generator import Plan, Stream
 from loadtests.metrics import UNFINISHED, Sample, by_stream, summarize, validity
 from loadtests.processes import Processes
+from loadtests.samples import PhaseSamples, write_samples
 
 FOLDER = ROOT / "docs" / "myths"
 SITE = Path(__file__).parent / "slow_site"
@@ -65,6 +67,11 @@ class Way:
     behind: str = ""
     environment: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def file(self) -> str:
+        """Return the name of its samples' file."""
+        return "-".join(re.findall("[a-z0-9]+", self.name.lower()))
+
 
 WAYS = (
     Way("sync view, 5 workers", _WSGI, "sync"),
@@ -90,7 +97,7 @@ WAYS = (
 
 def run(folder: Path, seconds: float, tell: Callable[[str], None]) -> dict[str, Any]:
     """Make all runs; write and return the raw data. An interrupt keeps what was measured."""
-    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "samples").mkdir(parents=True, exist_ok=True)
     results: dict[str, Any] = {
         "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
         "command": f"python -m loadtests myths --seconds {seconds:g}",
@@ -103,7 +110,9 @@ def run(folder: Path, seconds: float, tell: Callable[[str], None]) -> dict[str, 
     with suppress(KeyboardInterrupt):
         for number, way in enumerate(WAYS, 1):
             tell(f"{number} of {len(WAYS)}: {way.name}")
-            results["runs"].append(measure(way, seconds))
+            figures, samples = measure(way, seconds)
+            write_samples(folder / "samples" / f"{way.file}.csv.gz", [samples])
+            results["runs"].append(figures)
             _write(folder, results)
         results["complete"] = True
     _write(folder, results)
@@ -116,14 +125,14 @@ def _write(folder: Path, results: Mapping[str, Any]) -> None:
     draft.replace(folder / "results.json")
 
 
-def measure(way: Way, seconds: float) -> dict[str, Any]:
-    """Serve the site that way for so long; return what clients and machine saw."""
+def measure(way: Way, seconds: float) -> tuple[dict[str, Any], PhaseSamples]:
+    """Serve the site that way for so long; return what clients and machine saw, and each sample."""
     with _site(way) as (port, leaders), _watched(leaders) as seen:
         plan, report, interrupted = send(lambda start: _plan(way, port, start, seconds))
     if interrupted:
         raise KeyboardInterrupt
     streams = by_stream(report.samples)
-    return {
+    figures = {
         "way": way.name,
         "server": way.server,
         "behind": way.behind,
@@ -135,11 +144,8 @@ def measure(way: Way, seconds: float) -> dict[str, Any]:
         "threads": max(seen.threads, default=None),
         "memory": max(seen.memory, default=None),
         "validity": asdict(validity(report.samples, [])),
-        "samples": [
-            [s.stream, *(round(at - plan.start, 3) for at in (s.intended, s.end)), s.outcome]
-            for s in report.samples
-        ],
     }
+    return figures, ("", plan.start, report.samples)
 
 
 def _plan(way: Way, port: int, start: float, seconds: float) -> Plan:

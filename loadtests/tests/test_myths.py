@@ -4,7 +4,8 @@ import pytest
 
 from loadtests import __main__ as command
 from loadtests import myths
-from loadtests.metrics import Sample
+from loadtests.metrics import Sample, by_stream
+from loadtests.samples import read_samples
 
 
 def test_each_way_has_a_name_of_its_own_and_a_view_of_the_site():
@@ -36,7 +37,8 @@ def measured(monkeypatch, tmp_path):
 @pytest.mark.parametrize(("reasons", "code"), [([], 0), (["the generator was late"], 1)])
 def test_the_raw_data_say_how_they_came_to_be(measured, reasons, code):
     made = {"way": "any", "validity": {"reasons": reasons}}
-    got, found = measured(lambda way, seconds: made)
+    sample = Sample("labels", 1.0, 1.0, None, 3.0, "ok")
+    got, found = measured(lambda way, seconds: (made, ("", 1.0, [sample])))
     assert got == code
     assert len(found["runs"]) == len(myths.WAYS)
     assert found["command"] == "python -m loadtests myths --seconds 3"
@@ -48,7 +50,7 @@ def test_ctrl_c_keeps_what_was_measured(measured):
     def once(way, seconds):
         if way is not myths.WAYS[0]:
             raise KeyboardInterrupt
-        return {"way": way.name, "validity": {"reasons": []}}
+        return {"way": way.name, "validity": {"reasons": []}}, ("", 0.0, [])
 
     code, found = measured(once)
     assert (code, len(found["runs"]), found["complete"]) == (130, 1, False)
@@ -57,8 +59,20 @@ def test_ctrl_c_keeps_what_was_measured(measured):
 @pytest.mark.integration
 def test_five_workers_that_wait_serve_five_clients():
     way = myths.Way("sync", myths.WAYS[0].server, "sync", clients=20)
-    found = myths.measure(way, 3.0)
+    found, (_, _, samples) = myths.measure(way, 3.0)
     labels = found["streams"]["labels"]
     assert labels["good"] == 5  # one round of two seconds
     assert labels["still_waiting"] >= 10
     assert found["memory"]
+    assert len(samples) > 20
+
+
+def test_the_committed_figures_are_those_of_the_committed_samples():
+    found = json.loads((myths.FOLDER / "results.json").read_text())
+    assert [run["way"] for run in found["runs"]] == [way.name for way in myths.WAYS]
+    for way, run in zip(myths.WAYS, found["runs"], strict=True):
+        [samples] = read_samples(myths.FOLDER / "samples" / f"{way.file}.csv.gz").values()
+        for name, mine in by_stream(samples).items():
+            again = myths._figures(mine)
+            assert again["good"] == run["streams"][name]["good"]
+            assert again["goodput"] == pytest.approx(run["streams"][name]["goodput"], rel=0.001)
