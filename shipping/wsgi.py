@@ -4,6 +4,8 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from shipping.unread import reading_the_rest
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
 if os.environ.get("REQUIRE_GEVENT") == "1":
@@ -11,4 +13,4 @@ if os.environ.get("REQUIRE_GEVENT") == "1":
 
     require_gevent()
 
-application = get_wsgi_application()
+application = reading_the_rest(get_wsgi_application())

@@ -1,0 +1,31 @@
+"""Read what is left of a request's body before the answer goes, where the server doesn't."""
+
+from collections.abc import Iterable
+from contextlib import suppress
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from _typeshed.wsgi import StartResponse, WSGIApplication, WSGIEnvironment
+
+# Bytes at a time: what a socket's buffer holds, so that no body is kept whole.
+PIECE = 65_536
+
+
+def reading_the_rest(application: "WSGIApplication") -> "WSGIApplication":
+    """Wrap the application: under uWSGI no answer goes while there is body that nobody has read.
+
+    uWSGI closes the connection over it, and the kernel then resets it: the reset overtakes the
+    answer (a refusal before the body was of interest), and nginx says 502
+    (https://github.com/unbit/uwsgi/issues/1576). How much may come is nginx' to bound.
+    """
+
+    def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
+        response = application(environ, start_response)
+        if "uwsgi.version" in environ:
+            # An error here is the client's hang-up: nobody waits for the answer any more.
+            with suppress(OSError):
+                while environ["wsgi.input"].read(PIECE):
+                    pass
+        return response
+
+    return answer
