@@ -26,6 +26,17 @@ class SocketClosedError(RuntimeError):
     """A unit test tried to connect to somewhere."""
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Keep each file's tests together where several processes share them (`-n 2`).
+
+    Many files share one deployment. A test that belongs elsewhere says so by a group of its own.
+    """
+    for item in items:
+        if not item.get_closest_marker("xdist_group"):
+            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+
+
 def absent(component: str, install: str) -> NoReturn:
     """Skip the test with the line that installs what it needs; under CI=true fail it."""
     reason = f"{component} is not installed here; {install}"

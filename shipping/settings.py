@@ -84,6 +84,9 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defin
         "timeout": 20,
         "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;",
     }
+    # Django's own default, said because pytest-django knows it of Django's own engine only: test
+    # processes side by side would get a file by the name of `test_` and the whole path.
+    DATABASES["default"]["TEST"] = {"NAME": ":memory:"}
 else:
     # A restart of the database leaves the pool full of dead connections; each would cost a client
     # a 500. Asking first costs a tenth of a millisecond.

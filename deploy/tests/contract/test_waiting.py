@@ -10,6 +10,10 @@ from deploy.tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
+# Seconds after its deadline at which an answer is a defect. No figure of quality: a poll's interval
+# of a second, and the rest for a machine that tests several strategies at once.
+TOO_LATE = 3
+
 
 def test_a_batch_is_held_until_its_last_parcel(shop):
     started = time.monotonic()
@@ -20,9 +24,9 @@ def test_a_batch_is_held_until_its_last_parcel(shop):
 
 def test_wait_is_kept(shop):
     started = time.monotonic()
-    answer = shop.post(order(slower=5), headers=[("Prefer", "wait=1")])
-    assert answer.status == 202  # so it came before the carrier's five seconds were over
-    assert time.monotonic() - started >= 1
+    answer = shop.post(order(slower=8), headers=[("Prefer", "wait=1")])
+    assert answer.status == 202
+    assert 1 <= time.monotonic() - started < 1 + TOO_LATE
 
 
 def test_an_outcome_inside_the_wait_is_a_plain_answer(shop):
