@@ -14,6 +14,7 @@ from deploy.stores import (
     RedisServer,
     StoreMissingError,
 )
+from deploy.strategy import names
 
 # Read when pytest-django loads the settings: tests run with development's, without secrets to set.
 os.environ.setdefault("DEBUG", "1")
@@ -26,15 +27,28 @@ class SocketClosedError(RuntimeError):
     """A unit test tried to connect to somewhere."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Keep each file's tests together where several processes share them (`-n 2`).
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Keep what shares a deployment in one process, where several share the tests (`-n 2`).
 
-    Many files share one deployment. A test that belongs elsewhere says so by a group of its own.
+    xdist's own `loadgroup` writes a test's group into its name (3.8.0), which pytest 9.2 ignores.
     """
-    for item in items:
-        if not item.get_closest_marker("xdist_group"):
-            item.add_marker(pytest.mark.xdist_group(str(item.path)))
+    from xdist.scheduler import LoadScopeScheduling
+
+    class ByDeployment(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return deployment_of(nodeid)
+
+    return ByDeployment(config, log)
+
+
+def deployment_of(nodeid: str) -> str:
+    """Return what a test shares with others: its strategy in the contract suite, else its file."""
+    file, _, parameters = nodeid.partition("[")
+    if file.startswith("deploy/tests/contract/"):
+        own = [name for name in names() if parameters.startswith((f"{name}-", f"{name}]"))]
+        return max(own, key=len, default=file)
+    return file.partition("::")[0]
 
 
 def absent(component: str, install: str) -> NoReturn:

@@ -82,11 +82,7 @@ class FirstAnswers:
         return json.loads(first.read_text())
 
 
-# One process tests the whole of a strategy: it is started once.
-STRATEGIES = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in names()]
-
-
-@pytest.fixture(scope="session", params=STRATEGIES)
+@pytest.fixture(scope="session", params=names())
 def deployment(request, prepared, tmp_path_factory):
     """Return the running strategy; the next one starts when all tests of this one are done."""
     strategy = load(request.param)
@@ -110,9 +106,10 @@ def shop(deployment):
 
 
 @pytest.fixture(scope="session")
-def first_answers(tmp_path_factory):
+def first_answers(request, tmp_path_factory):
     base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+    # xdist's processes have folders of their own below the run's.
+    shared = base.parent if hasattr(request.config, "workerinput") else base
     return FirstAnswers(shared / "first-answers")
 
 
