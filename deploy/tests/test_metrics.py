@@ -1,0 +1,117 @@
+"""/metrics of a server with several processes: all are counted, the killed ones, too."""
+
+import os
+import signal
+from collections import Counter
+
+import pytest
+import requests
+from prometheus_client.multiprocess import MultiProcessCollector
+from prometheus_client.parser import text_string_to_metric_families
+
+from deploy import strategy as strategies
+from deploy.fixtures import absent
+from deploy.stack import Stack
+from deploy.tests.waiting import until
+
+pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+
+TOKEN = "a token of the test"
+ENV = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "20", "METRICS_TOKEN": TOKEN}
+ROUTE = "statuses"
+
+
+@pytest.fixture(scope="module", params=["uvicorn-threads", "gunicorn-gthread", "uwsgi-prefork"])
+def stack(request):
+    """One strategy of each family of servers."""
+    if reason := strategies.why_unavailable(strategies.load(request.param)):
+        absent(request.param, reason)
+    with Stack(request.param, env=ENV) as stack:
+        yield stack
+
+
+def ask(stack, path, **options):
+    """GET on a connection of its own: a kept one would stay with one process."""
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.get(f"{stack.base_url}/{path}", timeout=30, **options)
+    answer.raise_for_status()
+    return answer
+
+
+def read(stack):
+    ask(stack, "api/v2/parcels/statuses", auth=(stack.public_key, stack.secret_key))
+
+
+def scrape(stack):
+    """Return what /metrics says: requests to the route, and workers that are busy."""
+    text = ask(stack, "metrics", headers={"Authorization": f"Bearer {TOKEN}"}).text
+    samples = [one for family in text_string_to_metric_families(text) for one in family.samples]
+    of_route = [one for one in samples if one.labels.get("route") == ROUTE]
+    counted = sum(one.value for one in of_route if one.name == "http_requests_total")
+    (busy,) = [
+        one.value
+        for one in samples
+        if one.name == "workers_busy" and one.labels["state"] == "serving"
+    ]
+    return counted, busy
+
+
+def by_process(stack):
+    """Return the requests to the route by the process that answered them."""
+    found: Counter[int] = Counter()
+    for path in (stack.plan.run_dir / "metrics").glob("counter_*.db"):
+        for family in MultiProcessCollector.merge([str(path)]):
+            for one in family.samples:
+                if one.name == "http_requests_total" and one.labels["route"] == ROUTE:
+                    found[int(path.stem.rpartition("_")[2])] += int(one.value)
+    return found
+
+
+def spread(stack):
+    """Ask until two processes have answered; return how often that took."""
+    asked, before = 0, by_process(stack)
+    while asked < 500 and len(by_process(stack) - before) < 2:
+        read(stack)
+        asked += 1
+    assert len(by_process(stack) - before) >= 2, "one process answered everything"
+    return asked
+
+
+def test_two_scrapes_differ_by_all_that_was_asked_between_them(stack):
+    read(stack)
+    before, _ = scrape(stack)
+    asked = spread(stack)
+    after, busy = scrape(stack)
+    assert after - before == asked
+    assert sum(by_process(stack).values()) == after
+    assert busy == 1  # this scrape's own
+
+
+def test_a_killed_process_stays_counted_and_is_not_busy(stack):
+    spread(stack)
+    before, _ = scrape(stack)
+    killed = next(pid for pid in by_process(stack) if is_there(pid))
+    os.kill(killed, signal.SIGKILL)
+    until(lambda: not is_there(killed), "its end")
+    until(lambda: serves(stack), "somebody who answers")
+    counted, busy = scrape(stack)
+    assert counted >= before
+    assert busy == 1
+    assert not list((stack.plan.run_dir / "metrics").glob(f"gauge_live*_{killed}.db"))
+
+
+def is_there(pid):
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def serves(stack):
+    try:
+        read(stack)
+    except requests.RequestException:
+        return False
+    return True
