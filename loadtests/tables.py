@@ -18,8 +18,16 @@ from loadtests.aggregate import (
     stream_of,
     streams,
 )
+from loadtests.metrics import LEAST_LIMIT, RECOVERED_SHARE, RECOVERY_WINDOW, SLOWER
 
 MISSING = "-"
+RECOVERED = (
+    "Recovered: how long after the carrier came back all was as before, and stayed so: in each "
+    f"{RECOVERY_WINDOW:.0f} s {RECOVERED_SHARE:.0%} of the share that was good before the outage "
+    f"is answered well, within {SLOWER:.0f} times the 95th percentile of before or "
+    f"{LEAST_LIMIT:.0f} s. 0: from the first {RECOVERY_WINDOW:.0f} s on, or never disturbed. "
+    "Not in the run: not until the last request was sent."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +91,7 @@ def _stream_table(groups: Sequence[Group], phase: str, stream: str) -> Table:
         title,
         ("strategy", *(name for name, _, _ in columns)),
         tuple(rows),
-        "Seconds from the intended start, of the good answers. "
-        + ("Recovered: answered as before the outage, and it stays so." if recovers else ""),
+        "Seconds from the intended start, of the good answers. " + (RECOVERED if recovers else ""),
     )
 
 
