@@ -107,15 +107,32 @@ def test_no_secret_is_in_a_representation_or_a_log(
         assert hidden not in shown + caplog.text
 
 
-def test_bad_keys_get_one_answer_and_the_same_queries(
-    account: Account, django_assert_num_queries: Any
+def test_bad_keys_get_one_answer_for_the_same_work(
+    account: Account, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """One query and one hash, whatever is wrong."""
     key, _ = issue_key(account)
-    answers = []
-    for public, secret in (("unknown", "x"), (key.public_key, "x")):
-        header = basic(public, secret)
+    revoked, its_secret = issue_key(account)
+    revoke_key(revoked)
+    sleeping, sleeping_secret = issue_key(AccountFactory.create(is_active=False))
+    hashed: list[str] = []
+
+    def hash_secret(secret: str) -> str:
+        hashed.append(secret)
+        return "1" * 64
+
+    monkeypatch.setattr("parcels.models.account.hash_secret", hash_secret)
+    bad = [
+        ("unknown", "x"),
+        (key.public_key, "x"),
+        (revoked.public_key, its_secret),
+        (sleeping.public_key, sleeping_secret),
+    ]
+    answers = set()
+    for public, given in bad:
+        header = basic(public, given)
         with django_assert_num_queries(1):
             response = Client().get("/api/v2/user", headers={"Authorization": header})
-        answers.append((response.status_code, response.content, response["WWW-Authenticate"]))
-    assert answers[0] == answers[1]
-    assert answers[0][0] == 401
+        answers.add((response.status_code, response.content, response["WWW-Authenticate"]))
+    assert [status for status, *_ in answers] == [401]
+    assert hashed == [given for _, given in bad]
