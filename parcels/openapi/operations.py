@@ -66,9 +66,15 @@ FILTERS = [
 ]
 START_FROM = query("start_from", {"type": "integer", "minimum": 0, "maximum": 3})
 FORM = query("format", one_of("pdf", "zpl", "png"))
+_NO_ZONES = "Read, and excludes nothing: our carriers have no zones"
 METHOD_FILTERS = [
-    query(name) for name in ("sender_address", "service_point_id", "is_return", "from_postal_code")
-] + [query("to_postal_code"), query("to_country")]
+    query("sender_address", description="Only what can be sent from its country"),
+    query("service_point_id", description="Only what goes to a service point"),
+    query("is_return", description="Read, and excludes nothing: each carrier takes returns"),
+    query("from_postal_code", description=_NO_ZONES),
+    query("to_postal_code", description=_NO_ZONES),
+    query("to_country", description="Only what goes there; two letters"),
+]
 
 ONE: Body = record(parcel=ref("ParcelIn")) | {"additionalProperties": True}
 MANY: Body = record(parcels=listing(ref("ParcelIn"), minItems=1, maxItems=100)) | {
@@ -115,9 +121,9 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("parcels", "PUT"): Operation(
         "Change a parcel that is not announced, or announce it",
         {200: PARCEL, 202: PARCEL},
-        [CARRIER_ERRORS, PREFER, IDEMPOTENCY_KEY],
+        [CARRIER_ERRORS, PREFER],
         CHANGE,
-        errors=(404, 409, 422),
+        errors=(404, 409),
     ),
     ("parcel", "GET"): shown(
         "Show a parcel; with `wait` when its announcement has ended", PARCEL, WAIT, CARRIER_ERRORS

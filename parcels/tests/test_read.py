@@ -190,3 +190,10 @@ def _a6() -> bytes:
     output = io.BytesIO()
     writer.write(output)
     return output.getvalue()
+
+
+def test_a_list_says_when_to_look_again_at_what_is_announced(shop: Shop) -> None:
+    LabelledParcelFactory.create(account=shop.account)
+    assert "Retry-After" not in shop.get("parcels")
+    waiting = ParcelFactory.create(account=shop.account)
+    assert int(shop.get(f"parcels?ids={waiting.pk}")["Retry-After"]) > 0

@@ -22,6 +22,7 @@ from parcels.services.change import change_parcel
 from parcels.services.create import answer_parcel, create_parcels, replay
 from parcels.services.fill import Owned
 from parcels.services.idempotency import find
+from parcels.services.patience import retry_after
 from parcels.statuses import Status, status_payload
 from parcels.views.request import account_of, asked, base_url, error_mode, idempotency_key
 
@@ -38,9 +39,14 @@ class ParcelsView(APIView):
         cursor = ParcelCursor()
         page = cursor.paginate_queryset(parcels, request, view=self)
         base, errors = base_url(request), error_mode(request.query_params)
-        return cursor.get_paginated_response(
+        response = cursor.get_paginated_response(
             [parcel_payload(parcel, base, errors=errors) for parcel in page or []]
         )
+        # A late answer about several parcels sends its client here to look again.
+        seconds = retry_after(page or [])
+        if seconds is not None:
+            response["Retry-After"] = str(seconds)
+        return response
 
     def post(self, request: Request) -> HttpResponse:
         """Create one parcel or several."""
