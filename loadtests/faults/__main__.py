@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Iterable, Iterator, Sequence
 
 from loadtests.faults.fault import Fault, Result, all_faults, execute
-from loadtests.faults.report import passed, table, targets, write
+from loadtests.faults.report import facts, passed, table, targets, write
 
 # Those first that tell most for their minutes, the drains of thousands last: who ends the suite
 # early has seen the most. Faults that are not named here come behind.
@@ -33,6 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for kind, dose, database, control in _runs(chosen, options):
         name = f"{kind.id} {'control' if control else 'guarded'} on {database}, {dose} dose"
         print(f"{name} …", file=sys.stderr, flush=True)
+        made = facts()  # before: somebody may commit meanwhile
         try:
             result = execute(kind, dose, database=database, seed=options.seed, control=control)
         except Exception:
@@ -43,7 +44,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         results.append(result)
         print(table([result]), *targets(result), sep="\n", file=sys.stderr, flush=True)
         if options.report:  # after each: an hour's work must not hang on its last minute
-            write(results, known)
+            write([result], known, made=made)
     print(json.dumps([each.as_json() for each in results]) if options.json else table(results))
     for name in broken:
         print(f"missing: {name}")

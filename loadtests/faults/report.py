@@ -14,6 +14,8 @@ from loadtests.faults.invariants import INVARIANTS
 from loadtests.machine import card
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "faults"
+# It changes while the suite runs.
+BUT_THE_REPORT = ("--", ".", ":!docs/faults")
 NAMES = [f"I{number}" for number in range(1, len(INVARIANTS) + 1)]
 COLUMNS = [
     "fault", "run", "database", "dose", "tried", "lost", "doubled", "late", *NAMES, "targets", "",
@@ -39,7 +41,7 @@ def facts() -> dict[str, Any]:
     """Return what a figure means nothing without: commit, machine, versions, moment."""
     return {
         "commit": _git("rev-parse", "--short", "HEAD"),
-        "changed_files": len(_git("status", "--porcelain", "--untracked-files=no").splitlines()),
+        "changed_files": len(_git("status", "--porcelain", "-uno", *BUT_THE_REPORT).splitlines()),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "machine": card(),
     }
@@ -94,16 +96,24 @@ def passed(results: Sequence[Result]) -> bool:
 
 
 def write(
-    results: Sequence[Result], faults: Mapping[str, type[Fault]], folder: Path = FOLDER
+    results: Sequence[Result],
+    faults: Mapping[str, type[Fault]],
+    folder: Path = FOLDER,
+    *,
+    made: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add these runs to the report; entries of faults that were not run now stay as they are."""
+    """Add these runs to the report; entries of faults that were not run now stay as they are.
+
+    `made` is what `facts` said before the runs; without it, what it says now.
+    """
+    made = made or facts()
     path = folder / "report.json"
     entries: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
     for result in results:
         entry = entries.setdefault(result.fault, {"runs": []})
         # A guarded run leaves the control's entry as it was, with the commit that it was made on.
         kept = [run for run in entry["runs"] if _kind(run) != _kind(result.as_json())]
-        runs = sorted([*kept, result.as_json() | facts()], key=_kind)
+        runs = sorted([*kept, result.as_json() | dict(made)], key=_kind)
         entries[result.fault] = {"title": faults[result.fault].title, "runs": runs}
     for id_, fault in faults.items():
         entries.setdefault(

@@ -11,7 +11,7 @@ import pytest
 from loadtests.faults.__main__ import in_order
 from loadtests.faults.fault import Measure, Result, all_faults
 from loadtests.faults.invariants import Finding
-from loadtests.faults.report import NAMES, passed, table, write
+from loadtests.faults.report import NAMES, facts, passed, table, write
 
 GREEN = Result(
     "F7", "resets", "short", "postgresql", False, 7, 300, tried=300,
@@ -72,6 +72,14 @@ def test_the_report_keeps_what_was_not_run_and_says_what_is_missing(tmp_path: Pa
     assert "| F7 resets | guarded | postgresql | short (300) | 300 |" in text.replace(
         faults["F7"].title, "resets"
     )
+
+
+def test_each_run_keeps_the_commit_that_it_was_made_on(tmp_path: Path) -> None:
+    faults = all_faults()
+    write([GREEN], faults, tmp_path, made=facts() | {"commit": "before"})
+    write([replace(GREEN, fault="F1")], faults, tmp_path, made=facts() | {"commit": "after"})
+    entries = json.loads((tmp_path / "report.json").read_text())
+    assert [entries[id_]["runs"][0]["commit"] for id_ in ("F7", "F1")] == ["before", "after"]
 
 
 def test_a_guarded_run_leaves_the_control_s_entry(tmp_path: Path) -> None:
