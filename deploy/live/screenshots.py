@@ -15,6 +15,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import requests
 from rich.console import Console
 from selenium.webdriver import Chrome
 
@@ -28,6 +29,8 @@ from deploy.stack import Stack
 PATIENCE = 30.0
 WIDE = (1400, 900)
 PHONE = (390, 844)
+# A shipping method of Lantern Freight, which neither dedups nor can be asked.
+DOUBTFUL = 30
 
 
 def main() -> int:
@@ -66,9 +69,12 @@ class Photographed(Demo):
     async def at_turn(self, name: str, stacks: list[Stack]) -> None:
         """Take the pictures that belong to the end of a part."""
         if name == "healthy":
+            await asyncio.to_thread(_ask_for_a_doubt, stacks[-1])
             await asyncio.to_thread(_live, self.address, self._folder / "live-healthy.png")
         elif name == "outage":
             await asyncio.to_thread(_outage, self.address, self._folder)
+            dark = self._folder / "live-outage-dark.png"
+            await asyncio.to_thread(_live, self.address, dark, dark=True)
             await asyncio.to_thread(_phone, self.address, self._folder / "live-phone-dark.png")
         elif name == "recovery":
             await asyncio.to_thread(_operator, stacks[-1], self._folder)
@@ -86,8 +92,8 @@ def _open(driver: Chrome, address: str) -> None:
     time.sleep(2)  # the dots must have found their places
 
 
-def _live(address: str, target: Path) -> None:
-    with browser(*WIDE) as driver:
+def _live(address: str, target: Path, *, dark: bool = False) -> None:
+    with browser(*WIDE, dark=dark) as driver:
         _open(driver, address)
         picture(driver, target)
 
@@ -106,8 +112,31 @@ def _phone(address: str, target: Path) -> None:
         picture(driver, target)
 
 
+def _ask_for_a_doubt(stack: Stack) -> None:
+    """Create a parcel whose carrier books and hangs up, and can't be asked: it will be parked."""
+    parcel = {
+        "name": "Ada Example",
+        "company_name": "SIM:RESET_AFTER",
+        "address": "Havenstraat 12",
+        "city": "Utrecht",
+        "postal_code": "3511 AB",
+        "country": "NL",
+        "shipment": {"id": DOUBTFUL},
+        "request_label_async": True,
+    }
+    with requests.Session() as session:
+        session.trust_env = False
+        answer = session.post(
+            f"{stack.base_url}/api/v2/parcels",
+            json={"parcel": parcel},
+            auth=(stack.public_key, stack.secret_key),
+            timeout=PATIENCE,
+        )
+    answer.raise_for_status()
+
+
 def _operator(stack: Stack, folder: Path) -> None:
-    """Log in as the demo's operator; look at the list and at the newest parcel with a label."""
+    """Log in as the demo's operator; look at the list, the newest label, and what is parked."""
     with browser(*WIDE) as driver:
         driver.get(f"{stack.base_url}/operator/parcels?status=1000")
         for name, value in (("username", "ADMIN_USER"), ("password", "ADMIN_PASSWORD")):
@@ -116,6 +145,13 @@ def _operator(stack: Stack, folder: Path) -> None:
         picture(driver, folder / "parcels.png", whole=False)
         driver.find_element("css selector", "tbody a").click()
         picture(driver, folder / "parcel.png")
+        _until(lambda: _parked(driver, stack))
+        picture(driver, folder / "parked.png", whole=False)
+
+
+def _parked(driver: Chrome, stack: Stack) -> list[Any]:
+    driver.get(f"{stack.base_url}/operator/parked")
+    return list(driver.find_elements("css selector", ".parked"))
 
 
 def _report(report: Path, folder: Path) -> None:

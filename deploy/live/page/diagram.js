@@ -48,7 +48,7 @@ export class Diagram {
       [...STATES, "idle", "line", "ink", "faint", "card"].map(name => [name, this.colour(name)]));
     for (const [name, [x, y]] of Object.entries(NODES)) this.places.set(name, [x * this.width, y * this.height]);
     this.carriers.forEach((code, index) => this.places.set(code,
-      [NODES.carrier[0] * this.width, (index + 0.5) / this.carriers.length * this.height]));
+      [NODES.carrier[0] * this.width, (index + 0.4) / this.carriers.length * this.height]));
     this.places.set("gone", this.places.get("hub"));
     for (const name of this.places.keys()) if (!this.parked.has(name)) this.parked.set(name, []);
     if (this.figures) this.draw(0);
@@ -173,13 +173,19 @@ export class Diagram {
 
   arrange(name, share) {
     const list = this.parked.get(name), [x, y] = this.places.get(name);
-    const radius = name === "hub" ? this.height * 0.11 : Math.min(this.height * 0.085, this.width * 0.1);
+    const radius = this.radius(name);
     const gap = Math.min(5, radius / Math.sqrt(list.length || 1));
     list.forEach((dot, index) => {
       const far = gap * Math.sqrt(index), angle = index * GOLDEN_ANGLE;
       dot.x += (x + far * Math.cos(angle) - dot.x) * share;
       dot.y += (y + far * Math.sin(angle) - dot.y) * share;
     });
+  }
+
+  // How far dots may lie from a place's middle: its words stand below them.
+  radius(name) {
+    if (name === "hub") return this.height * 0.11;
+    return Math.min(this.height * (this.carriers.includes(name) ? 0.07 : 0.085), this.width * 0.1);
   }
 
   // Drawing -----------------------------------------------------------------------------------
@@ -255,16 +261,16 @@ export class Diagram {
     const { figures } = this, held = figures.family === "is held by a front";
     const words = [
       ["clients", "Clients", figures.clients.open, 22],
-      ["front", "Front", Math.max(0, figures.clients.open - figures.serving - (held ? figures.holds : 0)), 26],
+      ["front", "Front", Math.max(0, figures.clients.open - figures.serving - (held ? figures.holds : 0)), this.radius("front") + 11],
       ["workers", "Workers", `${figures.serving}/${figures.slots ?? "∞"}`, this.squaresEnd - this.places.get("workers")[1] + 14],
     ];
-    if (held || figures.queued) words.push(["queue", "Queue", figures.queued, 20]);
-    if (held) words.push(["hub", "Hub", figures.holds, this.height * 0.11 + 4]);
+    if (held || figures.queued) words.push(["queue", "Queue", figures.queued, this.radius("queue") + 11]);
+    if (held) words.push(["hub", "Hub", figures.holds, this.radius("hub") + 11]);
     for (const [name, word, count, below] of words) this.word(name, word, count, below);
     for (const code of this.carriers) {
       const carrier = figures.carriers[code];
       const title = this.width < 460 ? code : carrier?.title ?? code;
-      this.word(code, title, carrier?.in_flight ?? 0, this.height * 0.075);
+      this.word(code, title, carrier?.in_flight ?? 0, this.radius(code) + 9);
     }
   }
 
