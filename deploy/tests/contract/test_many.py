@@ -33,7 +33,8 @@ async def all_at_once(shop):
         return await asyncio.gather(*(one(shop, number) for number in range(HOLDS)))
 
 
-def test_a_thousand_holds(deployment, shop):
+@pytest.mark.timeout(900)  # with the wait for the other processes' thousands
+def test_a_thousand_holds(deployment, shop, one_at_a_time):
     """Those whose workers wait have fewer slots by their nature: the comparison's very point."""
     if not deployment.holds_clients:
         assert deployment.strategy.backend in ("inline", "async")
