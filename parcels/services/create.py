@@ -93,48 +93,66 @@ def create_parcels(
         KeyReused: see `idempotency.take`.
     """
     synchronous = any(order.mode is Mode.SYNC for order in orders)
-    announces_here = synchronous and not _queues(asked)
-    row: IdempotencyKey | None = None
-    hold: Hold | None = None
-
-    def take_key() -> None:
-        nonlocal row
-        row = idempotency.take(asked.account, key) if key else None
-
-    def note_who_waits(accepted: Accepted) -> None:
-        nonlocal hold
-        question = asked.question(accepted.parcels, failed)
-        if row is not None:
-            idempotency.fulfil(row, question, synchronous=synchronous)
-        awaited = _awaited(accepted) if synchronous and not announces_here else []
-        if awaited and not held_off(accepted.parcels):
-            hold = open_hold(
-                account=asked.account,
-                question=question,
-                announcements=awaited,
-                wait=asked.left,
-            )
-
+    intake = _Intake(asked, failed, key, synchronous, synchronous and not _queues(asked))
     try:
         accepted = accept(
             account=asked.account,
             orders=orders,
-            first=take_key,
-            inside=note_who_waits,
-            wake=not announces_here,
+            first=intake.take_key,
+            inside=intake.note_who_waits,
+            wake=not intake.announces_here,
         )
     except KeyKnown as known:
         return replay(asked=asked, row=known.row, respond_async=not synchronous)
-    question = asked.question(accepted.parcels, failed)
-    if not synchronous:
+    return _answer_accepted(intake, accepted)
+
+
+@dataclass(slots=True)
+class _Intake:
+    """What is written in one transaction with the parcels: the key's row, and who waits."""
+
+    asked: Asked
+    failed: list[dict[str, object]]
+    key: Key | None
+    synchronous: bool
+    announces_here: bool
+    row: IdempotencyKey | None = None
+    hold: Hold | None = None
+
+    def take_key(self) -> None:
+        """Come first; again after a lost race, whose rows are rolled back."""
+        self.hold = None
+        self.row = idempotency.take(self.asked.account, self.key) if self.key else None
+
+    def note_who_waits(self, accepted: Accepted) -> None:
+        """Keep the key's promise, and open a hold for what a synchronous answer waits for."""
+        question = self.asked.question(accepted.parcels, self.failed)
+        if self.row is not None:
+            idempotency.fulfil(self.row, question, synchronous=self.synchronous)
+        if not self.synchronous or self.announces_here:
+            return
+        awaited = _awaited(accepted)
+        if awaited and not held_off(accepted.parcels):
+            self.hold = open_hold(
+                account=self.asked.account,
+                question=question,
+                announcements=awaited,
+                wait=self.asked.left,
+            )
+
+
+def _answer_accepted(intake: _Intake, accepted: Accepted) -> HttpResponse:
+    asked = intake.asked
+    question = asked.question(accepted.parcels, intake.failed)
+    if not intake.synchronous:
         return unfinished_answer(question, accepted.parcels, retry_after(accepted.parcels))
     if held_off(accepted.parcels):
         return late_answer(question, accepted.parcels, retry_after(accepted.parcels))
-    if announces_here:
+    if intake.announces_here:
         return _announce_here(asked, question, accepted)
-    if hold is None:
+    if intake.hold is None:
         return final_answer(question, accepted.parcels)
-    return wait_for(asked, question, hold, accepted.parcels)
+    return wait_for(asked, question, intake.hold, accepted.parcels)
 
 
 def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpResponse:
