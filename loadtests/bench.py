@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import random
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,6 +18,7 @@ from deploy.readiness import NotReadyError
 from deploy.stores import PostgresServer
 from loadtests import ceiling, machine, yardstick
 from loadtests.deployment import EQUAL, ContractError
+from loadtests.estimate import span
 from loadtests.fleet import GeneratorError
 from loadtests.measure import Run, Tell, measure
 from loadtests.samples import write_samples
@@ -54,7 +56,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Wishes:
-    """What the caller wants of a bench."""
+    """What the caller wants of a bench; no run begins that may not end `until` (monotonic)."""
 
     strategies: tuple[str, ...]
     repeats: int = 1
@@ -62,6 +64,7 @@ class Wishes:
     generators: int = 1
     quick: bool = False
     note: str = ""
+    until: float = math.inf
 
 
 def jobs(scenarios: Sequence[Scenario], wishes: Wishes) -> list[Job]:
@@ -141,6 +144,8 @@ class Bench:
             "repeat": job.repeat,
             "family": strategies.load(job.strategy).family,
         }
+        if time.monotonic() + span(job.scenario)[1] > self.wishes.until:
+            return outcome | {"status": "missing", "reason": "no time was left: run it by itself"}
         try:
             sizes = self.sizing.of(job.strategy, postgresql)
             run = measure(

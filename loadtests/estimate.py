@@ -6,7 +6,6 @@ import math
 from collections.abc import Sequence
 
 from loadtests.arrivals import Closed, seconds_of
-from loadtests.bench import Wishes, jobs
 from loadtests.figures import possible_rate
 from loadtests.fleet import LEAD
 from loadtests.measure import REST_SECONDS, SETTLE_SECONDS
@@ -38,10 +37,10 @@ def _stream(scenario: Scenario, spec: StreamSpec) -> float:
     return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
 
 
-def total(scenarios: Sequence[Scenario], wishes: Wishes, *, fitted: bool) -> tuple[float, float]:
-    """Return both for all runs; `fitted` starts each strategy twice more, to size it."""
-    spans = [span(job.scenario) for job in jobs(scenarios, wishes)]
-    sizing = 2 * AROUND * len(wishes.strategies) if fitted else 0.0
+def total(runs: Sequence[Scenario], *, sized: int = 0) -> tuple[float, float]:
+    """Return both for all runs; `sized` strategies are started twice more, to be sized."""
+    spans = [span(scenario) for scenario in runs]
+    sizing = 2 * AROUND * sized
     return sizing + sum(least for least, _ in spans), sizing + sum(most for _, most in spans)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -27,6 +29,8 @@ QUICK = (
     Part(("talk",)),
     Part(("outage",), ("uwsgi-prefork", "uwsgi-gevent", "asgi-hold", "nginx-accel")),
 )
+# What doesn't fit into it is missing: whoever says `make bench` waits no longer than that.
+QUICK_SECONDS = 15 * 60.0
 # Three repeats are the least that show a range. It takes a night.
 FULL = (
     Part(tuple(scenario.names()), repeats=3),
@@ -45,14 +49,15 @@ class Planned:
 
     def estimate(self) -> tuple[int, float, float]:
         """Return how many runs it has, and how many seconds they take: about, and at worst."""
-        fitted = self.sizing.kind == MEMORY_KIND
-        least, most = estimate.total(self.scenarios, self.wishes, fitted=fitted)
-        return len(jobs(self.scenarios, self.wishes)), least, most
+        sized = len(self.wishes.strategies) if self.sizing.kind == MEMORY_KIND else 0
+        runs = [job.scenario for job in jobs(self.scenarios, self.wishes)]
+        return len(runs), *estimate.total(runs, sized=sized)
 
 
 def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
     """Return the parts of the `quick` or `full` suite with the strategies that there are."""
     quick = form == "quick"
+    until = time.monotonic() + QUICK_SECONDS if quick else math.inf
     return [
         Planned(
             "-".join([*part.scenarios, part.sizing]),
@@ -62,6 +67,7 @@ def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
                 repeats=part.repeats,
                 quick=quick,
                 note=note,
+                until=until,
             ),
             Sizing(part.sizing),
         )
@@ -74,4 +80,7 @@ def announcement(parts: Sequence[Planned]) -> str:
     runs, least, most = (
         sum(figures) for figures in zip(*(p.estimate() for p in parts), strict=True)
     )
-    return estimate.words(int(runs), least, most)
+    said = estimate.words(int(runs), least, most)
+    if any(part.wishes.until < math.inf for part in parts):
+        said += f" What doesn't fit into {QUICK_SECONDS / 60:.0f} minutes is left out."
+    return said

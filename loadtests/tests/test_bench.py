@@ -1,4 +1,5 @@
 import json
+import time
 
 import pytest
 
@@ -90,6 +91,12 @@ def test_a_failed_run_is_missing_with_its_reason_and_the_others_go_on(measured, 
     assert by_strategy["bjoern"]["status"] == "invalid"
     assert found["complete"]
     assert json.loads((tmp_path / "results.json").read_text()) == json.loads(json.dumps(found))
+
+
+def test_a_run_that_would_not_end_in_time_is_missing(measured):
+    late = Wishes(strategies=("runserver",), until=time.monotonic() + 10)
+    [run] = measured(late, runserver=figures())["runs"]
+    assert (run["status"], run["reason"]) == ("missing", "no time was left: run it by itself")
 
 
 def test_ctrl_c_keeps_what_was_measured(measured, tmp_path):

@@ -5,7 +5,6 @@ import pytest
 from deploy import strategy as strategies
 from loadtests import __main__ as command
 from loadtests import estimate, scenario, suite
-from loadtests.bench import Wishes
 
 TALK = scenario.load("talk", quick=True)
 OUTAGE = scenario.load("outage", quick=True)
@@ -30,8 +29,7 @@ def test_at_worst_each_phase_is_cut_off():
 
 
 def test_equal_memory_starts_each_strategy_twice_more():
-    wishes = Wishes(("asgi-hold", "bjoern"), repeats=2)
-    plain, fitted = (estimate.total([TALK], wishes, fitted=kind) for kind in (False, True))
+    plain, fitted = (estimate.total([TALK] * 4, sized=count) for count in (0, 2))
     assert fitted[0] - plain[0] == 4 * estimate.AROUND
 
 
@@ -47,6 +45,7 @@ def test_the_estimate_is_said_before_the_first_run(monkeypatch, capsys, tmp_path
     def interrupted(*_):
         said = capsys.readouterr().err
         assert said.startswith("2 runs: about ")
+        assert "left out" in said
         return {}, command.INTERRUPTED
 
     monkeypatch.setattr(command, "_bench", interrupted)
