@@ -20,18 +20,11 @@ from typing import Any
 
 import aiohttp
 
+from loadtests.calls import RECEIVER
+
 # Seconds between two cheap reads: enough samples in ten seconds, too few to be a load.
 PROBE_EVERY = 0.1
-PARCEL = {
-    "name": "Ada Example",
-    "address": "Havenstraat",
-    "house_number": "12",
-    "city": "Utrecht",
-    "postal_code": "3511 AB",
-    "country": "NL",
-    "weight": "2.000",
-    "request_label": True,
-}
+PARCEL = RECEIVER | {"request_label": True}
 
 
 @dataclass(slots=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from matplotlib import rc_context
 from matplotlib.figure import Figure
 
 from loadtests.charts import Chart
@@ -41,5 +42,6 @@ def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
     if chart.band:
         axes.axvspan(*chart.band, alpha=0.12, color="gray", label=chart.band_label)
     figure.legend(loc="outside right upper", fontsize=7, frameon=False)
-    # No date, and fixed ids, so that a report written again is the same file.
-    figure.savefig(target, metadata={"Date": None}, backend="svg")
+    # No date, and ids that depend on nothing else: a report written again is the same file.
+    with rc_context({"svg.hashsalt": "loadtests"}):
+        figure.savefig(target, metadata={"Date": None}, backend="svg")

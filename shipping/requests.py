@@ -6,16 +6,15 @@ import logging
 import re
 import time
 import uuid
-from collections.abc import Awaitable, Callable
 from typing import Any
 
 import structlog
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 from parcels import metrics
 from parcels.models import Account
+from shipping.either_way import EitherWay
 
 log = logging.getLogger("shipping.requests")
 
@@ -31,27 +30,18 @@ def request_id(given: str | None) -> str:
     return given if given and _VALID.fullmatch(given) else uuid.uuid4().hex
 
 
-class RequestMiddleware:
+class RequestMiddleware(EitherWay):
     """Right inside OffloadMiddleware: it sees every answer that the application makes."""
 
-    sync_capable = True
-    async_capable = True
-
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self._get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self._is_async:
-            return self._answer_async(request)
+    def answer(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer in a worker."""
         with _Watched(request) as watched:
-            return watched.done(self._get_response(request))
+            return watched.done(self.get_response(request))
 
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer in a loop."""
         with _Watched(request) as watched:
-            return watched.done(await self._get_response(request))
+            return watched.done(await self.get_response(request))
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> None:
         """Bind whose parcel it is about; Django calls this when the route is known."""

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import hashlib
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Any
 
-from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from asgiref.sync import sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from parcels import metrics
 from parcels.throttling.counting import windows
 from parcels.throttling.limits import parse_limits
+from shipping.either_way import EitherWay
 
 log = logging.getLogger(__name__)
 
@@ -32,26 +31,17 @@ PER_ADDRESS = parse_limits("10/min,60/hour")
 PER_NAME = parse_limits("100/hour")
 
 
-class SecurityHeadersMiddleware:
+class SecurityHeadersMiddleware(EitherWay):
     """Adds what a view has not set itself, and stops guessing at the admin's door."""
 
-    sync_capable = True
-    async_capable = True
+    def answer(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer in a worker."""
+        return with_headers(request, stopped(request) or self.get_response(request))
 
-    def __init__(self, get_response: Callable[[HttpRequest], Any]) -> None:
-        self._get_response = get_response
-        self._is_async = iscoroutinefunction(get_response)
-        if self._is_async:
-            markcoroutinefunction(self)
-
-    def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        if self._is_async:
-            return self._answer_async(request)
-        return with_headers(request, stopped(request) or self._get_response(request))
-
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        """Answer in a loop."""
         early = await sync_to_async(stopped)(request) if _is_login(request) else None
-        return with_headers(request, early or await self._get_response(request))
+        return with_headers(request, early or await self.get_response(request))
 
 
 def with_headers(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:

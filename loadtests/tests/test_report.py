@@ -109,6 +109,16 @@ def test_markdown_says_the_same_and_its_pictures_are_there(bench, tmp_path):
     assert all((tmp_path / picture).read_text().startswith("<?xml") for picture in pictures)
 
 
+def test_a_report_written_again_is_the_same_files(bench, tmp_path):
+    folders = [tmp_path / name for name in ("once", "again")]
+    for folder in folders:
+        write_report([bench], folder)
+    first, second = (
+        {path.name: path.read_bytes() for path in folder.rglob("*.*")} for folder in folders
+    )
+    assert first == second
+
+
 def test_several_benches_make_one_report(bench):
     other = results(run("bjoern", WAITS, 3.0))
     assert {group.strategy for group in groups([bench, other])} >= {"bjoern", "nginx-accel"}
