@@ -20,6 +20,8 @@ DOUBT = " †"
 SYSTEM = "apt-get install "
 # A 202 is a promise kept later: not what was asked for, and not lost.
 PROMISED = "http 202"
+# A share of failures with which nobody is told to take it.
+TOO_MANY = 0.01
 # A share that rounds to nothing in a table.
 NONE_WORTH_SAYING = 0.0005
 
@@ -269,13 +271,16 @@ def _best(evidence: Evidence, fits: Callable[[Strategy], bool]) -> str:
         return f"{NOT_MEASURED}, or not validly"
     _, rate_, best, lost_ = min(found)
     said = f"**{best}** ({percent(-rate_)} of the limit, {percent(lost_)} failed)"
+    if lost_ > TOO_MANY:
+        said = f"none without failures; the fewest had {said}"
     return f"{said}, the only one measured" if len(found) == 1 else f"{said}, of {len(found)}"
 
 
 def footnotes(evidence: Evidence) -> list[str]:
     """Return why figures are marked, and why runs are missing."""
     return [
-        f"{group.strategy}, `{group.scenario}`: {'; '.join(dict.fromkeys(group.notes))}"
+        f"{group.strategy}, `{group.scenario}`{' at equal memory' if _fitted(group) else ''}: "
+        f"{'; '.join(dict.fromkeys(group.notes))}"
         for group in [*evidence.equal.values(), *evidence.fitted.values()]
         if group.scenario in {"talk", "outage", "capacity", "reload"} and not group.valid
     ]

@@ -94,7 +94,8 @@ def _benches(found: list[Published], up: str) -> Iterator[str]:
         groups = bench.groups()
         scenarios = dict.fromkeys(group.scenario for group in groups)
         what = "; ".join(
-            f"`{scenario}`: {sum(group.scenario == scenario for group in groups)} strategies"
+            f"`{scenario}`: "
+            f"{len({group.strategy for group in groups if group.scenario == scenario})} strategies"
             for scenario in scenarios
         )
         counts: dict[str, int] = {}
