@@ -73,7 +73,8 @@ bench-full: .venv/dev.stamp yardstick ## Every scenario, every strategy, three t
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
 	@$(PYTHON) -m loadtests run outage $(ARGS)
 
-results: .venv/dev.stamp ## Write README and pages from the newest result below docs/benchmarks
+results: .venv/dev.stamp ## Write README's and the pages' tables: newest committed results, strategies
+	@$(PYTHON) -m deploy.readme
 	@$(PYTHON) -m loadtests publish
 
 bench-line: .venv/dev.stamp ## 200 clients at once against the `make run` of another terminal

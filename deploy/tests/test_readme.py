@@ -14,7 +14,7 @@ LINK = re.compile(r"\]\(([^)#:]+)\)")
 
 
 def test_the_strategies_are_those_in_the_folders():
-    """Red? `python -m deploy.readme`."""
+    """Red? `make results`."""
     assert readme.written(TEXT) == TEXT
     assert all(f"[{name}](" in TEXT for name in strategies.names())
 
