@@ -116,7 +116,7 @@ def make_plan(
     }
     chosen |= overrides or {}
     embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir)}
-    lines = {**embedded, **strategy.processes}
+    lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes)
 
@@ -127,6 +127,14 @@ def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
     names += strategy.ports
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     return ports | ({"PORT": port} if port else {})
+
+
+def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
+    """Return the processes with `worker-2` and so on beside `worker`."""
+    if not count.isdecimal() or int(count) < 1:
+        raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
+    more = {f"worker-{number}": lines.get("worker", "") for number in range(2, int(count) + 1)}
+    return dict(lines) | {name: f"WORKER={name} {line}" for name, line in more.items() if line}
 
 
 def _redis_line(port: int, run_dir: Path) -> str:
@@ -148,6 +156,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "HUB_WORKERS": "1",  # one process holds 10,000 connections
         "WEB_WORKERS": "2",
+        "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
         "WORKER_CONCURRENCY": "500",
     }
 
@@ -209,7 +218,9 @@ def live_process(plan: Plan) -> PlannedProcess:
 def _process(
     strategy: Strategy, name: str, command: str, environment: Mapping[str, str]
 ) -> PlannedProcess:
-    question = strategy.readiness.get(name) or READINESS.get(name, ANY_OTHER)
+    kind = name.partition("-")[0]
+    known = READINESS.get(kind, ANY_OTHER).replace(f"{kind}.ready", f"{name}.ready")
+    question = strategy.readiness.get(name) or known
     if not is_question(question):
         raise StrategyError(f"{strategy.name}: {name}: {question!r} asks nothing")
     return PlannedProcess(

@@ -31,6 +31,8 @@ from deploy.supervisor import Supervisor, Terminal
 from deploy.welcome import welcome
 
 PREFERRED_PORT = 8000
+# A Python process uses one core. Two announce 500 at once each, which is more than a demo needs.
+MOST_WORKERS = 2
 # Two idle cores need 6 s; a machine that needs more than this has another problem.
 READY_SECONDS = 120.0
 REFUSED = 2
@@ -116,6 +118,7 @@ def _prepared(strategy: strategies.Strategy, run_dir: Path, port: int | None) ->
         port=choose_port(port),
         database_url=os.environ.get("DATABASE_URL", ""),
         redis_url=os.environ.get("REDIS_URL", ""),
+        inherited={"WORKERS": str(min(MOST_WORKERS, os.cpu_count() or 1)), **os.environ},
     )
     print(f"Preparing {strategy.name} in {run_dir} …", flush=True)
     prepare(plan)

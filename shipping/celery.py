@@ -20,7 +20,8 @@ def _tell_ready(**_: object) -> None:
     from django.conf import settings
 
     settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
-    (settings.RUN_DIR / "worker.ready").write_text(str(os.getpid()))
+    name = os.environ.get("WORKER", "worker")
+    (settings.RUN_DIR / f"{name}.ready").write_text(str(os.getpid()))
 
 
 @task_prerun.connect

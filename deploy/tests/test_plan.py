@@ -109,6 +109,20 @@ def test_secrets_stay_the_same_in_a_run_directory(strategy, plan, tmp_path):
     assert len(secret) == 64
 
 
+def test_more_workers_are_processes_with_names_of_their_own(strategy, tmp_path):
+    plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": "3"})
+    workers = {each.name: each for each in plan.processes if each.name.startswith("worker")}
+    assert list(workers) == ["worker", "worker-2", "worker-3"]
+    assert workers["worker-3"].command == f"WORKER=worker-3 {workers['worker'].command}"
+    assert workers["worker-3"].readiness == f"file {tmp_path}/worker-3.ready"
+
+
+@pytest.mark.parametrize("count", ["0", "-1", "two", ""])
+def test_a_wrong_number_of_workers_is_named(strategy, tmp_path, count):
+    with pytest.raises(StrategyError, match="WORKERS"):
+        make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": count})
+
+
 def test_loopback_never_goes_through_the_machines_proxy(strategy, tmp_path):
     proxied = make_plan(
         strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"http_proxy": "http://proxy:1"}

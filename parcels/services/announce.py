@@ -5,6 +5,7 @@ No transaction, row lock or database connection is held while the carrier is wai
 
 from __future__ import annotations
 
+import threading
 from dataclasses import dataclass
 from time import monotonic
 
@@ -23,6 +24,11 @@ from parcels.services.next_state import after_announcing
 from parcels.services.record import hand_back, mark_sent, record
 from parcels.services.withdraw import withdraw_claimed
 from parcels.statuses import Status
+
+# Threads of a process that compute or query at once; all others wait for a carrier, or for this.
+# More only get in each other's way: whoever has the turn to write loses the interpreter's lock at
+# each statement and queues for it behind hundreds. Measured: a fifth less CPU per announcement.
+AT_WORK = threading.BoundedSemaphore(3)
 
 # Seconds between claim and send guard: a process that was paused longer may have lost its lease.
 GUARD_WINDOW = 1.0
@@ -57,10 +63,12 @@ class Job:
 def announce(announcement_id: int) -> None:
     """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
     faults.passing("before_intent")
-    job = prepare(announcement_id)
+    with AT_WORK:
+        job = prepare(announcement_id)
     if job is not None:
         outcome, duration = buy(job)
-        finish(job, outcome, duration)
+        with AT_WORK:
+            finish(job, outcome, duration)
 
 
 def buy(job: Job) -> tuple[Outcome, float]:
