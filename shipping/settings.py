@@ -214,7 +214,8 @@ OFFLOAD = {
     "RESOLVE": "parcels.services.holds.resolve",
     "RESOLVE_URL": env.text("OFFLOAD_RESOLVE_URL", ""),
     "DEADLINE": WAIT_MAXIMUM,
-    "ADMIT": env.integer("OFFLOAD_ADMIT", 32, minimum=1),
+    # Threads of a web process under `asgi-hold`. More would wait for the interpreter, not for work.
+    "ADMIT": env.integer("OFFLOAD_ADMIT", 8, minimum=1),
     "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 20_000, minimum=1),
     "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 20_000, minimum=1),
 }
