@@ -8,7 +8,7 @@ TESTERS ?= 3
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test test-postgresql contract faults-short faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-postgresql contract faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -28,15 +28,12 @@ doctor: .venv/runtime.stamp ## Say what is there, what is missing and how to get
 screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
 	@$(PYTHON) -m deploy.live.screenshots
 
-test: .venv/dev.stamp ## Run the tests, but for the contract's and the faults' (ARGS="-k name" for some)
+test: .venv/dev.stamp ## Run all tests, TESTERS of them at once (ARGS="-k name" for some)
 	@bash deploy/setup.sh
-	@$(PYTHON) -m pytest --ignore deploy/tests/contract --ignore loadtests/faults/tests/test_short.py $(ARGS)
+	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope $(ARGS)
 
 test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite
 	@$(PYTHON) -m deploy.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
-
-faults-short: .venv/dev.stamp ## Strike with short doses of seven faults, and show each one's control red
-	@$(PYTHON) -m pytest loadtests/faults/tests/test_short.py $(ARGS)
 
 contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside (ARGS="-k bjoern" for one)
 	@bash deploy/setup.sh

@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from deploy.tests.contract.shop import Later, body_of, order
+from deploy.tests.contract.shop import QUICK, Later, body_of, order
 from deploy.tests.contract.wire import Connection
 from deploy.tests.waiting import until
 
@@ -13,6 +13,14 @@ pytestmark = pytest.mark.deployment
 # Seconds after its deadline at which an answer is a defect. No figure of quality: a poll's interval
 # of a second, and the rest for a machine that tests several strategies at once.
 TOO_LATE = 3
+
+
+def test_who_does_not_wait_finds_the_label_by_polling(shop):
+    answer = shop.post(order(QUICK, request_label=False, request_label_async=True))
+    number = answer.json["parcel"]["id"]
+    assert (answer.status, answer.json["parcel"]["status"]["id"]) == (200, 1001)
+    until(lambda: shop.parcel(number)["status"]["id"] == 1000, "the label")
+    assert shop.get(f"parcels/{number}/documents/label").body.startswith(b"%PDF-")
 
 
 def test_a_batch_is_held_until_its_last_parcel(shop):
