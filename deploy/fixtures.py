@@ -39,7 +39,18 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
         def _split_scope(self, nodeid: str) -> str:
             return deployment_of(nodeid)
 
+    config.option.loadscopereorder = False  # by number of tests: see below
     return ByDeployment(config, log)
+
+
+# What takes longest comes first: at the end the other processes would have nothing to do.
+LONGEST = ("loadtests/faults/", "deploy/tests/contract/", "deploy/", "loadtests/")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Put the longest first, where several processes share the tests."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: [not item.nodeid.startswith(path) for path in LONGEST])
 
 
 def deployment_of(nodeid: str) -> str:
