@@ -63,6 +63,7 @@ class Job:
 def announce(announcement_id: int) -> None:
     """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
     faults.passing("before_intent")
+    connection.close()  # nobody waits with one in hand: whoever works needs one to come to an end
     with AT_WORK:
         job = prepare(announcement_id)
     if job is not None:

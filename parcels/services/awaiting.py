@@ -45,10 +45,16 @@ async def finish(response: HttpResponse) -> HttpResponse:
     """
     if not isinstance(response, Unanswered):
         return response
+    # In the thread of the request's synchronous part, which is kept until the answer, idle.
+    await sync_to_async(_give_back)()
     work = asyncio.create_task(_go_on(response))
     _under_way.add(work)
     work.add_done_callback(_under_way.discard)
     return await asyncio.shield(work)
+
+
+def _give_back() -> None:
+    connection.close()  # looked up here: each thread has its own
 
 
 async def _go_on(response: HttpResponse) -> HttpResponse:
