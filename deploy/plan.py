@@ -156,6 +156,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "HUB_WORKERS": "1",  # one process holds 10,000 connections
         "WEB_WORKERS": "2",
+        "OFFLOAD_ADMIT": "8",  # as the settings have it; the live page draws a square for each
         "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
         "WORKER_CONCURRENCY": "500",
     }

@@ -11,7 +11,6 @@ from pathlib import Path
 from deploy.env_file import read_env_file
 from deploy.plan import CARRIERS
 from deploy.strategy import Strategy, load
-from offload.asgi import ADMIT
 
 # What a server's size is made of; each that a strategy's files name is a factor.
 SIZES = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS")
@@ -75,7 +74,9 @@ class Target:
         """Return how many requests the workers serve at once; None where nothing bounds them."""
         web = self.strategy.processes.get("web", "")
         if self.strategy.backend == "asgi":
-            return ADMIT * int(self.environment["WEB_WORKERS"])
+            return int(self.environment.get("OFFLOAD_ADMIT", 8)) * int(
+                self.environment["WEB_WORKERS"]
+            )
         if BOUNDLESS.search(web):
             return None
         files = [path for path in self.strategy.folder.iterdir() if path.suffix != ".md"]

@@ -22,7 +22,7 @@ def target(name, folder, **overrides):
         ("uwsgi-gevent", 2 * 200),
         ("gunicorn-gthread", 2 * 100),
         ("cheroot", 200),
-        ("asgi-hold", 2 * 32),
+        ("asgi-hold", 2 * 8),
         ("runserver", None),
         ("uvicorn-threads", None),
     ],
