@@ -2,7 +2,7 @@
 
 A question is a line of text, as `strategy.toml` has it:
 `GET http://127.0.0.1:8000/readyz` (wants 200), `file /run/worker.ready`, `port 127.0.0.1:8000`,
-`redis redis://127.0.0.1:6379/0`.
+`uwsgi 127.0.0.1:8001/readyz` (the uwsgi protocol, wants 200), `redis redis://127.0.0.1:6379/0`.
 """
 
 import http.client
@@ -13,6 +13,8 @@ import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from deploy.uwsgi_question import uwsgi_status
 
 # Answers come from loopback in milliseconds; one that takes longer is asked again.
 ANSWER_SECONDS = 2.0
@@ -61,6 +63,17 @@ def _port(address: str) -> str:
         return f"{address}: {error}"
 
 
+def _uwsgi(target: str) -> str:
+    """Ask the app itself: uWSGI takes connections before it has loaded one."""
+    address, slash, path = target.partition("/")
+    host, _, port = address.rpartition(":")
+    try:
+        status = uwsgi_status(host or "127.0.0.1", int(port), slash + path)
+    except (OSError, ValueError) as error:
+        return f"{target}: {error}"
+    return "" if status == 200 else f"{target} answered {status}"
+
+
 def _redis(url: str) -> str:
     target = urlsplit(url)
     address = (target.hostname or "127.0.0.1", target.port or 6379)
@@ -79,6 +92,7 @@ _KINDS: dict[str, Callable[[str], str]] = {
     "GET": _http,
     "file": _file,
     "port": _port,
+    "uwsgi": _uwsgi,
     "redis": _redis,
 }
 

@@ -216,8 +216,8 @@ OFFLOAD = {
     "DEADLINE": WAIT_MAXIMUM,
     # Threads of a web process under `asgi-hold`. More would wait for the interpreter, not for work.
     "ADMIT": env.integer("OFFLOAD_ADMIT", 8, minimum=1),
-    "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 20_000, minimum=1),
-    "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 20_000, minimum=1),
+    "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 10_000, minimum=1),
+    "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 1_000, minimum=1),
 }
 
 # Webhooks ------------------------------------------------------------------------------------

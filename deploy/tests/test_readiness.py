@@ -51,10 +51,20 @@ def test_what_a_server_answers(server, question, reason):
 
 @pytest.mark.integration
 @pytest.mark.parametrize(
-    "question", ["GET http://{none}/", "port {none}", "redis redis://{none}/0"]
+    "question",
+    ["GET http://{none}/", "port {none}", "redis redis://{none}/0", "uwsgi {none}/readyz"],
 )
 def test_where_nobody_listens(question):
     assert "refused" in why_not_ready(question.format(none=f"127.0.0.1:{free_port()}"))
+
+
+@pytest.mark.integration
+def test_an_app_that_still_loads_is_not_ready_although_its_port_is(monkeypatch):
+    monkeypatch.setattr("deploy.uwsgi_question.ANSWER_SECONDS", 0.1)
+    with socket.create_server(("127.0.0.1", 0)) as loading:
+        address = f"127.0.0.1:{loading.getsockname()[1]}"
+        assert "timed out" in why_not_ready(f"uwsgi {address}/readyz")
+        assert why_not_ready(f"port {address}") == ""
 
 
 @pytest.mark.integration
