@@ -21,7 +21,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from deploy import strategy as strategies
 from deploy.child import direct
-from deploy.plan import READINESS, ROOT
+from deploy.plan import READINESS, ROOT, front_timeout
 from deploy.readiness import why_not_ready
 from deploy.strategy import Strategy, fill_in
 from deploy.uwsgi_question import uwsgi_status
@@ -60,6 +60,7 @@ def environment_of(
         if name not in chosen:
             chosen[name] = fill_in(_placed(value, app), chosen, strategy.name)
     chosen = DEFAULTS | chosen
+    chosen.setdefault("FRONT_TIMEOUT", front_timeout(chosen))
     chosen.setdefault("OFFLOAD_RESOLVE_URL", f"http://{app}:{chosen['APP_PORT']}/_offload/answers")
     return chosen
 

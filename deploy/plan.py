@@ -1,5 +1,6 @@
 """What to run: a strategy and an environment make a list of processes."""
 
+import math
 import os
 import secrets
 import signal
@@ -30,6 +31,9 @@ READINESS = {
 LIVE = "python -m deploy.live"
 # Web, and whatever front stands before it.
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
+
+# As the settings have it, in seconds.
+WAIT_MAXIMUM = 120
 
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
@@ -115,10 +119,19 @@ def make_plan(
         if name not in outside or name in OWN
     }
     chosen |= overrides or {}
+    chosen.setdefault("FRONT_TIMEOUT", front_timeout(chosen))
     embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir)}
     lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes)
+
+
+def front_timeout(environment: Mapping[str, str]) -> str:
+    """Return how many seconds a front waits for app or hub: half a minute over the longest wait."""
+    try:
+        return str(30 + math.ceil(float(environment.get("WAIT_MAXIMUM", WAIT_MAXIMUM))))
+    except ValueError:  # the settings say what is wrong with it, in their own words
+        return str(30 + WAIT_MAXIMUM)
 
 
 def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:

@@ -18,11 +18,14 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from carriers.adapters.tortoise import carrier as tortoise
+from carriers.base import Address, Consignment
 from deploy.stack import Stack
 from deploy.strategy import load, names, why_unavailable
 from deploy.welcome import ADDRESS
@@ -31,6 +34,8 @@ CONNECTIONS = 200
 # Requests a second: three quarters of the limit (200 connections / 10 s), so that no queue forms.
 PACE = 15
 PACED_SECONDS = 20
+# And as many to the carrier alone: what it takes is its own time, and not ours to answer for.
+ALONE_SECONDS = 10
 # Seconds that the slow carrier takes (its simulator's own setting).
 CARRIER = 10.0
 # Clients that the app may not have accepted yet: under every backlog on the way (uWSGI's 1,024).
@@ -51,9 +56,11 @@ ENVIRONMENT = {
 MANY_ENVIRONMENT = {
     "CARRIER_BULKHEAD": "20000",
     "SIMULATOR_LATENCY_TORTOISE": "0.5",
-    # Just under the 150 s that nginx waits for the hub.
-    "WAIT_DEFAULT": "140",
-    "WAIT_MAXIMUM": "140",
+    # As `make run` starts them: all 10,000 must be announced before the first one's wait is over.
+    "WORKERS": "2",
+    # All are accepted first, and the last one is announced some minutes after it came.
+    "WAIT_DEFAULT": "500",
+    "WAIT_MAXIMUM": "500",
     # All of them are one account's; by default the hub holds a thousand of one.
     "OFFLOAD_MAX_HOLDS": "20000",
     "OFFLOAD_MAX_HOLDS_PER_ACCOUNT": "20000",
@@ -75,6 +82,7 @@ class Figures:
     strategy: str
     ratio: float | None = None
     errors: int | None = None
+    carrier_p50_ms: float | None = None
     overhead_p50_ms: float | None = None
     overhead_p99_ms: float | None = None
     cpu_ratio: float | None = None
@@ -96,7 +104,7 @@ class Client:
             f"Authorization: {self.login}\r\nContent-Type: application/json\r\n"
         )
 
-    def message(self, *, wish: str = "request_label") -> bytes:
+    def message(self, wish: str = "request_label") -> bytes:
         parcel = {**ADDRESS, wish: True, "shipment": {"id": 10}}
         body = json.dumps({"parcel": parcel})
         return f"{self._head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
@@ -123,46 +131,97 @@ class Client:
 
 
 async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes) -> bool:
-    """Send and read one answer; True for 200 with an announced or, asynchronously, a new parcel."""
+    """Send and read one answer; True for 200 with an announced or, asynchronously, a new parcel.
+
+    Anything else is an error, and said.
+    """
+    head = b""
     try:
         writer.write(message)
         head = await reader.readuntil(b"\r\n\r\n")
         lines = head.decode("latin-1").lower().split("\r\n")
         length = next(line for line in lines if line.startswith("content-length:"))
         body = await reader.readexactly(int(length.split(":")[1]))
-    except (OSError, asyncio.IncompleteReadError, StopIteration):
+    except (OSError, asyncio.IncompleteReadError, StopIteration) as error:
+        print(f"instead of an answer: {error!r} {head!r}", file=sys.stderr)
         return False
-    wanted = (b'"status":{"id":1000,',) if b"request_label_async" not in message else (b'"id":',)
-    return lines[0].split()[1] == "200" and any(one in body for one in wanted)
+    wanted = b'"id":' if b"request_label_async" in message else b'"status":{"id":1000,'
+    if lines[0].split()[1] == "200" and wanted in body:
+        return True
+    print(f"instead of a label: {lines[0]} {body[:200]!r}", file=sys.stderr)
+    return False
 
 
-async def saturated(client: Client, requests: int) -> tuple[float, int]:
-    """Keep CONNECTIONS busy for that many requests; return the ratio to the limit, and errors."""
+async def saturated(client: Client, requests: int, opening: float) -> tuple[float, int]:
+    """Keep CONNECTIONS busy for that many requests; return the ratio to the limit, and errors.
+
+    The limit, CONNECTIONS / CARRIER a second, holds while all of them are busy. So the connections
+    open one after another, at the limit's own rate, and what is counted is what was answered from
+    the last one's opening to the first one's end. (What 200 cost that all come in one instant is
+    the scenario `talk`.)
+    """
     left = iter(range(requests))
     errors = 0
+    answered: list[float] = []
+    ended: list[float] = []
+    begin = time.monotonic()
 
-    async def keep_asking() -> None:
+    async def keep_asking(number: int) -> None:
         nonlocal errors
+        await asyncio.sleep(opening * number / CONNECTIONS)
         reader, writer = await client.connect()
         for _ in left:
-            if not await ask(reader, writer, client.message()):
+            if await ask(reader, writer, client.message()):
+                answered.append(time.monotonic())
+            else:
                 errors += 1
                 writer.close()
                 reader, writer = await client.connect()
+        ended.append(time.monotonic())
         writer.close()
 
-    started = time.monotonic()
-    await asyncio.gather(*(keep_asking() for _ in range(CONNECTIONS)))
-    rate = (requests - errors) / (time.monotonic() - started)
-    return rate / (CONNECTIONS / CARRIER), errors
+    await asyncio.gather(*(keep_asking(number) for number in range(CONNECTIONS)))
+    return rate_between(answered, begin + opening, min(ended)) / (CONNECTIONS / CARRIER), errors
 
 
-async def paced(client: Client, message: bytes, seconds: float) -> list[Sample]:
+def rate_between(moments: Sequence[float], begin: float, end: float) -> float:
+    """Return how many of these moments lie in (begin, end], per second."""
+    return sum(begin < moment <= end for moment in moments) / (end - begin)
+
+
+class Carrier:
+    """Asks the slow carrier itself, as the worker does, with nothing of ours between."""
+
+    def __init__(self, stack: Stack) -> None:
+        target = urlsplit(stack.env["CARRIER_URL_TORTOISE"])
+        self.host, self.port = target.hostname or "127.0.0.1", target.port or 80
+
+    async def post(self, message: bytes) -> bool:
+        """Buy a label; say whether it came."""
+        reader, writer = await asyncio.open_connection(self.host, self.port)
+        try:
+            writer.write(message)
+            return (await reader.read()).startswith(b"HTTP/1.1 20")
+        finally:
+            writer.close()
+
+    def message(self) -> bytes:
+        person = Address("Alone", "", "Havenstraat", "12", "", "3511 AB", "Utrecht", country="NL")
+        consignment = Consignment(uuid.uuid4().hex, "10", person, person, 500, {"api_key": "house"})
+        request = next(tortoise.announce(consignment))
+        lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {self.host}"]
+        lines += [f"{name}: {value}" for name, value in request.headers.items()]
+        lines += [f"Content-Length: {len(request.body)}", "Connection: close"]
+        return "\r\n".join([*lines, "", ""]).encode() + request.body
+
+
+async def paced(client: Client | Carrier, seconds: float, *wish: str) -> list[Sample]:
     """Send PACE requests a second, however slowly they are answered; latency from the schedule."""
     begin = time.monotonic() + 0.2
 
     async def one(number: int) -> Sample:
         intended = begin + number / PACE
+        message = client.message(*wish)
         await asyncio.sleep(max(0.0, intended - time.monotonic()))
         ok = await client.post(message)
         return Sample(time.monotonic() - intended, ok)
@@ -174,7 +233,9 @@ async def held_at_once(client: Client, count: int, stack: Stack) -> tuple[int, f
     """Hold that many clients; return how many got a label, and KiB per hold of hub and front."""
     before = memory(stack)
     message = client.message()
-    stack.pause("worker")
+    workers = [name for name in stack.names if name.startswith("worker")]
+    for name in workers:
+        stack.pause(name)
     tasks: list[asyncio.Task[bool]] = []
     while (accepted := await asyncio.to_thread(client.newest)) < count:
         room = min(count - len(tasks), UNACCEPTED - (len(tasks) - accepted))
@@ -184,7 +245,8 @@ async def held_at_once(client: Client, count: int, stack: Stack) -> tuple[int, f
         await asyncio.sleep(0.2)
     await asyncio.sleep(SETTLE)
     highest = memory(stack)
-    stack.resume("worker")
+    for name in workers:
+        stack.resume(name)
     answers = await asyncio.gather(*tasks)
     return sum(answers), (highest - before) / count
 
@@ -234,9 +296,10 @@ def quantile(values: Sequence[float], share: float) -> float:
 def measure(name: str, options: argparse.Namespace) -> Figures:
     """Run all that was asked for on one strategy."""
     figures = Figures(name)
-    with Stack(name, database="postgresql", env=ENVIRONMENT, stop_seconds=10) as stack:
-        client = Client(stack)
-        asyncio.run(_measure(client, stack, figures, options))
+    if options.seconds:
+        with Stack(name, database="postgresql", env=ENVIRONMENT, stop_seconds=10) as stack:
+            client = Client(stack)
+            asyncio.run(_measure(client, stack, figures, options))
     if options.many and name in options.many_of.split(","):
         with Stack(name, database="postgresql", env=MANY_ENVIRONMENT, stop_seconds=10) as stack:
             answered, kib = asyncio.run(held_at_once(Client(stack), options.many, stack))
@@ -249,14 +312,19 @@ async def _measure(
 ) -> None:
     async with asyncio.timeout(PATIENCE + options.requests):
         if options.requests:
-            ratio, errors = await saturated(client, options.requests)
+            ratio, errors = await saturated(client, options.requests, options.opening)
             figures.ratio, figures.errors = round(ratio, 3), errors
+        alone = await paced(Carrier(stack), ALONE_SECONDS)
+        if not all(sample.ok for sample in alone):
+            raise RuntimeError("the carrier itself gave no label")
         start = cpu(stack)
-        samples = await paced(client, client.message(), options.seconds)
+        samples = await paced(client, options.seconds)
         middle = cpu(stack)
-        await paced(client, client.message(wish="request_label_async"), options.seconds)
+        await paced(client, options.seconds, "request_label_async")
         end = cpu(stack)
-    over = [1000 * (sample.seconds - CARRIER) for sample in samples if sample.ok]
+    carrier = quantile([sample.seconds for sample in alone], 0.5)
+    figures.carrier_p50_ms = round(1000 * carrier, 1)
+    over = [1000 * (sample.seconds - carrier) for sample in samples if sample.ok]
     figures.overhead_p50_ms = round(quantile(over, 0.5), 1)
     figures.overhead_p99_ms = round(quantile(over, 0.99), 1)
     figures.errors = (figures.errors or 0) + sum(not sample.ok for sample in samples)
@@ -266,12 +334,12 @@ async def _measure(
 
 def table(rows: Sequence[Figures]) -> str:
     """Return the table; what was not measured or failed is a dash."""
-    head = ("strategy", "ratio", "errors", "p50 ms", "p99 ms", "cpu", "holds", "KiB/hold")
+    head = ("strategy", "ratio", "errors", "carrier ms", "p50 ms", "p99 ms", "cpu", "holds", "KiB/hold")
     lines: list[tuple[str, ...]] = [head]
     for row in rows:
         values = [v for k, v in asdict(row).items() if k != "failed"]
         lines.append(tuple("—" if value is None else str(value) for value in values))
-    return "\n".join("  ".join(f"{cell:>9}" for cell in line) for line in lines)
+    return "\n".join("  ".join(f"{cell:>10}" for cell in line) for line in lines)
 
 
 def card() -> dict[str, object]:
@@ -298,7 +366,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m loadtests.holds", description=__doc__)
     parser.add_argument("--strategies", default=",".join(n for n in held if n != "scale-out"))
     parser.add_argument("--requests", type=int, default=2000, help="0 leaves the saturated run out")
-    parser.add_argument("--seconds", type=float, default=PACED_SECONDS, help="of each paced run")
+    parser.add_argument("--opening", type=float, default=CARRIER, help="seconds, of connections")
+    parser.add_argument("--seconds", type=float, default=PACED_SECONDS, help="of each paced run; 0 leaves them and the saturated run out")
     parser.add_argument("--many", type=int, default=10_000, help="holds at once; 0 leaves it out")
     parser.add_argument("--many-of", default="nginx-accel,uwsgi-offload,asgi-hold")
     parser.add_argument("--output", type=Path, default=Path(".run/bench-holds.json"))

@@ -123,6 +123,15 @@ def test_a_wrong_number_of_workers_is_named(strategy, tmp_path, count):
         make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": count})
 
 
+@pytest.mark.parametrize(
+    ("longest", "front"), [(None, "150"), ("60", "90"), ("500.5", "531"), ("long", "150")]
+)
+def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, front):
+    outside = {"WAIT_MAXIMUM": longest} if longest else {}
+    planned = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=outside)
+    assert planned.environment["FRONT_TIMEOUT"] == front
+
+
 def test_loopback_never_goes_through_the_machines_proxy(strategy, tmp_path):
     proxied = make_plan(
         strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"http_proxy": "http://proxy:1"}
