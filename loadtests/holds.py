@@ -334,7 +334,17 @@ async def _measure(
 
 def table(rows: Sequence[Figures]) -> str:
     """Return the table; what was not measured or failed is a dash."""
-    head = ("strategy", "ratio", "errors", "carrier ms", "p50 ms", "p99 ms", "cpu", "holds", "KiB/hold")
+    head = (
+        "strategy",
+        "ratio",
+        "errors",
+        "carrier ms",
+        "p50 ms",
+        "p99 ms",
+        "cpu",
+        "holds",
+        "KiB/hold",
+    )
     lines: list[tuple[str, ...]] = [head]
     for row in rows:
         values = [v for k, v in asdict(row).items() if k != "failed"]
@@ -367,7 +377,12 @@ def main() -> int:
     parser.add_argument("--strategies", default=",".join(n for n in held if n != "scale-out"))
     parser.add_argument("--requests", type=int, default=2000, help="0 leaves the saturated run out")
     parser.add_argument("--opening", type=float, default=CARRIER, help="seconds, of connections")
-    parser.add_argument("--seconds", type=float, default=PACED_SECONDS, help="of each paced run; 0 leaves them and the saturated run out")
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=PACED_SECONDS,
+        help="of each paced run; 0 leaves them and the saturated run out",
+    )
     parser.add_argument("--many", type=int, default=10_000, help="holds at once; 0 leaves it out")
     parser.add_argument("--many-of", default="nginx-accel,uwsgi-offload,asgi-hold")
     parser.add_argument("--output", type=Path, default=Path(".run/bench-holds.json"))
