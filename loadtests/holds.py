@@ -24,8 +24,6 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from carriers.adapters.tortoise import carrier as tortoise
-from carriers.base import Address, Consignment
 from deploy.stack import Stack
 from deploy.strategy import load, names, why_unavailable
 from deploy.welcome import ADDRESS
@@ -206,13 +204,15 @@ class Carrier:
             writer.close()
 
     def message(self) -> bytes:
-        person = Address("Alone", "", "Havenstraat", "12", "", "3511 AB", "Utrecht", country="NL")
-        consignment = Consignment(uuid.uuid4().hex, "10", person, person, 500, {"api_key": "house"})
-        request = next(tortoise.announce(consignment))
-        lines = [f"{request.method} {request.path} HTTP/1.1", f"Host: {self.host}"]
-        lines += [f"{name}: {value}" for name, value in request.headers.items()]
-        lines += [f"Content-Length: {len(request.body)}", "Connection: close"]
-        return "\r\n".join([*lines, "", ""]).encode() + request.body
+        person = {"name": "Alone", "street": "Havenstraat", "house_number": "12"}
+        person |= {"postal_code": "3511 AB", "city": "Utrecht", "country": "NL"}
+        parcel = {"reference": uuid.uuid4().hex, "product": "10", "weight_g": 500}
+        body = json.dumps({**parcel, "receiver": person, "sender": person})
+        return (
+            f"POST /shipments HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer house\r\n"
+            "Content-Type: application/json\r\nConnection: close\r\n"
+            f"Content-Length: {len(body)}\r\n\r\n{body}"
+        ).encode()
 
 
 async def paced(client: Client | Carrier, seconds: float, *wish: str) -> list[Sample]:

@@ -63,7 +63,7 @@ class Carrier:
         self.spec = spec
         self.bookings = bookings
         self.faults: dict[str, Fault] = {}
-        self.calls = self.in_flight = self.peak = 0
+        self.calls = self.buys = self.in_flight = self.peak = 0
         self.latency = self._first_latency = latency
         self.tuning = Tuning()
         self._seed = seed
@@ -98,6 +98,7 @@ class Carrier:
         """Do `work` as slowly as this carrier is, through the faults that strike this call."""
         now = time.monotonic()
         proceed: Work = partial(self._spend_latency, call, work)
+        self.buys += call.kind == "buy"
         striking = [fault for fault in self.faults.values() if fault.strikes(call, now)]
         for fault in [*striking, *self._magic.faults_for(call)]:
             proceed = partial(fault.apply, call, self, proceed)

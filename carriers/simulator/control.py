@@ -209,6 +209,7 @@ class Control:
             "in_flight": carrier.in_flight,
             "peak_in_flight": carrier.peak,
             "calls": carrier.calls,
+            "buys": carrier.buys,
             "booked": self._simulator.bookings.counts[carrier.spec.code],
             "faults": [k for k, f in carrier.faults.items() if f.state(now) == "active"],
             "refusing": not listener.is_open,

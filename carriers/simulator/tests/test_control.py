@@ -33,10 +33,18 @@ async def test_carriers_are_shown_as_they_are(clients):
         "in_flight": 0,
         "peak_in_flight": 1,
         "calls": 1,
+        "buys": 1,
         "booked": 1,
         "faults": ["error", "refuse"],
         "refusing": True,
     }
+
+
+async def test_what_buys_nothing_is_a_call_but_no_buy(clients):
+    await clients.buy("tortoise", "r1")
+    await clients.find("tortoise", "r1")
+    shown = await state(clients, "tortoise")
+    assert (shown["calls"], shown["buys"]) == (2, 1)
 
 
 async def test_calls_in_flight_are_counted(clients):

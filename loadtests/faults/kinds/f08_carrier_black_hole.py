@@ -32,27 +32,28 @@ class CarrierBlackHole(Fault):
     without = "bulkhead and breaker"
     reddens = "targets"
     rest = 90.0
-    calls = 0
+    bought = 0
 
     def strike(self, rig: Rig) -> None:
         half = self.dose.requests // 2
         rig.send(self._healthy(rig, half, "before"), at_once=8).join()
         rig.fault("tortoise", "hang", calls="all", seconds=3600)
-        before = self._calls(rig)
+        before = self._buys(rig)
         sick = rig.send(rig.wishes(100, carriers=("tortoise",), prefix="sick"), at_once=50)
         time.sleep(2)
         rig.send(self._healthy(rig, half, "during"), at_once=8).join()
         sick.join()
         time.sleep(max(0.0, self.dose.seconds - 10))
-        self.calls = self._calls(rig) - before
+        self.bought = self._buys(rig) - before
         rig.heal()
 
     def _healthy(self, rig: Rig, count: int, prefix: str) -> list[Wish]:
         return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
 
-    def _calls(self, rig: Rig) -> int:
+    def _buys(self, rig: Rig) -> int:
+        """Return how often the carrier was asked for a label: probes and lookups buy nothing."""
         carriers = rig.simulator("GET", "/carriers")["carriers"]
-        return int(next(each["calls"] for each in carriers if each["code"] == "tortoise"))
+        return int(next(each["buys"] for each in carriers if each["code"] == "tortoise"))
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         before, during = (p99(journals, prefix) for prefix in ("before", "during"))
@@ -61,7 +62,7 @@ class CarrierBlackHole(Fault):
         return [
             Measure("others' p99 before, s", before, "-", True),
             Measure("others' p99 during, s", during, f"{limit}", during <= limit),
-            Measure("purchases that the hanging carrier got", self.calls, "20", self.calls <= 20),
+            Measure("purchases that the hanging carrier got", self.bought, "20", self.bought <= 20),
         ]
 
 
