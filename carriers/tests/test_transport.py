@@ -50,6 +50,23 @@ def test_a_request_that_buys_nothing_leaves_nothing_unknown(handler):
         assert isinstance(talk(served.url, asking()), NotSent)
 
 
+def test_a_purchase_leaves_in_one_write(monkeypatch):
+    """A process may be frozen between two writes, and complete its purchase when it thaws."""
+    writes = []
+
+    class Watched(socket.socket):
+        def sendall(self, data, *flags):
+            writes.append(bytes(data))
+            return super().sendall(data, *flags)
+
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        monkeypatch.setattr(socket, "socket", Watched)
+        talk(served.url, buying(body=b'{"reference": "r1"}'))
+    purchases = [data for data in writes if data.startswith(b"POST") or b"r1" in data]
+    assert len(purchases) == 1
+    assert purchases[0].endswith(b'\r\n\r\n{"reference": "r1"}')
+
+
 def test_a_failure_before_the_purchase_is_not_sent_and_after_it_unknown():
     answers = servers.answering(servers.http(200), b"HTTP/1.1 nonsense\r\n\r\n")
     with servers.serving(answers) as served:
