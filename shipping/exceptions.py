@@ -76,6 +76,11 @@ def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:
     return JsonResponse(error_body(404, request.path, "Not found."), status=404)
 
 
+def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:
+    """Answer what Django refuses by itself (a host that is none of ours), in the error shape."""
+    return JsonResponse(error_body(400, request.path, "Bad request."), status=400)
+
+
 def server_error(request: HttpRequest) -> JsonResponse:
     """Answer a bug, in the error shape and without a word about it."""
     return JsonResponse(error_body(500, request.path, "Internal server error."), status=500)

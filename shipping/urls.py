@@ -17,5 +17,6 @@ urlpatterns = [
     path("", include("offload.urls")),
 ]
 
+handler400 = "shipping.exceptions.bad_request"
 handler404 = "shipping.exceptions.not_found"
 handler500 = "shipping.exceptions.server_error"

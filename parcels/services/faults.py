@@ -7,7 +7,6 @@ and must turn red. Only the demo and development honour any of this (`shipping.E
 from __future__ import annotations
 
 import itertools
-import os
 import signal
 import threading
 from collections import defaultdict
@@ -94,4 +93,6 @@ def purchase_leaves() -> None:
 def _strike(point: str, wanted: str, number: signal.Signals) -> None:
     where, every = parse(wanted)
     if where == point and allowed() and next(_passed[point]) % every == 0:
-        os.kill(os.getpid(), number)
+        # To this thread and not to the process: whichever thread the kernel chose would stop or end
+        # the others some time later, and this one would have gone on past its point.
+        signal.pthread_kill(threading.get_ident(), number)

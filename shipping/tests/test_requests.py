@@ -70,3 +70,10 @@ def test_a_failing_application_leaves_nobody_busy() -> None:
     with pytest.raises(ZeroDivisionError):
         RequestMiddleware(lambda request: 1 / 0)(RequestFactory().get("/"))
     assert serving._value.get() == before
+
+
+@pytest.mark.parametrize("host", ["a\tb", "elsewhere.example"])
+def test_a_host_that_is_none_of_ours_is_refused_in_the_error_shape(client: Client, host: str):
+    answer = client.get("/api/v2/parcels", headers={"host": host})
+    assert answer.status_code == 400
+    assert answer.json()["error"]["code"] == 400
