@@ -112,7 +112,7 @@ def write(
     for result in results:
         entry = entries.setdefault(result.fault, {"runs": []})
         # A guarded run leaves the control's entry as it was, with the commit that it was made on.
-        kept = [run for run in entry["runs"] if _kind(run) != _kind(result.as_json())]
+        kept = [run for run in entry["runs"] if not _is_replaced(run, result)]
         runs = sorted([*kept, result.as_json() | dict(made)], key=_kind)
         entries[result.fault] = {"title": faults[result.fault].title, "runs": runs}
     for id_, fault in faults.items():
@@ -123,6 +123,13 @@ def write(
     folder.mkdir(parents=True, exist_ok=True)
     path.write_text(json.dumps(ordered, indent=1) + "\n")
     (folder / "report.md").write_text(_markdown(ordered))
+
+
+def _is_replaced(run: Mapping[str, Any], result: Result) -> bool:
+    """Tell whether the result says all that an earlier run did: a full dose has the short one."""
+    *what, dose = _kind(run)
+    *same, new_dose = _kind(result.as_json())
+    return what == same and new_dose in (dose, "full")
 
 
 def _kind(run: Mapping[str, Any]) -> tuple[bool, str, str]:

@@ -87,3 +87,14 @@ def test_a_guarded_run_leaves_the_control_s_entry(tmp_path: Path) -> None:
     write([replace(GREEN, seed=8)], all_faults(), tmp_path)
     runs = json.loads((tmp_path / "report.json").read_text())["F7"]["runs"]
     assert [(run["control"], run["seed"]) for run in runs] == [(False, 8), (True, 7)]
+
+
+def test_a_full_dose_replaces_the_short_one_and_not_the_other_way_round(tmp_path: Path) -> None:
+    def doses() -> list[str]:
+        report = json.loads((tmp_path / "report.json").read_text())
+        return [run["dose"] for run in report["F7"]["runs"] if not run["control"]]
+
+    full = replace(GREEN, dose="full", requests=5000)
+    for result, shown in [(GREEN, ["short"]), (full, ["full"]), (GREEN, ["full", "short"])]:
+        write([result], all_faults(), tmp_path)
+        assert doses() == shown
