@@ -74,7 +74,7 @@ def _brief(outcome: dict[str, Any]) -> str:
             latency = summary["latency"]
             middle = f", p50 {latency['p50']:.3f} s" if latency else ""
             parts.append(
-                f"{name} {summary['goodput']:.1f}/s of {summary['asked']}{middle}, "
+                f"{name} {summary['goodput']:.1f}/s ({summary['asked']} asked){middle}, "
                 f"{summary['error_share']:.0%} failed"
             )
     return "; ".join([*parts, *filter(None, [outcome.get("reason", "")])])
