@@ -32,8 +32,9 @@ LIVE = "python -m deploy.live"
 # Web, and whatever front stands before it.
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
-# As the settings have it, in seconds.
+# As the settings have them: seconds, and requests at once in each web process of asgi-hold.
 WAIT_MAXIMUM = 120
+ADMIT = 8
 
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
@@ -169,7 +170,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "HUB_WORKERS": "1",  # one process holds 10,000 connections
         "WEB_WORKERS": "2",
-        "OFFLOAD_ADMIT": "8",  # as the settings have it; the live page draws a square for each
+        "OFFLOAD_ADMIT": str(ADMIT),  # the live page draws a square for each
         "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
         "WORKER_CONCURRENCY": "500",
     }

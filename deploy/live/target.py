@@ -9,7 +9,7 @@ from math import prod
 from pathlib import Path
 
 from deploy.env_file import read_env_file
-from deploy.plan import CARRIERS
+from deploy.plan import ADMIT, CARRIERS
 from deploy.strategy import Strategy, load
 
 # What a server's size is made of; each that a strategy's files name is a factor.
@@ -74,7 +74,7 @@ class Target:
         """Return how many requests the workers serve at once; None where nothing bounds them."""
         web = self.strategy.processes.get("web", "")
         if self.strategy.backend == "asgi":
-            return int(self.environment.get("OFFLOAD_ADMIT", 8)) * int(
+            return int(self.environment.get("OFFLOAD_ADMIT", ADMIT)) * int(
                 self.environment["WEB_WORKERS"]
             )
         if BOUNDLESS.search(web):

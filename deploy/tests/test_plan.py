@@ -1,9 +1,13 @@
+import re
 import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from deploy.plan import make_plan
+from deploy import plan as plan_module
+from deploy.plan import ROOT, make_plan
 from deploy.prepare import PrepareError, prepare
 from deploy.strategy import StrategyError, load, names
 from deploy.tests.tiny import tiny_strategy
@@ -130,6 +134,34 @@ def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, front
     outside = {"WAIT_MAXIMUM": longest} if longest else {}
     planned = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=outside)
     assert planned.environment["FRONT_TIMEOUT"] == front
+
+
+def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
+    planned = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={})
+    code = "from shipping import settings as s; print(s.WAIT_MAXIMUM, s.OFFLOAD['ADMIT'])"
+    unset = {name: value for name, value in planned.environment.items() if name != "OFFLOAD_ADMIT"}
+    said = subprocess.run(
+        [sys.executable, "-c", code],
+        env=unset,
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.split()
+    assert [float(value) for value in said] == [plan_module.WAIT_MAXIMUM, plan_module.ADMIT]
+
+
+FRONTS = sorted(ROOT.glob("deploy/**/nginx.conf.in"))
+
+
+@pytest.mark.parametrize("template", FRONTS, ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("protocol", ["proxy", "uwsgi"])
+def test_no_nginx_hangs_up_before_the_longest_wait(template, protocol):
+    text = template.read_text()
+    if f"{protocol}_pass " in text:
+        timeouts = re.findall(rf"^ *{protocol}_read_timeout (.*);", text, re.MULTILINE)
+        assert timeouts
+        assert set(timeouts) == {"${FRONT_TIMEOUT}s"}
 
 
 def test_loopback_never_goes_through_the_machines_proxy(strategy, tmp_path):
