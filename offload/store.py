@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -30,10 +31,16 @@ logger = logging.getLogger("offload")
 _paused_until = 0.0
 
 
-@cache
+_one_at_a_time = threading.Lock()
+_client = cache(sync_client)
+
+
 def client(url: str) -> redis.Redis:
     """Return this process's client; its pool is safe for threads, greenlets and forks."""
-    return sync_client(url)
+    # Two threads that come first at once would make two, and a client closes its pool when it is
+    # forgotten: under the one thread's hands.
+    with _one_at_a_time:
+        return _client(url)
 
 
 def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:

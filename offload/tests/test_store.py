@@ -1,0 +1,33 @@
+"""The client that a process's threads share."""
+
+from __future__ import annotations
+
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from offload import store
+from offload.redis_clients import sync_client
+
+THREADS = 4
+
+
+def test_threads_that_come_first_at_once_get_one_client(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A second one would be forgotten at once, and close its connections while they are in use."""
+    together, made = threading.Barrier(THREADS), []
+
+    def slowly(url: str) -> object:
+        time.sleep(0.1)
+        made.append(sync_client(url))
+        return made[-1]
+
+    def first(_: int) -> object:
+        together.wait()
+        return store.client("redis://127.0.0.1:1/0")
+
+    monkeypatch.setattr(store, "_client", store.cache(slowly))
+    with ThreadPoolExecutor(THREADS) as threads:
+        clients = set(threads.map(first, range(THREADS)))
+    assert len(made) == len(clients) == 1
