@@ -6,6 +6,8 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
+from shipping.loading import load_views
+
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
 
@@ -25,3 +27,4 @@ def _application() -> Any:
 
 
 application = _application()
+load_views()

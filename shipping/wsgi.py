@@ -4,6 +4,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from shipping.loading import load_views
 from shipping.unread import reading_the_rest
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
@@ -14,3 +15,4 @@ if os.environ.get("REQUIRE_GEVENT") == "1":
     require_gevent()
 
 application = reading_the_rest(get_wsgi_application())
+load_views()
