@@ -94,10 +94,18 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Closed:
-    """So many connections that send `requests` in all, each as soon as its last answer has come."""
+    """So many connections that send `requests` in all, each as soon as its last answer has come.
+
+    They open one after another within `opening` seconds; 0 is all at once.
+    """
 
     connections: int
     requests: int
+    opening: float = 0.0
+
+    def opens(self, number: int) -> float:
+        """Return when that connection sends its first request."""
+        return self.opening * number / self.connections
 
 
 OPEN = {"constant": Constant, "poisson": Poisson, "ramp": Ramp, "burst": Burst}
@@ -118,7 +126,7 @@ def from_mapping(raw: Mapping[str, Any]) -> Schedule | Closed:
 
 
 def _refuse_nonsense(kind: str, values: Mapping[str, Any]) -> None:
-    may_be_zero = ("from_rate", "to_rate", "seed")
+    may_be_zero = ("from_rate", "to_rate", "seed", "opening")
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ArrivalsError(f"arrivals of kind {kind!r}: {name}={value!r} is not a number")

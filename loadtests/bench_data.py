@@ -8,16 +8,13 @@ that validates and inserts the same row. Prints the ratios; ends with 1 where a 
 from __future__ import annotations
 
 import argparse
-import base64
 import json
 import os
-import platform
 import secrets
-import socket
 import subprocess
 import sys
-import threading
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -27,6 +24,11 @@ from deploy.child import Child
 from deploy.ports import free_port
 from deploy.readiness import wait_until_ready
 from deploy.stores import PostgresServer, RedisServer
+from loadtests import fleet, machine
+from loadtests.arrivals import Closed
+from loadtests.calls import RECEIVER, Call, make, request
+from loadtests.generator import Plan, Stream
+from loadtests.metrics import OK, UNFINISHED
 
 ROOT = Path(__file__).resolve().parent.parent
 # From the issue: what a million may cost of a thousand's, and what async must reach of bare.
@@ -34,16 +36,21 @@ MOST = 1.5
 LEAST = 0.5
 # Connections of the load: two per thread of the server would only queue.
 CLIENTS = 8
+# More requests than any server answers in the time given.
+ENDLESS = 10**9
 
 
 def main() -> int:
     """Run everything; return the exit status."""
     options = parse(sys.argv[1:])
+    card = machine.card()
     print(
-        f"{platform.platform()}, {os.cpu_count()} CPUs, Python {platform.python_version()}, ",
+        f"{card['system']}, {card['cores']} x {card['processor']}, Python {card['python']}, ",
         end="",
     )
-    print(f"commit {commit()}, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC", flush=True)
+    print(
+        f"commit {card['commit']}, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC", flush=True
+    )
     # fsync off: filling would take most of the time, and what is measured writes next to nothing.
     with PostgresServer(fsync=False) as postgresql, RedisServer() as redis:
         environment = {**os.environ, "REDIS_URL": redis.url, **own_settings(postgresql.folder)}
@@ -77,18 +84,6 @@ def own_settings(folder: Path) -> dict[str, str]:
         "OFFLOAD_BACKEND": "inline",
         "PROMETHEUS_MULTIPROC_DIR": str(run_dir / "metrics"),
     }
-
-
-def commit() -> str:
-    """Return what is checked out."""
-    done = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return done.stdout.strip() or "unknown"
 
 
 def manage(environment: dict[str, str], *arguments: str) -> str:
@@ -157,13 +152,13 @@ def throughput(
     manage(settings, "demo_account", "--env-file", str(accounts))
     keys = dict(line.split("=", 1) for line in accounts.read_text().split())
     with server(settings) as port:
-        targets = requests_of(keys["PUBLIC_KEY"], keys["SECRET_KEY"])
+        targets = calls_of(f"{keys['PUBLIC_KEY']}:{keys['SECRET_KEY']}")
         rates: dict[str, list[float]] = {name: [] for name in targets}
-        for request in targets.values():
-            load(port, request, 1.0)
+        for call in targets.values():
+            load(port, call, 1.0)
         for _ in range(options.rounds):
-            for name, request in targets.items():
-                rates[name].append(load(port, request, options.seconds))
+            for name, call in targets.items():
+                rates[name].append(load(port, call, options.seconds))
     ratios = [a / b for a, b in zip(rates["async"], rates["bare"], strict=True)]
     print("\nrequest_label_async against a bare view, gunicorn gthread, 1 process of 8 threads")
     for name, values in rates.items():
@@ -196,84 +191,25 @@ def server(environment: dict[str, str]) -> Iterator[int]:
         child.kill()
 
 
-def requests_of(public_key: str, secret_key: str) -> dict[str, bytes]:
-    """Return the whole requests by name."""
-    fields = {
-        "name": "Test Receiver",
-        "address": "Havenstraat",
-        "house_number": "12",
-        "city": "Utrecht",
-        "postal_code": "3511 AB",
-        "country": "NL",
-        "email": "a@b.nl",
-        "weight": "2.000",
-        "order_number": "bench",
+def calls_of(login: str) -> dict[str, Call]:
+    """Return the requests by name."""
+    fields = RECEIVER | {"email": "a@b.nl", "order_number": "bench"}
+    bare = json.dumps({**fields, "shipping_method": 8}).encode()
+    return {
+        "async": make("async", host="localhost", login=login),
+        "bare": Call(request("/bare/parcels", bare, "localhost", login=login), "success"),
     }
-    parcel = {**fields, "shipment": {"id": 8}, "request_label_async": True}
-    bodies: dict[str, tuple[str, dict[str, object]]] = {
-        "async": ("/api/v2/parcels", {"parcel": parcel}),
-        "bare": ("/bare/parcels", {**fields, "shipping_method": 8}),
-    }
-    basic = base64.b64encode(f"{public_key}:{secret_key}".encode()).decode()
-    return {name: raw(path, body, basic) for name, (path, body) in bodies.items()}
 
 
-def raw(path: str, payload: dict[str, object], basic: str) -> bytes:
-    """Write a request out."""
-    body = json.dumps(payload).encode()
-    head = [
-        f"POST {path} HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: Basic {basic}",
-        "Content-Type: application/json",
-        f"Content-Length: {len(body)}",
-    ]
-    return "\r\n".join(head).encode() + b"\r\n\r\n" + body
-
-
-def load(port: int, request: bytes, seconds: float) -> float:
-    """Send the request over and over; return how many were answered 200 a second."""
-    counts = [0] * CLIENTS
-    end = time.monotonic() + seconds
-
-    def client(number: int) -> None:
-        with socket.create_connection(("127.0.0.1", port), 10) as connection:
-            while time.monotonic() < end:
-                connection.sendall(request)
-                answer = read_answer(connection)
-                if not answer.startswith(b"HTTP/1.1 200"):
-                    raise RuntimeError(f"not a 200: {answer[:500]!r}")
-                counts[number] += 1
-
-    threads = [threading.Thread(target=client, args=(number,)) for number in range(CLIENTS)]
-    started = time.monotonic()
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if 0 in counts:
-        raise RuntimeError("a client got no answer: a failed run is no measurement")
-    return sum(counts) / (time.monotonic() - started)
-
-
-def read_answer(connection: socket.socket) -> bytes:
-    """Read one whole answer that says its length."""
-    data = b""
-    while b"\r\n\r\n" not in data:
-        data += receive(connection)
-    head, _, body = data.partition(b"\r\n\r\n")
-    length = int(head.lower().partition(b"content-length:")[2].split(b"\r\n")[0])
-    while len(body) < length:
-        body += receive(connection)
-    return head
-
-
-def receive(connection: socket.socket) -> bytes:
-    """Read what is there; the server's end is an error."""
-    data = connection.recv(65536)
-    if not data:
-        raise ConnectionError("the server hung up")
-    return data
+def load(port: int, call: Call, seconds: float) -> float:
+    """Send the request over and over; return how many were answered well a second."""
+    stream = Stream("load", "127.0.0.1", port, call, Closed(CLIENTS, ENDLESS))
+    _, report, _ = fleet.send(lambda start: Plan((stream,), start, cap=seconds))
+    outcomes = Counter(sample.outcome for sample in report.samples)
+    good, cut = outcomes.pop(OK, 0), outcomes.pop(UNFINISHED, 0)
+    if outcomes or not good or cut > CLIENTS:
+        raise RuntimeError(f"{dict(outcomes)}, {good} good: a failed run is no measurement")
+    return good / seconds
 
 
 if __name__ == "__main__":

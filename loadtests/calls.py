@@ -43,7 +43,8 @@ def make(kind: str, *, host: str, login: str, method: int = 8) -> Call:
     if wish:
         parcel = RECEIVER | {"shipment": {"id": method}, wish: True}
         body = json.dumps({"parcel": parcel}).encode()
-    return Call(_request(path, body, host, login if path.startswith("/api/") else ""), judge)
+    known = login if path.startswith("/api/") else ""
+    return Call(request(path, body, host, login=known), judge)
 
 
 # kind: what the parcel asks for, path, judge
@@ -57,17 +58,23 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def _request(path: str, body: bytes, host: str, login: str) -> bytes:
+def request(path: str, body: bytes, host: str, *, login: str = "", bearer: str = "") -> bytes:
+    """Write a request out; a POST where there is a body.
+
+    `login` is `public:secret` of an account, `bearer` what a carrier wants to see.
+    """
     lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", f"Host: {host}"]
     if login:
         lines.append(f"Authorization: Basic {base64.b64encode(login.encode()).decode()}")
+    if bearer:
+        lines.append(f"Authorization: Bearer {bearer}")
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "\r\n"]).encode() + body
 
 
 def _success(answer: Answer) -> str:
-    return OK if answer.status == 200 else f"http {answer.status}"
+    return OK if answer.status in (200, 201) else f"http {answer.status}"
 
 
 def _label(answer: Answer) -> str:

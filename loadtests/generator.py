@@ -128,18 +128,17 @@ class Generator:
     async def _closed(self, stream: Stream, closed: Closed) -> None:
         begin = self.plan.start + stream.begin
         mine = range(self._share, closed.requests, self._of)
-        connections = len(range(self._share, closed.connections, self._of))
         left = iter(mine)
 
-        async def connection() -> None:
-            intended = begin
+        async def connection(number: int) -> None:
+            intended = begin + closed.opens(number)
             await asyncio.sleep(max(intended - time.monotonic(), 0))
             for _ in left:
                 intended = await self._send(stream, intended)
 
         async with asyncio.TaskGroup() as group:
-            for _ in range(connections):
-                group.create_task(connection())
+            for number in range(self._share, closed.connections, self._of):
+                group.create_task(connection(number))
 
     async def _send(self, stream: Stream, intended: float) -> float:
         """Send one request, note it, and return when it ended."""

@@ -10,23 +10,26 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import json
-import os
-import platform
-import subprocess
 import sys
-import time
-import urllib.request
 import uuid
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from deploy.stack import Stack
 from deploy.strategy import load, names, why_unavailable
-from deploy.welcome import ADDRESS
+from loadtests import fleet, machine
+from loadtests.arrivals import Closed, Constant, Schedule
+from loadtests.calls import JUDGES, Call, make, request
+from loadtests.deployment import login
+from loadtests.generator import Plan, Stream
+from loadtests.metrics import OK, Sample, percentile, validity
+from loadtests.processes import Processes
+from loadtests.web import ask_json
+from loadtests.wire import Wire
 
 CONNECTIONS = 200
 # Requests a second: three quarters of the limit (200 connections / 10 s), so that no queue forms.
@@ -34,15 +37,14 @@ PACE = 15
 PACED_SECONDS = 20
 # And as many to the carrier alone: what it takes is its own time, and not ours to answer for.
 ALONE_SECONDS = 10
-# Seconds that the slow carrier takes (its simulator's own setting).
+# Seconds that the slow carrier takes (its simulator's own setting), and its shipping method.
 CARRIER = 10.0
+METHOD = 10
 # Clients that the app may not have accepted yet: under every backlog on the way (uWSGI's 1,024).
 UNACCEPTED = 500
 # Seconds until the last one accepted is parked, and its memory with it.
 SETTLE = 2.0
 PATIENCE = 300.0
-# A proxy of the machine has no business with loopback.
-DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 ENVIRONMENT = {
     "WORKER_CONCURRENCY": "2000",
     "CARRIER_BULKHEAD": "20000",
@@ -66,14 +68,6 @@ MANY_ENVIRONMENT = {
 
 
 @dataclass
-class Sample:
-    """One request: seconds from its intended start, and what came of it."""
-
-    seconds: float
-    ok: bool
-
-
-@dataclass
 class Figures:
     """What one strategy showed; None where it was not measured."""
 
@@ -89,97 +83,95 @@ class Figures:
     failed: list[str] = field(default_factory=list)
 
 
-class Client:
-    """Posts one parcel per connection, or one after another on a kept one."""
+class Shop:
+    """The shop's side of a stack."""
 
     def __init__(self, stack: Stack) -> None:
-        self.port = urlsplit(stack.base_url).port or 80
-        login = base64.b64encode(f"{stack.public_key}:{stack.secret_key}".encode()).decode()
-        self.base_url = stack.base_url
-        self.login = f"Basic {login}"
-        self._head = (
-            f"POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1:{self.port}\r\n"
-            f"Authorization: {self.login}\r\nContent-Type: application/json\r\n"
-        )
+        self._base_url = stack.base_url
+        self._login = login(stack)
+        self.host, self.port = address(stack.base_url)
 
-    def message(self, wish: str = "request_label") -> bytes:
-        parcel = {**ADDRESS, wish: True, "shipment": {"id": 10}}
-        body = json.dumps({"parcel": parcel})
-        return f"{self._head}Content-Length: {len(body)}\r\n\r\n{body}".encode()
+    def call(self, kind: str = "label") -> Call:
+        """Return the request for a parcel of the slow carrier."""
+        return make(kind, host=self.host, login=self._login, method=METHOD)
+
+    def send(self, kind: str, arrivals: Schedule | Closed) -> list[Sample]:
+        """Send parcels and return what came of each."""
+        return send([Stream(kind, self.host, self.port, self.call(kind), arrivals)])
 
     def newest(self) -> int:
         """Return the newest parcel's id: in a fresh database, how many were accepted."""
-        request = urllib.request.Request(  # noqa: S310 # our own stack's address
-            f"{self.base_url}/api/v2/parcels?limit=1", headers={"Authorization": self.login}
-        )
-        with DIRECT.open(request, timeout=PATIENCE) as answer:
-            parcels = json.load(answer)["parcels"]
+        url = f"{self._base_url}/api/v2/parcels?limit=1"
+        parcels = ask_json(url, login=self._login, seconds=PATIENCE)["parcels"]
         return int(parcels[0]["id"]) if parcels else 0
 
-    async def connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        return await asyncio.open_connection("127.0.0.1", self.port)
-
-    async def post(self, message: bytes) -> bool:
-        """Post on a connection of its own; say whether the label came (or what was wished)."""
-        reader, writer = await self.connect()
+    async def buy(self) -> str:
+        """Ask for a label on a connection of its own; return the outcome."""
+        call = self.call()
+        wire = await Wire.connect(self.host, self.port)
         try:
-            return await ask(reader, writer, message)
+            return JUDGES[call.judge](await wire.ask(call.request))
+        except ConnectionError as error:
+            return repr(error)
         finally:
-            writer.close()
+            wire.close()
 
 
-async def ask(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, message: bytes) -> bool:
-    """Send and read one answer; True for 200 with an announced or, asynchronously, a new parcel.
+def address(url: str) -> tuple[str, int]:
+    """Return host and port of a URL."""
+    parts = urlsplit(url)
+    return parts.hostname or "127.0.0.1", parts.port or 80
 
-    Anything else is an error, and said.
+
+def send(streams: Iterable[Stream]) -> list[Sample]:
+    """Send from a process of its own; RuntimeError where it was late: then it is what we measure.
+
+    The first sends of a closed loop are due in one instant, and never on time.
     """
-    head = b""
-    try:
-        writer.write(message)
-        head = await reader.readuntil(b"\r\n\r\n")
-        lines = head.decode("latin-1").lower().split("\r\n")
-        length = next(line for line in lines if line.startswith("content-length:"))
-        body = await reader.readexactly(int(length.split(":")[1]))
-    except (OSError, asyncio.IncompleteReadError, StopIteration) as error:
-        print(f"instead of an answer: {error!r} {head!r}", file=sys.stderr)
-        return False
-    wanted = b'"id":' if b"request_label_async" in message else b'"status":{"id":1000,'
-    if lines[0].split()[1] == "200" and wanted in body:
-        return True
-    print(f"instead of a label: {lines[0]} {body[:200]!r}", file=sys.stderr)
-    return False
+    streams = tuple(streams)
+    _, report, interrupted = fleet.send(lambda start: Plan(streams, start, cap=PATIENCE))
+    if interrupted:
+        raise KeyboardInterrupt
+    paced = [stream for stream in streams if not isinstance(stream.arrivals, Closed)]
+    if paced and not (judged := validity(report.samples, ())).valid:
+        raise RuntimeError("; ".join(judged.reasons))
+    return report.samples
 
 
-async def saturated(client: Client, requests: int, opening: float) -> tuple[float, int]:
-    """Keep CONNECTIONS busy for that many requests; return the ratio to the limit, and errors.
+def alone(stack: Stack, seconds: float) -> list[Sample]:
+    """Ask the slow carrier itself, as the worker does, with nothing of ours between."""
+    host, port = address(stack.env["CARRIER_URL_TORTOISE"])
+    once = Constant(rate=1, seconds=1)
+    count = int(PACE * seconds)
+    # A stream for each: two purchases of one reference could be one to a carrier.
+    return send(
+        Stream("carrier", host, port, purchase(host), once, begin=number / PACE)
+        for number in range(count)
+    )
+
+
+def purchase(host: str) -> Call:
+    """Return a purchase in the slow carrier's own dialect."""
+    person = {"name": "Alone", "street": "Havenstraat", "house_number": "12"}
+    person |= {"postal_code": "3511 AB", "city": "Utrecht", "country": "NL"}
+    parcel = {"reference": uuid.uuid4().hex, "product": "10", "weight_g": 500}
+    body = json.dumps({**parcel, "receiver": person, "sender": person}).encode()
+    return Call(request("/shipments", body, host, bearer="house"), "success")
+
+
+def saturated(shop: Shop, requests: int, opening: float) -> tuple[float, list[Sample]]:
+    """Keep CONNECTIONS busy for that many requests; return the ratio to the limit, and what came.
 
     The limit, CONNECTIONS / CARRIER a second, holds while all of them are busy. So the connections
     open one after another, at the limit's own rate, and what is counted is what was answered from
-    the last one's opening to the first one's end. (What 200 cost that all come in one instant is
-    the scenario `talk`.)
+    the last one's opening to the last request: then the first one has nothing left to ask. (What
+    200 cost that all come in one instant is the scenario `talk`.)
     """
-    left = iter(range(requests))
-    errors = 0
-    answered: list[float] = []
-    ended: list[float] = []
-    begin = time.monotonic()
-
-    async def keep_asking(number: int) -> None:
-        nonlocal errors
-        await asyncio.sleep(opening * number / CONNECTIONS)
-        reader, writer = await client.connect()
-        for _ in left:
-            if await ask(reader, writer, client.message()):
-                answered.append(time.monotonic())
-            else:
-                errors += 1
-                writer.close()
-                reader, writer = await client.connect()
-        ended.append(time.monotonic())
-        writer.close()
-
-    await asyncio.gather(*(keep_asking(number) for number in range(CONNECTIONS)))
-    return rate_between(answered, begin + opening, min(ended)) / (CONNECTIONS / CARRIER), errors
+    samples = shop.send("label", Closed(CONNECTIONS, requests, opening))
+    begin = min(sample.intended for sample in samples) + opening
+    end = max(sample.intended for sample in samples)
+    answered = [sample.end for sample in samples if sample.ok]
+    return rate_between(answered, begin, end) / (CONNECTIONS / CARRIER), samples
 
 
 def rate_between(moments: Sequence[float], begin: float, end: float) -> float:
@@ -187,110 +179,47 @@ def rate_between(moments: Sequence[float], begin: float, end: float) -> float:
     return sum(begin < moment <= end for moment in moments) / (end - begin)
 
 
-class Carrier:
-    """Asks the slow carrier itself, as the worker does, with nothing of ours between."""
-
-    def __init__(self, stack: Stack) -> None:
-        target = urlsplit(stack.env["CARRIER_URL_TORTOISE"])
-        self.host, self.port = target.hostname or "127.0.0.1", target.port or 80
-
-    async def post(self, message: bytes) -> bool:
-        """Buy a label; say whether it came."""
-        reader, writer = await asyncio.open_connection(self.host, self.port)
-        try:
-            writer.write(message)
-            return (await reader.read()).startswith(b"HTTP/1.1 20")
-        finally:
-            writer.close()
-
-    def message(self) -> bytes:
-        person = {"name": "Alone", "street": "Havenstraat", "house_number": "12"}
-        person |= {"postal_code": "3511 AB", "city": "Utrecht", "country": "NL"}
-        parcel = {"reference": uuid.uuid4().hex, "product": "10", "weight_g": 500}
-        body = json.dumps({**parcel, "receiver": person, "sender": person})
-        return (
-            f"POST /shipments HTTP/1.1\r\nHost: {self.host}\r\nAuthorization: Bearer house\r\n"
-            "Content-Type: application/json\r\nConnection: close\r\n"
-            f"Content-Length: {len(body)}\r\n\r\n{body}"
-        ).encode()
-
-
-async def paced(client: Client | Carrier, seconds: float, *wish: str) -> list[Sample]:
-    """Send PACE requests a second, however slowly they are answered; latency from the schedule."""
-    begin = time.monotonic() + 0.2
-
-    async def one(number: int) -> Sample:
-        intended = begin + number / PACE
-        message = client.message(*wish)
-        await asyncio.sleep(max(0.0, intended - time.monotonic()))
-        ok = await client.post(message)
-        return Sample(time.monotonic() - intended, ok)
-
-    return list(await asyncio.gather(*(one(number) for number in range(int(PACE * seconds)))))
-
-
-async def held_at_once(client: Client, count: int, stack: Stack) -> tuple[int, float]:
+async def held_at_once(shop: Shop, count: int, stack: Stack) -> tuple[int, float]:
     """Hold that many clients; return how many got a label, and KiB per hold of hub and front."""
-    before = memory(stack)
-    message = client.message()
+    holders = holders_of(stack)
+    before = megabytes(holders)
     workers = [name for name in stack.names if name.startswith("worker")]
     for name in workers:
         stack.pause(name)
-    tasks: list[asyncio.Task[bool]] = []
-    while (accepted := await asyncio.to_thread(client.newest)) < count:
+    tasks: list[asyncio.Task[str]] = []
+    while (accepted := await asyncio.to_thread(shop.newest)) < count:
         room = min(count - len(tasks), UNACCEPTED - (len(tasks) - accepted))
-        tasks += [asyncio.create_task(client.post(message)) for _ in range(room)]
-        if early := sum(task.done() for task in tasks):
-            raise RuntimeError(f"{early} of {len(tasks)} were answered before all were held")
+        tasks += [asyncio.create_task(shop.buy()) for _ in range(room)]
+        if early := [task.result() for task in tasks if task.done()]:
+            raise RuntimeError(f"answered before all were held: {Counter(early)}")
         await asyncio.sleep(0.2)
     await asyncio.sleep(SETTLE)
-    highest = memory(stack)
+    highest = await asyncio.to_thread(megabytes, holders)
     for name in workers:
         stack.resume(name)
-    answers = await asyncio.gather(*tasks)
-    return sum(answers), (highest - before) / count
+    outcomes = Counter(await asyncio.gather(*tasks))
+    say_errors(outcomes)
+    return outcomes[OK], (highest - before) * 1e6 / 1024 / count
 
 
-def processes(stack: Stack, names_of: Sequence[str]) -> list[int]:
-    """Return the pids of these processes and their descendants."""
-    table = subprocess.run(
-        ["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True, check=True
-    ).stdout
-    parents = {int(pid): int(parent) for pid, parent in map(str.split, table.splitlines())}
-    found = {stack.pid(name) for name in names_of if name in stack.names}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
-    return sorted(found)
-
-
-def memory(stack: Stack) -> int:
-    """Return what hub and front have in memory, in KiB; the web process where it holds itself."""
+def holders_of(stack: Stack) -> Processes:
+    """Return hub and front; the web process where it holds itself."""
     holders = ["hub", "front"] if "hub" in stack.names else ["web", "front"]
     if stack.strategy.name == "uwsgi-offload":
         holders.append("web")
-    pids = ",".join(map(str, processes(stack, holders)))
-    out = subprocess.run(
-        ["ps", "-o", "rss=", "-p", pids], capture_output=True, text=True, check=False
-    )
-    return sum(map(int, out.stdout.split()))
+    return Processes({name: stack.pid(name) for name in holders if name in stack.names})
 
 
-def cpu(stack: Stack) -> float:
-    """Return the CPU seconds of the web workers so far; Linux only, else 0."""
-    total = 0.0
-    for pid in processes(stack, ["web"]):
-        try:
-            fields = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        total += (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
-    return total
+def megabytes(holders: Processes) -> float:
+    """Return the memory of all of them."""
+    return sum(holders.memory().values())
 
 
-def quantile(values: Sequence[float], share: float) -> float:
-    """Return the value below which that share lies."""
-    ordered = sorted(values)
-    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]
+def say_errors(outcomes: Counter[str]) -> None:
+    """Print what came instead of a label: a figure says how many, not what."""
+    for outcome, count in outcomes.items():
+        if outcome != OK:
+            print(f"instead of a label, {count} times: {outcome}", file=sys.stderr)
 
 
 def measure(name: str, options: argparse.Namespace) -> Figures:
@@ -298,38 +227,40 @@ def measure(name: str, options: argparse.Namespace) -> Figures:
     figures = Figures(name)
     if options.seconds:
         with Stack(name, database="postgresql", env=ENVIRONMENT, stop_seconds=10) as stack:
-            client = Client(stack)
-            asyncio.run(_measure(client, stack, figures, options))
+            _measure(stack, figures, options)
     if options.many and name in options.many_of.split(","):
         with Stack(name, database="postgresql", env=MANY_ENVIRONMENT, stop_seconds=10) as stack:
-            answered, kib = asyncio.run(held_at_once(Client(stack), options.many, stack))
+            answered, kib = asyncio.run(held_at_once(Shop(stack), options.many, stack))
         figures.holds, figures.kib_per_hold = answered, round(kib, 1)
     return figures
 
 
-async def _measure(
-    client: Client, stack: Stack, figures: Figures, options: argparse.Namespace
-) -> None:
-    async with asyncio.timeout(PATIENCE + options.requests):
-        if options.requests:
-            ratio, errors = await saturated(client, options.requests, options.opening)
-            figures.ratio, figures.errors = round(ratio, 3), errors
-        alone = await paced(Carrier(stack), ALONE_SECONDS)
-        if not all(sample.ok for sample in alone):
-            raise RuntimeError("the carrier itself gave no label")
-        start = cpu(stack)
-        samples = await paced(client, options.seconds)
-        middle = cpu(stack)
-        await paced(client, options.seconds, "request_label_async")
-        end = cpu(stack)
-    carrier = quantile([sample.seconds for sample in alone], 0.5)
+def _measure(stack: Stack, figures: Figures, options: argparse.Namespace) -> None:
+    shop = Shop(stack)
+    asked: list[Sample] = []
+    if options.requests:
+        ratio, asked = saturated(shop, options.requests, options.opening)
+        figures.ratio = round(ratio, 3)
+    own = alone(stack, ALONE_SECONDS)
+    if not all(sample.ok for sample in own):
+        raise RuntimeError("the carrier itself gave no label")
+    web = Processes({"web": stack.pid("web")})
+    paced = Constant(PACE, options.seconds)
+    web.spent()
+    held = shop.send("label", paced)
+    held_cpu = web.spent()["web"]
+    shop.send("async", paced)
+    async_cpu = web.spent()["web"]
+    carrier = percentile(sorted(sample.latency for sample in own), 0.5)
+    over = sorted(1000 * (sample.latency - carrier) for sample in held if sample.ok)
     figures.carrier_p50_ms = round(1000 * carrier, 1)
-    over = [1000 * (sample.seconds - carrier) for sample in samples if sample.ok]
-    figures.overhead_p50_ms = round(quantile(over, 0.5), 1)
-    figures.overhead_p99_ms = round(quantile(over, 0.99), 1)
-    figures.errors = (figures.errors or 0) + sum(not sample.ok for sample in samples)
-    if end > middle:
-        figures.cpu_ratio = round((middle - start) / (end - middle), 2)
+    figures.overhead_p50_ms = round(percentile(over, 0.5), 1)
+    figures.overhead_p99_ms = round(percentile(over, 0.99), 1)
+    outcomes = Counter(sample.outcome for sample in (*asked, *held))
+    figures.errors = outcomes.total() - outcomes[OK]
+    say_errors(outcomes)
+    if async_cpu:
+        figures.cpu_ratio = round(held_cpu / async_cpu, 2)
 
 
 def table(rows: Sequence[Figures]) -> str:
@@ -353,17 +284,9 @@ def table(rows: Sequence[Figures]) -> str:
 
 
 def card() -> dict[str, object]:
-    """Return what the figures depend on: machine, versions, commit, and who else was busy."""
-    commit = subprocess.run(
-        ["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False
-    )
+    """Return what the figures depend on."""
     return {
-        "cores": os.cpu_count(),
-        "machine": platform.machine(),
-        "system": platform.platform(terse=True),
-        "python": platform.python_version(),
-        "commit": commit.stdout.strip(),
-        "load_before": os.getloadavg(),
+        **machine.card(),
         "carrier_seconds": CARRIER,
         "connections": CONNECTIONS,
         "pace": PACE,

@@ -25,15 +25,19 @@ class Processes:
             return []
 
     def processor(self) -> dict[str, float]:
-        """Return each name's cores in use since the last call: 1.0 is one core.
-
-        A process in two trees counts for the name that comes first.
-        """
+        """Return each name's cores in use since the last call: 1.0 is one core."""
         now = time.monotonic()
         elapsed, self._at = max(now - self._at, 1e-3), now
+        return {name: round(seconds / elapsed, 3) for name, seconds in self.spent().items()}
+
+    def spent(self) -> dict[str, float]:
+        """Return each name's processor seconds since the last call of this or `processor`.
+
+        A process that was not there then counts from the next call on; one in two trees counts for
+        the name that comes first.
+        """
         return {
-            name: round(sum(self._spent(process) for process in self.tree(name)) / elapsed, 3)
-            for name in self._leaders
+            name: sum(self._spent(process) for process in self.tree(name)) for name in self._leaders
         }
 
     def _spent(self, process: psutil.Process) -> float:

@@ -59,6 +59,10 @@ def test_a_burst_comes_at_once_and_again():
     ("raw", "expected"),
     [
         ({"kind": "closed", "connections": 2, "requests": 9}, Closed(2, 9)),
+        (
+            {"kind": "closed", "connections": 2, "requests": 9, "opening": 0},
+            Closed(2, 9, opening=0),
+        ),
         ({"kind": "constant", "rate": 1, "seconds": 2}, Constant(1, 2)),
         ({"kind": "burst", "size": 3}, Burst(3)),
     ],

@@ -36,6 +36,14 @@ def test_a_closed_loop_has_so_many_in_flight_and_sends_all():
     assert figures.in_flight == pytest.approx(4, rel=0.3)
 
 
+def test_connections_open_one_after_another():
+    with running(Shop(seconds=2)) as shop:
+        plan, report = drive(stream(shop.port, Closed(connections=4, requests=4, opening=0.4)))
+    intended = sorted(round(sample.intended - plan.start, 3) for sample in report.samples)
+    assert intended == [0.0, 0.1, 0.2, 0.3]
+    assert all(sample.sent >= sample.intended for sample in report.samples)
+
+
 def test_an_open_loop_sends_also_when_nothing_comes_back():
     with running(Shop(seconds=60)) as shop:
         plan, report = drive(stream(shop.port, Constant(rate=20, seconds=1)), cap=1.5)

@@ -1,6 +1,4 @@
-import pytest
-
-from loadtests.holds import quantile, rate_between
+from loadtests.holds import rate_between
 
 
 def test_the_rate_counts_what_came_between():
@@ -10,8 +8,3 @@ def test_the_rate_counts_what_came_between():
 
 def test_nothing_in_between_is_no_rate():
     assert rate_between([0.5, 9.0], 1.0, 3.0) == 0
-
-
-@pytest.mark.parametrize(("share", "value"), [(0.5, 51), (0.99, 100), (1.0, 100), (0.0, 1)])
-def test_quantiles_of_a_hundred(share, value):
-    assert quantile(range(1, 101), share) == value
