@@ -34,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # From the issue: what a million may cost of a thousand's, and what async must reach of bare.
 MOST = 1.5
 LEAST = 0.5
+LEAST_PARCELS = 1_000
 # Connections of the load: two per thread of the server would only queue.
 CLIENTS = 8
 # More requests than any server answers in the time given.
@@ -67,7 +68,10 @@ def parse(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--repeats", type=int, default=100)
     parser.add_argument("--seconds", type=float, default=4, help="of load per round and address")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if min(options.small, options.large) < LEAST_PARCELS:
+        parser.error(f"lists have pages from {LEAST_PARCELS} parcels on: fewer can't be measured")
+    return options
 
 
 def own_settings(folder: Path) -> dict[str, str]:
