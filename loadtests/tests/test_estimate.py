@@ -15,7 +15,7 @@ OUTAGE = scenario.load("outage", quick=True)
     [
         (TALK, 5),  # 1,000 requests over 200 connections at one second each
         (OUTAGE, 45.5),  # the last request is sent after 45 s, its carrier takes half a second
-        (scenario.load("capacity"), 210),
+        (scenario.load("capacity"), 410),  # 200 s of arrivals, 210 s of the last one's carrier
     ],
 )
 def test_the_ideal_is_the_arrivals_and_the_carrier(found, ideal):
