@@ -3,8 +3,8 @@
 PYTHON := .venv/bin/python
 STRATEGY ?= asgi-hold
 RUN_DIR ?= .run
-# Test processes side by side: two cores are busy with three, since most tests wait for something.
-TESTERS ?= 3
+# Test processes side by side: two cores are busy with four, since most tests wait for something.
+TESTERS ?= 4
 ARGS ?=
 
 .DEFAULT_GOAL := help

@@ -39,6 +39,13 @@ CROWD = f"""
     const diagram = [...page.stacks.values()][0].diagram, before = diagram.drawn;
     return () => [diagram.drawn - before, diagram.dots];
 """
+HOLD_UP = """
+    const holdUp = () => {
+      for (const end = performance.now() + 100; performance.now() < end;);
+      requestAnimationFrame(holdUp);
+    };
+    requestAnimationFrame(holdUp);
+"""
 
 
 @pytest.fixture(scope="module")
@@ -161,18 +168,33 @@ def frames(driver, url, prepare=""):
     """)
 
 
-def test_ten_thousand_parcels_in_the_air_are_smooth(run):
-    """Relative to an empty page in the same browser and the same seconds: no machine's threshold.
+def glides(driver, url, prepare):
+    """Say whether the page shows a usable part of the frames that an empty one does.
 
-    The page's own figures, with ten thousand held; every dot is there and moves.
+    Relative to the same browser in the same seconds: no machine's threshold. What else the machine
+    does takes some of these seconds more than others, so it has three tries.
     """
-    with browser() as driver:
+    for _ in range(3):
         empty, _ = frames(driver, EMPTY)
-        full, (drawn, dots) = frames(driver, run["LIVE_URL"], CROWD)
+        full, (drawn, dots) = frames(driver, url, prepare)
         again, _ = frames(driver, EMPTY)
-    assert dots >= MANY
-    # Frames in which the dots moved, not only those that the browser showed.
-    assert min(full, drawn) > USABLE * min(empty, again)
+        assert dots >= MANY
+        # Frames in which the dots moved, not only those that the browser showed.
+        if min(full, drawn) > USABLE * min(empty, again):
+            return True
+    return False
+
+
+def test_ten_thousand_parcels_in_the_air_are_smooth(run):
+    """The page's own figures, with ten thousand held; every dot is there and moves."""
+    with browser() as driver:
+        assert glides(driver, run["LIVE_URL"], CROWD)
+
+
+def test_a_page_that_jumps_is_told_from_one_that_glides(run):
+    """The control: the same page, held up for a tenth of a second in each frame."""
+    with browser() as driver:
+        assert not glides(driver, run["LIVE_URL"], HOLD_UP + CROWD)
 
 
 def test_nothing_was_blocked_or_thrown(page):
