@@ -7,6 +7,7 @@ from typing import Any, NoReturn
 
 import pytest
 
+from deploy.ports import LANE
 from deploy.stores import (
     POSTGRESQL_INSTALL,
     REDIS_INSTALL,
@@ -18,6 +19,10 @@ from deploy.strategy import names
 
 # Read when pytest-django loads the settings: tests run with development's, without secrets to set.
 os.environ.setdefault("DEBUG", "1")
+# Several test processes side by side choose from ports of their own.
+if "PYTEST_XDIST_WORKER" in os.environ:
+    _number = os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")
+    os.environ[LANE] = f"{_number}/{os.environ['PYTEST_XDIST_WORKER_COUNT']}"
 
 OPEN_MARKERS = ("integration", "deployment")
 INTERNET = (socket.AF_INET, socket.AF_INET6)
