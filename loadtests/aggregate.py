@@ -72,6 +72,29 @@ def _first_goodput(run: Run) -> float:
     return next((stream["summary"]["goodput"] for _, _, stream in streams(run)), 0.0)
 
 
+def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    """Return the results as they began, without the runs that can't be compared with the last ones.
+
+    A quick form and a full one of the same scenario have another carrier, and no common median: of
+    a scenario run twice those count that had the last one's parameters.
+    """
+    ordered = sorted(results, key=lambda result: str(result["began"]))
+    last = {
+        (name, result["sizing"]): facts["parameters"]
+        for result in ordered
+        for name, facts in result["scenarios"].items()
+    }
+
+    def counts(result: Mapping[str, Any], run: Run) -> bool:
+        parameters = result["scenarios"][run["scenario"]]["parameters"]
+        return bool(parameters == last[run["scenario"], result["sizing"]])
+
+    return [
+        {**result, "runs": [run for run in result["runs"] if counts(result, run)]}
+        for result in ordered
+    ]
+
+
 def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:
     """Return the runs of all results, grouped; held strategies first.
 

@@ -20,6 +20,8 @@ DOUBT = " †"
 SYSTEM = "apt-get install "
 # A 202 is a promise kept later: not what was asked for, and not lost.
 PROMISED = "http 202"
+# The scenarios of the decision table.
+TABLED = ("talk", "outage", "capacity", "reload")
 # A share of failures with which nobody is told to take it.
 TOO_MANY = 0.01
 # A share that rounds to nothing in a table.
@@ -38,8 +40,12 @@ class Evidence:
         """Sort the groups of scenarios without variants."""
         plain = [group for group in groups if not group.variant]
         return cls(
-            {(group.scenario, group.strategy): group for group in plain if not _fitted(group)},
-            {(group.scenario, group.strategy): group for group in plain if _fitted(group)},
+            {
+                (group.scenario, group.strategy): group
+                for group in plain
+                if not is_fitted(group.sizing)
+            },
+            {(group.scenario, group.strategy): group for group in plain if is_fitted(group.sizing)},
         )
 
     def names(self) -> list[str]:
@@ -55,8 +61,9 @@ class Evidence:
         return False, not group.valid, -found.median
 
 
-def _fitted(group: Group) -> bool:
-    return " MB " in group.sizing
+def is_fitted(sizing: str) -> bool:
+    """Say whether the workers were as many as fit into an equal memory."""
+    return " MB " in sizing
 
 
 def share(run: Run) -> float | None:
@@ -279,8 +286,8 @@ def _best(evidence: Evidence, fits: Callable[[Strategy], bool]) -> str:
 def footnotes(evidence: Evidence) -> list[str]:
     """Return why figures are marked, and why runs are missing."""
     return [
-        f"{group.strategy}, `{group.scenario}`{' at equal memory' if _fitted(group) else ''}: "
-        f"{'; '.join(dict.fromkeys(group.notes))}"
-        for group in [*evidence.equal.values(), *evidence.fitted.values()]
-        if group.scenario in {"talk", "outage", "capacity", "reload"} and not group.valid
+        f"{group.strategy}, `{group.scenario}`{where}: {'; '.join(dict.fromkeys(group.notes))}"
+        for where, found in (("", evidence.equal), (" at equal memory", evidence.fitted))
+        for group in found.values()
+        if group.scenario in TABLED and not group.valid
     ]

@@ -7,23 +7,26 @@ is red when a page and the raw data differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 from deploy import strategy as strategies
 from deploy.plan import ROOT
 from loadtests import myths_page
+from loadtests.aggregate import GOOD
 from loadtests.decision import (
     DOUBT,
     NOT_MEASURED,
+    TABLED,
     Evidence,
     decision_table,
     footnotes,
+    is_fitted,
     result_table,
     short_answers,
 )
-from loadtests.published import BENCHMARKS, Published, benches
+from loadtests.published import BENCHMARKS, Published, Result, benches
 from loadtests.tables import Table
 from loadtests.verdict import cautions
 
@@ -84,6 +87,34 @@ def _decision(found: list[Published], up: str) -> Iterator[str]:
     yield from (f"- {answer}" for answer in short_answers(evidence))
     yield ""
     yield from _rows(decision_table(evidence), up)
+    if found:
+        yield ""
+        yield f"Valid runs: {'; '.join(_sure(found[-1]))}."
+
+
+def _sure(bench: Published) -> Iterator[str]:
+    """Return in which form each scenario of the table ran, and how often with a valid run."""
+    parts = bench.parts()
+    equal = Evidence.of(bench.groups()).equal
+    for scenario in TABLED:
+        counts = [
+            sum(run["status"] in GOOD for run in group.runs)
+            for (name, _), group in equal.items()
+            if name == scenario and group.valid
+        ]
+        if counts:
+            form = "quick" if _last_of(scenario, parts)["quick"] else "full"
+            least, most = min(counts), max(counts)
+            often = f"{least} to {most}" if most > least else f"{most}"
+            yield f"`{scenario}` in {form} form, {often} of each of {len(counts)}"
+
+
+def _last_of(scenario: str, parts: Iterable[Result]) -> Result:
+    """Return the last part that ran a scenario at equal workers."""
+    return max(
+        (part for part in parts if scenario in part["scenarios"] and not is_fitted(part["sizing"])),
+        key=lambda part: str(part["began"]),
+    )
 
 
 def _benches(found: list[Published], up: str) -> Iterator[str]:
@@ -110,15 +141,15 @@ def _benches(found: list[Published], up: str) -> Iterator[str]:
 
 def _what(bench: Published, up: str) -> str:
     """Return what was asked of all, and of which machine and commit the figures are."""
-    result = next((part for part in reversed(bench.results) if "talk" in part["scenarios"]), None)
     machine = bench.results[-1]["machine"]
     commits = dict.fromkeys(part["machine"].get("commit") or "unknown" for part in bench.results)
     raw = (
         f"[report and raw data]({up}{bench.report}), commit {', '.join(commits)}, "
         f"{machine['cores']} cores"
     )
-    if result is None:
+    if "talk" not in {group.scenario for group in Evidence.of(bench.groups()).equal.values()}:
         return f"{bench.began}: {raw}. `talk` is not in it."
+    result = _last_of("talk", bench.parts())
     asked = result["scenarios"]["talk"]["parameters"]
     limit = asked["connections"] / asked["carrier_seconds"]
     return (

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from deploy.plan import ROOT
-from loadtests.aggregate import Group, groups
+from loadtests.aggregate import Group, comparable, groups
 
 BENCHMARKS = ROOT / "docs" / "benchmarks"
 
@@ -34,28 +34,12 @@ class Published:
         return (self.folder / "report.md").relative_to(self.folder.parents[2]).as_posix()
 
     def parts(self) -> list[Result]:
-        """Return the results that can be compared: of a scenario run twice, those like the last.
-
-        A quick form and a full one of the same scenario have another carrier: no common median.
-        """
-        like = {
-            (name, result["sizing"]): facts["parameters"]
-            for result in self.results
-            for name, facts in result["scenarios"].items()
-        }
-        return [
-            {**result, "runs": [run for run in result["runs"] if _is_like(result, run, like)]}
-            for result in self.results
-        ]
+        """Return the results with the runs that can be compared."""
+        return comparable(self.results)
 
     def groups(self) -> list[Group]:
         """Return its runs by scenario, variant, strategy and sizing."""
         return groups(self.parts())
-
-
-def _is_like(result: Result, run: Mapping[str, Any], like: Mapping[tuple[str, str], Any]) -> bool:
-    parameters = result["scenarios"][run["scenario"]]["parameters"]
-    return bool(parameters == like[run["scenario"], result["sizing"]])
 
 
 def benches(root: Path = BENCHMARKS) -> list[Published]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
-from loadtests.aggregate import Group, groups
+from loadtests.aggregate import Group, comparable, groups
 from loadtests.charts import Chart, charts
 from loadtests.markdown import markdown
 from loadtests.palette import colours
@@ -69,6 +69,7 @@ def write_report(results: Sequence[Mapping[str, Any]], folder: Path) -> Path:
 
 def content(results: Sequence[Mapping[str, Any]]) -> Content:
     """Return what is to be said of the raw data of one bench or several."""
+    results = comparable(results)
     every = groups(results)
     sections = tuple(_sections(results, every))
     families = {group.strategy: group.family for group in every if group.family}
@@ -118,8 +119,6 @@ def _card(results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
     machine, ceiling = result["machine"], result["ceiling"]
     cores = f"{machine['cores']} × {machine['processor']}, {machine['architecture']}"  # noqa: RUF001
     yield "Machine", f"{cores}, {machine['memory_gb']} GB, {machine['system']}"
-    yield "Commit", machine.get("commit") or "not known"
-    yield "Load before", str(machine["load_before"])
     yield (
         "Generator's own ceiling",
         (
@@ -129,14 +128,27 @@ def _card(results: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, str]]:
         ),
     )
     yield "Size", "; ".join(dict.fromkeys(str(part["sizing"]) for part in results))
-    yield "The same for all", ", ".join(f"{key}={value}" for key, value in result["equal"].items())
+    equal = ", ".join(f"{key}={value}" for key, value in result["equal"].items())
+    yield "The same for all", f"{equal}, where a scenario's own environment says nothing else"
     yield "Stores", "PostgreSQL with fsync, Redis without persistence, both on this machine"
-    yield "Repeats", f"{result['repeats']}, in random order, seed {result['seed']}"
-    yield "Form", "quick" if result["quick"] else "full"
     yield "Yardstick", result["yardstick"]
     yield "Python", machine["python"]
     yield "Packages", ", ".join(f"{key} {value}" for key, value in machine["packages"].items())
     yield "Programs", "; ".join(machine["programs"].values())
+    for part in results:
+        if part["runs"]:
+            yield f"Run {part['began']}", _part(part)
+
+
+def _part(result: Mapping[str, Any]) -> str:
+    """Return what one part ran, and what may differ from the other parts."""
+    scenarios = ", ".join(dict.fromkeys(run["scenario"] for run in result["runs"]))
+    machine = result["machine"]
+    return (
+        f"{scenarios}: {'quick' if result['quick'] else 'full'} form, {result['sizing']}, "
+        f"{result['repeats']} of each in random order (seed {result['seed']}), "
+        f"commit {machine.get('commit') or 'not known'}, load before {machine['load_before']}"
+    )
 
 
 def page(found: Content) -> str:

@@ -112,6 +112,31 @@ def test_a_scenario_run_with_other_parameters_is_not_mixed_in():
     assert rows(result_table(seen))["asgi-hold"]["of the limit"] == "100.0 %"
 
 
+def decision(*made):
+    return "\n".join(publish.PARTS["decision"]([Published(ROOT, made)], ""))
+
+
+def test_the_decision_says_how_often_each_scenario_ran_validly():
+    fitted = results(run("asgi-hold", HELD, 4.0)) | {"sizing": "as fit into 600 MB with front"}
+    said = decision(
+        results(
+            run("asgi-hold", HELD, 2.0),
+            run("asgi-hold", HELD, 2.0, repeat=2),
+            run("asgi-hold", HELD, 9.0, repeat=3, status="invalid"),
+            run("nginx-accel", HELD, 2.0),
+            missing("cheroot", WAITS, "ContractError: answered 500"),
+        ),
+        fitted,
+    )
+    assert "Valid runs: `talk` in full form, 1 to 2 of each of 2." in said
+
+
+def test_the_result_says_its_own_sizing_and_not_the_last_parts():
+    fitted = results(run("asgi-hold", HELD, 4.0)) | {"sizing": "as fit into 600 MB with front"}
+    found = Published(ROOT / "docs" / "benchmarks" / "x", (results(run("a", HELD, 2.0)), fitted))
+    assert "Each strategy has 5 web processes." in "\n".join(publish.PARTS["result"]([found], ""))
+
+
 def test_memory_is_counted_from_nobody_to_the_most():
     # 10 clients are there in second 1 of the run; the first look saw 100 MB, that one 101.
     assert memory_each(run("asgi-hold", HELD, 2.0)) == pytest.approx(100.0)

@@ -139,6 +139,24 @@ def test_equal_workers_and_equal_memory_are_two_tables(bench, tmp_path):
     )
 
 
+def test_a_quick_form_is_not_mixed_with_the_full_one():
+    quick = results(run("a", HELD, 8.0)) | {"began": "2026-01-01 00:00 UTC", "quick": True}
+    quick["scenarios"] = {"talk": quick["scenarios"]["talk"] | {"parameters": {"requests": 1}}}
+    [section] = content([results(run("a", HELD, 2.0)), quick]).sections
+    assert section.tables[0].rows[0][:2] == ("a", "5")
+
+
+def test_the_card_says_of_each_part_what_differs():
+    first, second = (
+        results(run(name, HELD, 2.0)) | {"began": began, "repeats": repeats}
+        for name, began, repeats in (("a", "2026-01-01", 3), ("b", "2026-01-02", 1))
+    )
+    card = dict(content([second, first]).card)
+    assert "3 of each" in card["Run 2026-01-01"]
+    assert "1 of each" in card["Run 2026-01-02"]
+    assert "Repeats" not in card
+
+
 @pytest.mark.parametrize(
     ("value", "said"),
     [(0, "0"), (0.0123, "0.012"), (0.5, "0.50"), (12.345, "12.35"), (1234.5, "1,234")],
