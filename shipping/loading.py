@@ -1,6 +1,8 @@
 """Load at the start what Django would load with the first request."""
 
-from django.urls import get_resolver
+import importlib
+
+from django.conf import settings
 
 
 def load_views() -> None:
@@ -9,4 +11,4 @@ def load_views() -> None:
     Before the first clients, who would wait a second for it, several threads of a process at once;
     and, where a server forks afterwards, once for all its processes.
     """
-    get_resolver().url_patterns  # noqa: B018  # read for its effect
+    importlib.import_module(settings.ROOT_URLCONF)
