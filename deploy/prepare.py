@@ -7,10 +7,7 @@ from pathlib import Path
 from deploy.plan import ROOT, Plan
 from deploy.strategy import fill_in
 
-COMMANDS = (
-    "python manage.py migrate --verbosity 0",
-    'python manage.py demo_account --env-file "$ACCOUNTS_FILE"',
-)
+COMMANDS = ('python manage.py demo_account --migrate --env-file "$ACCOUNTS_FILE"',)
 # Migrations take 3 s on SQLite; a hung database is noticed after this.
 COMMAND_SECONDS = 120
 

@@ -45,3 +45,17 @@ def test_keys_of_another_database_are_replaced(tmp_path: Path) -> None:
     call_command("demo_account", env_file=path)
     assert read(path)["PUBLIC_KEY"] != "a"
     assert read(path)["ADMIN_PASSWORD"] != "c"
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_empty_database_is_brought_up_to_date_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done = []
+    monkeypatch.setattr(
+        "parcels.management.commands.demo_account.call_command",
+        lambda *names, **options: done.append((names, Account.objects.count())),
+    )
+    call_command("demo_account", "--migrate", env_file=tmp_path / "accounts.env")
+    assert done == [(("migrate",), 0)]
+    assert Account.objects.count() == 2

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from django.contrib.auth import get_user_model
+from django.core.management import call_command
 from django.core.management.base import BaseCommand
 from django.db import transaction
 
@@ -22,9 +23,17 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--env-file", type=Path, required=True)
+        parser.add_argument(
+            "--migrate", action="store_true", help="bring the database up to date before"
+        )
+
+    def handle(self, *args: Any, env_file: Path, migrate: bool = False, **options: Any) -> None:
+        if migrate:  # here: a command of its own would load all of Django a second time
+            call_command("migrate", verbosity=0)
+        self._make(env_file)
 
     @transaction.atomic
-    def handle(self, *args: Any, env_file: Path, **options: Any) -> None:
+    def _make(self, env_file: Path) -> None:
         known = _read(env_file)
         lines: list[str] = []
         for name, suffix in NAMES:
