@@ -167,7 +167,12 @@ def _bench(
         results = bench.run(scenarios, shown.announce, shown.ended)
     if bench.interrupted or not results["complete"]:
         return results, INTERRUPTED
-    return results, int(any(run["status"] != "measured" for run in results["runs"]))
+    bad = [run for run in results["runs"] if run["status"] != "measured"]
+    if bad:
+        print(f"{len(bad)} of {len(results['runs'])} runs are missing or invalid:", file=sys.stderr)
+    for run in bad:
+        print(f"  {run['scenario']} {run['strategy']}: {run['reason']}", file=sys.stderr)
+    return results, int(bool(bad))
 
 
 def _suite(options: argparse.Namespace) -> int:

@@ -45,6 +45,7 @@ class Collector:
         self._simulator = Simulator.of(stack.env)
         self._rows: list[Row] = []
         self._end = threading.Event()
+        self._broken: Exception | None = None
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def start(self) -> None:
@@ -53,10 +54,15 @@ class Collector:
         self._thread.start()
 
     def stop(self) -> list[Row]:
-        """Look no more; return all rows. `at` is on the monotonic clock."""
+        """Look no more; return all rows. `at` is on the monotonic clock.
+
+        RuntimeError where it ended before: a run half seen is none.
+        """
         self._end.set()
         self._thread.join(timeout=30)
         self._database.close()
+        if self._broken is not None:
+            raise RuntimeError(f"the collector broke: {self._broken!r}") from self._broken
         return self._rows
 
     def lookups(self) -> list[float]:
@@ -64,6 +70,12 @@ class Collector:
         return [row["lookup"] for row in self._rows if "lookup" in row]
 
     def _run(self) -> None:
+        try:
+            self._look_until_the_end()
+        except Exception as error:  # in a thread nobody would hear of it
+            self._broken = error
+
+    def _look_until_the_end(self) -> None:
         number = 0
         due = time.monotonic()
         while not self._end.wait(max(due - time.monotonic(), 0)):

@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
+from string import digits
 
 import psutil
 
 
 class Processes:
-    """Named process trees. Memory is the proportional set size: shared pages count once."""
+    """Named process trees. Memory is the proportional set size: shared pages count once.
+
+    A number at a name's end says which of several: `web1` and `web2` are counted as `web`.
+    """
 
     def __init__(self, leaders: Mapping[str, int]) -> None:
-        self._leaders = dict(leaders)
+        self._leaders: dict[str, list[int]] = {}
+        for name, pid in leaders.items():
+            self._leaders.setdefault(name.rstrip(digits), []).append(pid)
         self._before: dict[int, float] = {}
         self._at = time.monotonic()
 
     def tree(self, name: str) -> list[psutil.Process]:
-        """Return the process of that name and its descendants that live."""
-        try:
-            leader = psutil.Process(self._leaders[name])
-            return [leader, *leader.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
+        """Return the processes of that name and their descendants that live; KeyError if none."""
+        return [process for pid in self._leaders[name] for process in _tree(pid)]
 
     def processor(self) -> dict[str, float]:
         """Return each name's cores in use since the last call: 1.0 is one core."""
@@ -83,6 +85,14 @@ class Machine:
         times = psutil.cpu_times()
         waiting = times.idle + getattr(times, "iowait", 0.0)
         return float(sum(times) - waiting - getattr(times, "guest", 0.0))
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    try:
+        leader = psutil.Process(pid)
+        return [leader, *leader.children(recursive=True)]
+    except psutil.NoSuchProcess:
+        return []
 
 
 def _megabytes(process: psutil.Process) -> float:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import statistics
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from loadtests.aggregate import Group, Run, mean, stream_of, streams
 from loadtests.tables import number, percent
 
+# The share of the machine's cores above which it does no more in a second, whatever is asked.
+FULL = 0.9
 # Cores that others may use before figures count as disturbed: a tenth of the smallest machine.
 QUIET = 0.2
 
@@ -98,6 +102,7 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
             f"The machine was not ours alone: in {len(disturbed)} runs other processes used up to "
             f"{max(disturbed):.1f} cores on average. Such figures are lower bounds."
         )
+    said += _full_machines(results)
     bad = sum(run["status"] == "invalid" for group in groups for run in group.runs)
     if bad:
         said.append(
@@ -105,3 +110,24 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
             "figures are shown only where no valid run is there, and the notes say so."
         )
     return said
+
+
+def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
+    """Say in which scenarios the processors were the limit, not what was to be compared."""
+    full = Counter(
+        run["scenario"]
+        for result in results
+        for run in result["runs"]
+        if (cores := _usual_cores(run)) and cores > FULL * result["machine"]["cores"]
+    )
+    for scenario, count in full.items():
+        yield (
+            f"In {count} runs of `{scenario}` the machine's processors were full most of the time: "
+            "they show what a request costs in work, not what waiting costs."
+        )
+
+
+def _usual_cores(run: Run) -> float | None:
+    """Return how many cores all processes used in the median second."""
+    used = [sum(row["cpu"].values()) + row["others"] for row in run.get("timeline", ())]
+    return statistics.median(used) if used else None

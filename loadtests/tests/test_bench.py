@@ -168,7 +168,7 @@ def test_wrong_use_ends_with_2_and_a_sentence(arguments, capsys):
         ([], False, 130),
     ],
 )
-def test_the_exit_code_says_how_it_went(monkeypatch, tmp_path, runs, complete, code):
+def test_the_exit_code_says_how_it_went(monkeypatch, tmp_path, capsys, runs, complete, code):
     class Made:
         interrupted = not complete
 
@@ -176,12 +176,15 @@ def test_the_exit_code_says_how_it_went(monkeypatch, tmp_path, runs, complete, c
             pass
 
         def run(self, *_):
-            return {"runs": [{"status": status} for status in runs], "complete": complete}
+            named = {"scenario": "talk", "strategy": "asgi-hold", "reason": "it was late"}
+            return {"runs": [named | {"status": one} for one in runs], "complete": complete}
 
     monkeypatch.setattr(command, "Bench", Made)
     monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold",))
     monkeypatch.setattr(command, "write_report", lambda results, folder: folder)
     assert command.main(["run", "talk", "--out", str(tmp_path)]) == code
+    why = f"1 of {len(runs)} runs are missing or invalid:\n  talk asgi-hold: it was late\n"
+    assert (why in capsys.readouterr().err) == (code == 1)
 
 
 def test_parameters_are_flags():

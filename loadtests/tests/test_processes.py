@@ -31,6 +31,13 @@ def test_processor_is_spent_per_second():
     assert mine.processor()["me"] == pytest.approx(share, rel=0.5)
 
 
+def test_several_of_the_same_are_one_name():
+    """A balancer's two nodes are `web1` and `web2`; who asks for `web` means both."""
+    mine = Processes({"web1": os.getpid(), "web2": os.getpid(), "front": 2**22 + 1})
+    assert mine.counts()["web"] == 2 * len(mine.tree("web")[::2])
+    assert set(mine.memory()) == {"web", "front"}
+
+
 def test_who_has_ended_spends_and_has_nothing():
     gone = Processes({"gone": 2**22 + 1})  # above every pid
     assert gone.spent() == {"gone": 0}

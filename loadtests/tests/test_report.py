@@ -61,6 +61,14 @@ def test_the_reader_is_warned():
     assert "1 runs are invalid" in said
 
 
+def test_figures_of_a_full_machine_say_so():
+    full, idle = run("a", HELD, 2.0), run("b", HELD, 2.0)
+    full["timeline"] = [row | {"cpu": {"web": 1.9}} for row in full["timeline"]]
+    found = results(full, idle)
+    said = " ".join(cautions([found], groups([found])))
+    assert "In 1 runs of `talk` the machine's processors were full" in said
+
+
 def test_a_quiet_bench_with_repeats_needs_no_warning():
     found = results(*(run("a", HELD, 2.0, repeat=repeat) for repeat in (1, 2)))
     assert cautions([found], groups([found])) == []
