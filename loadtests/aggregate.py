@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loadtests.metrics import LATE_SHARE
+
 Run = Mapping[str, Any]
 # Runs whose figures say something about the server.
 GOOD = ("measured",)
@@ -112,11 +114,25 @@ def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:
 def _notes(runs: Sequence[Run]) -> Iterator[str]:
     for run in runs:
         if run["status"] != "measured":
-            yield f"run {run['repeat']} {run['status']}: {run['reason']}"
+            yield f"run {run['repeat']} {run['status']}: {run['reason']}{_where_late(run)}"
         for phase in run.get("phases", ()):
             for event in phase["events"]:
                 if event["said"].startswith(("failed", "no reload")):
                     yield f"run {run['repeat']}: {event['said']}"
+
+
+def _where_late(run: Run) -> str:
+    """Return which phases were sent late, where others were not: the figures of those stand."""
+    sent = [(phase, stream["summary"]) for phase, _, stream in streams(run)]
+    late = {
+        phase: figures["late_sends"] / figures["asked"]
+        for phase, figures in sent
+        if figures["late_sends"] > LATE_SHARE * figures["asked"]
+    }
+    if not late or len(late) == len({phase for phase, _ in sent}):
+        return ""
+    which = ", ".join(f"{phase} ({share:.1%})" for phase, share in late.items())
+    return f"; late were {which}; the other phases were sent on time"
 
 
 def streams(run: Run) -> Iterator[tuple[str, str, Mapping[str, Any]]]:

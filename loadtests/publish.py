@@ -154,7 +154,7 @@ def _what(bench: Published, up: str) -> str:
     limit = asked["connections"] / asked["carrier_seconds"]
     return (
         f"{asked['connections']} clients ask for {asked['requests']:,} labels at a carrier that "
-        f"takes {asked['carrier_seconds']} s: the limit is {limit:g} a second. Each strategy has "
+        f"takes {asked['carrier_seconds']} s: the limit is {limit:g} a second. Size: "
         f"{result['sizing']}. Median (lowest to highest) of its valid runs, {bench.began}; {raw}."
     )
 

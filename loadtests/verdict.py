@@ -120,10 +120,11 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         for run in result["runs"]
         if (cores := _usual_cores(run)) and cores > FULL * result["machine"]["cores"]
     )
-    for scenario, count in full.items():
+    if full:
+        which = ", ".join(f"{count} of `{scenario}`" for scenario, count in full.items())
         yield (
-            f"In {count} runs of `{scenario}` the machine's processors were full most of the time: "
-            "they show what a request costs in work, not what waiting costs."
+            f"Runs in which the machine's processors were full most of the time: {which}. They "
+            "show what a request costs in work, not what waiting costs."
         )
 
 

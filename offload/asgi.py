@@ -36,6 +36,10 @@ ADMIT = 32
 # memory: what is larger goes through a slot of its own kind, in pieces.
 BUFFER = 2_621_440
 
+# Seconds from the signal to the late answers. A server closes its door a moment after the signal
+# (uvicorn: 0.1 s); whoever is answered before comes back to that door, and is cut when it falls.
+PARTING = 0.5
+
 _TICKET = TICKET_HEADER.lower().encode()
 
 
@@ -72,6 +76,7 @@ class HoldMiddleware:
         # can only ever take each other's slots.
         self._slots_for_large = asyncio.Semaphore(max(1, admit // 4))
         self._handlers: dict[int, Any] = {}
+        self._ending = False
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
@@ -87,6 +92,8 @@ class HoldMiddleware:
         request = Request(receive)
         if not await request.buffer():
             return
+        if scope.get("http_version", "1.1") in {"1.0", "1.1"}:
+            send = self._parting(send)
         response = Response(send, request)
         # Before the queue for a slot: its client waits there, too.
         scope = {**without_internal_headers(scope), KEY: time.monotonic()}
@@ -106,6 +113,20 @@ class HoldMiddleware:
         answer = await self._parking.park(ticket, packed, receive)
         if answer is not None:
             await send_answer(send, answer)
+
+    def _parting(self, send: Send) -> Send:
+        """Say with each answer of a server that ends that its connection ends with it.
+
+        It does so anyway; a client that isn't told sends its next request into a closed connection.
+        """
+
+        async def parting(message: Message) -> None:
+            if message["type"] == "http.response.start" and self._ending:
+                headers = [*message.get("headers", ()), (b"connection", b"close")]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        return parting
 
     # Life ------------------------------------------------------------------------------------
 
@@ -143,14 +164,18 @@ class HoldMiddleware:
             return
         loop = asyncio.get_running_loop()
 
-        def drain_first(number: int, frame: FrameType | None) -> None:
-            loop.call_soon_threadsafe(self._waiters.drain)
+        def end() -> None:
+            self._ending = True
+            loop.call_later(PARTING, self._waiters.drain)
+
+        def end_too(number: int, frame: FrameType | None) -> None:
+            loop.call_soon_threadsafe(end)
             earlier = self._handlers[number]
             if callable(earlier):
                 earlier(number, frame)
 
         for number in (signal.SIGTERM, signal.SIGINT):
-            self._handlers[number] = signal.signal(number, drain_first)
+            self._handlers[number] = signal.signal(number, end_too)
 
     def _restore_signals(self) -> None:
         for number, handler in self._handlers.items():

@@ -32,6 +32,15 @@ def test_two_processes_send_one_plan_between_them():
     assert 0 < report.busy < 2
 
 
+@pytest.fixture
+def interruptible():
+    """A shell's background jobs ignore Ctrl-C, and so would we."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_keeps_what_was_measured():
     with running(Shop(seconds=0.05)) as shop:
         interrupter = threading.Thread(target=interrupt_when, args=(shop,), daemon=True)

@@ -134,7 +134,7 @@ def test_the_decision_says_how_often_each_scenario_ran_validly():
 def test_the_result_says_its_own_sizing_and_not_the_last_parts():
     fitted = results(run("asgi-hold", HELD, 4.0)) | {"sizing": "as fit into 600 MB with front"}
     found = Published(ROOT / "docs" / "benchmarks" / "x", (results(run("a", HELD, 2.0)), fitted))
-    assert "Each strategy has 5 web processes." in "\n".join(publish.PARTS["result"]([found], ""))
+    assert "Size: 5 web processes." in "\n".join(publish.PARTS["result"]([found], ""))
 
 
 def test_memory_is_counted_from_nobody_to_the_most():

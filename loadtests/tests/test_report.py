@@ -1,3 +1,4 @@
+import copy
 import json
 import re
 
@@ -44,6 +45,16 @@ def test_an_invalid_run_counts_only_where_there_is_no_valid_one():
     assert "invalid" in alone.notes[0]
 
 
+def test_an_invalid_run_says_which_of_its_phases_was_late():
+    bad = run("nginx-accel", HELD, 2.0, status="invalid")
+    [phase] = bad["phases"]
+    late = copy.deepcopy(phase) | {"name": "creates"}
+    late["streams"]["labels"]["summary"]["late_sends"] = 10
+    bad["phases"] = [phase, late]
+    [group] = groups([results(bad)])
+    assert group.notes[0].endswith("late were creates (25.0%); the other phases were sent on time")
+
+
 def test_the_verdict_names_best_and_worst(bench):
     said = verdict("Talk", groups([bench]))
     assert said.startswith("Talk: nginx-accel gave 5 of 5 possible good answers")
@@ -66,7 +77,7 @@ def test_figures_of_a_full_machine_say_so():
     full["timeline"] = [row | {"cpu": {"web": 1.9}} for row in full["timeline"]]
     found = results(full, idle)
     said = " ".join(cautions([found], groups([found])))
-    assert "In 1 runs of `talk` the machine's processors were full" in said
+    assert "processors were full most of the time: 1 of `talk`." in said
 
 
 def test_a_quiet_bench_with_repeats_needs_no_warning():

@@ -190,8 +190,16 @@ async def test_drain_answers_late_to_all(http, asgi, number):
     tasks = [await held(http, asgi, uuid.uuid4().hex) for _ in range(10)]
     start = time.monotonic()
     asgi.end(number)
-    assert {status for status, _, _ in await asyncio.gather(*tasks)} == {202}
+    answers = await asyncio.gather(*tasks)
+    assert {status for status, _, _ in answers} == {202}
+    # Who isn't told sends the next request into a connection that the server closes.
+    assert {headers.get("Connection") for _, headers, _ in answers} == {"close"}
     assert time.monotonic() - start < 10  # the holds had 30 s left
+
+
+async def test_a_connection_is_kept_while_nobody_drains(http, asgi, hold_id):
+    _, headers, _ = await get(http, f"{asgi.url}/hold/{hold_id}?wait=0.2")
+    assert "Connection" not in headers
 
 
 async def test_keep_alive_and_pipelining(asgi, http, hold_id):
