@@ -10,6 +10,11 @@ from typing import Any
 from loadtests.aggregate import Group, Run, mean, stream_of, streams
 from loadtests.tables import number, percent
 
+# Figures and the strategy that they are of.
+_Placed = tuple[Mapping[str, Any], Group]
+
+# Differences that are noise.
+ALIKE = 0.02
 # The share of the machine's cores above which it does no more in a second, whatever is asked.
 FULL = 0.9
 # Cores that others may use before figures count as disturbed: a tenth of the smallest machine.
@@ -17,29 +22,50 @@ QUIET = 0.2
 
 
 def verdict(title: str, groups: Sequence[Group]) -> str:
-    """Return one sentence on a scenario: its best and its worst strategy by the first stream."""
-    ranked = sorted(
-        ((figures, group) for group in believable(groups) if (figures := _first(group))),
-        key=lambda pair: (-pair[0]["summary"]["goodput"], pair[0]["summary"]["error_share"]),
-    )
-    if not ranked:
+    """Return one sentence on a scenario: its best and its worst strategy.
+
+    By the first stream in which they differ: where all are alike there is nothing to choose.
+    """
+    streams_ = _ranked(believable(groups))
+    if not streams_:
         return f"{title}: nothing was measured."
-    best, worst = ranked[0], ranked[-1]
-    sentence = f"{title}: {_says(*best)}"
+    first, *_ = streams_
+    telling = next((name for name, ranked in streams_.items() if _differ(ranked)), first)
+    best, worst = streams_[telling][0], streams_[telling][-1]
+    where = "" if telling == first else f", {telling}"
+    sentence = f"{title}{where}: {_says(*best)}"
     if worst[1] is not best[1]:
         sentence += f"; {_says(*worst)}"
     return sentence + "."
+
+
+def _ranked(groups: Sequence[Group]) -> dict[str, list[_Placed]]:
+    """Return each stream's figures under all strategies by its name, the best first."""
+    found: dict[str, list[_Placed]] = {}
+    for group in groups:
+        for phase, name, figures in streams(group.typical() or {}):
+            called = name if phase == name else f"{phase}: {name}"
+            found.setdefault(called, []).append((figures, group))
+    for ranked in found.values():
+        ranked.sort(key=lambda one: (-one[0]["summary"]["goodput"], _failed(one)))
+    return found
+
+
+def _differ(ranked: Sequence[_Placed]) -> bool:
+    best, worst = ranked[0], ranked[-1]
+    slower = worst[0]["summary"]["goodput"] < (1 - ALIKE) * best[0]["summary"]["goodput"]
+    return slower or abs(_failed(worst) - _failed(best)) > ALIKE
+
+
+def _failed(one: _Placed) -> float:
+    share: float = one[0]["summary"]["error_share"]
+    return share
 
 
 def believable(groups: Sequence[Group]) -> Sequence[Group]:
     """Return the groups with a valid run, where two can be compared; else all."""
     valid = [group for group in groups if group.valid]
     return valid if len(valid) > 1 else groups
-
-
-def _first(group: Group) -> Mapping[str, Any] | None:
-    run = group.typical()
-    return next((stream for _, _, stream in streams(run)), None) if run else None
 
 
 def _says(figures: Mapping[str, Any], group: Group) -> str:
@@ -121,7 +147,7 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         if (cores := _usual_cores(run)) and cores > FULL * result["machine"]["cores"]
     )
     if full:
-        which = ", ".join(f"{count} of `{scenario}`" for scenario, count in full.items())
+        which = ", ".join(f"{count} of {scenario}" for scenario, count in full.items())
         yield (
             f"Runs in which the machine's processors were full most of the time: {which}. They "
             "show what a request costs in work, not what waiting costs."

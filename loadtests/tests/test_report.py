@@ -62,6 +62,22 @@ def test_the_verdict_names_best_and_worst(bench):
     assert "75.0 % failed" in said
 
 
+def test_the_verdict_is_of_what_tells_the_strategies_apart():
+    """All answered the easy phase: who is best was decided in the hard one."""
+    good, bad = run("a", HELD, 2.0), run("b", HELD, 2.0)
+    for made, hard in ((good, 2.0), (bad, 4.0)):
+        [phase] = copy.deepcopy(run("any", HELD, hard)["phases"])
+        made["phases"].append(phase | {"name": "hard"})
+    said = verdict("Steady", groups([results(bad, good)]))
+    assert said.startswith("Steady, hard: labels: a gave 5 of")
+    assert "; b gave 2.50 of" in said
+
+
+def test_the_verdict_of_strategies_that_are_alike_is_of_their_first_stream():
+    said = verdict("Talk", groups([results(run("a", HELD, 2.0), run("b", HELD, 2.0))]))
+    assert said.startswith("Talk: ")
+
+
 def test_the_reader_is_warned():
     runs = [run("a", HELD, 2.0, others=1.3), run("b", HELD, 2.0, status="invalid")]
     found = results(*runs, note="Others worked here.")
@@ -77,7 +93,7 @@ def test_figures_of_a_full_machine_say_so():
     full["timeline"] = [row | {"cpu": {"web": 1.9}} for row in full["timeline"]]
     found = results(full, idle)
     said = " ".join(cautions([found], groups([found])))
-    assert "processors were full most of the time: 1 of `talk`." in said
+    assert "processors were full most of the time: 1 of talk." in said
 
 
 def test_a_quiet_bench_with_repeats_needs_no_warning():
