@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -17,16 +18,18 @@ def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     axes = figure.subplots()
     for line in chart.lines:
-        known = [(x, y) for x, y in line.points if y is not None]
+        known = [y for _, y in line.points if y is not None]
         if known:
+            gaps = len(known) < len(line.points)
             axes.plot(
-                [x for x, _ in known],
-                [y for _, y in known],
+                [x for x, _ in line.points],
+                # A gap where nothing was answered: a line through it would be made up.
+                [math.nan if y is None else y for _, y in line.points],
                 label=line.strategy,
                 color=colours[line.strategy],
                 linestyle="-" if line.family == HELD else "--",
-                marker="o" if chart.ticks or len(known) < 3 else None,
-                markersize=3,
+                marker="o" if chart.ticks or gaps or len(known) < 3 else None,
+                markersize=1.5 if gaps else 3,
                 linewidth=1.4,
             )
     axes.set_xlabel(chart.x)
