@@ -14,10 +14,12 @@ from deploy.strategy import Strategy, load
 
 # What a server's size is made of; each that a strategy's files name is a factor.
 SIZES = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS")
+# Likewise a number of threads that is no variable.
+THREADS = re.compile(r"^threads = (\d+)$", re.MULTILINE)
 # These make a thread or a coroutine for each request: they have no number of slots.
 BOUNDLESS = re.compile(r"\b(uvicorn|runserver)\b")
 # A process that runs the application: one, or one per node.
-NODE = re.compile(r"web|app\d*")
+NODE = re.compile(r"web\d*")
 
 
 @dataclass(frozen=True)
@@ -82,7 +84,8 @@ class Target:
         files = [path for path in self.strategy.folder.iterdir() if path.suffix != ".md"]
         text = "".join(path.read_text() for path in files if path.is_file())
         nodes = sum(NODE.fullmatch(name) is not None for name in self.strategy.processes)
-        return nodes * prod(int(self.environment.get(name, 1)) for name in SIZES if name in text)
+        sizes = [int(self.environment.get(name, 1)) for name in SIZES if name in text]
+        return nodes * prod(sizes) * prod(map(int, THREADS.findall(text)))
 
 
 def from_environment() -> Target:

@@ -23,6 +23,8 @@ def target(name, folder, **overrides):
         ("gunicorn-gthread", 2 * 100),
         ("cheroot", 200),
         ("asgi-hold", 2 * 8),
+        ("uwsgi-offload", 2 * 2),
+        ("scale-out", 2 * 2 * 2),
         ("runserver", None),
         ("uvicorn-threads", None),
     ],
