@@ -11,10 +11,12 @@ from pathlib import Path
 
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from deploy.metric_files import readable
+
 
 def busy_workers(directory: Path, pids: Iterable[int]) -> dict[str, int]:
     """Return `{"serving": …, "waiting": …}` of these processes; empty where nothing counts."""
-    files = [str(path) for pid in pids for path in directory.glob(f"gauge_live*_{pid}.db")]
+    files = readable(path for pid in pids for path in directory.glob(f"gauge_live*_{pid}.db"))
     if not files:
         return {}
     busy: dict[str, int] = {}

@@ -1,6 +1,7 @@
 """One collector for all servers: it looks four times a second, whoever watches."""
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Callable
@@ -17,6 +18,8 @@ from deploy.live.load import Load, Shop
 from deploy.live.processes import Usage, usage
 from deploy.live.server_metrics import Counted, read_metrics
 from deploy.live.target import Target
+
+logger = logging.getLogger(__name__)
 
 # Four looks a second: dots move between two of them without a jump, and all looks together cost a
 # few per cent of one core.
@@ -139,6 +142,7 @@ class Collector:
         self._news = asyncio.Condition()
         self._canaries: dict[str, asyncio.Task[None]] = {}
         self._session: ClientSession | None = None
+        self._trouble = ""
 
     async def __aenter__(self) -> "Collector":
         # A connection for each request, as new clients would: a kept one might have luck with its
@@ -172,8 +176,19 @@ class Collector:
             group.create_task(self.load.run())
             while True:
                 started = time.monotonic()
-                await self._look(also())
+                await self._try_to_look(also)
                 await asyncio.sleep(max(0.0, EVERY - (time.monotonic() - started)))
+
+    async def _try_to_look(self, also: Callable[[], dict[str, Any]]) -> None:
+        """Look; say once what it fails of, and look again: else all wait for news for ever."""
+        try:
+            await self._look(also())
+        except Exception as error:  # whatever a stack in trouble may answer
+            if repr(error) != self._trouble:
+                logger.exception("A look failed; the figures stay as they were")
+            self._trouble = repr(error)
+        else:
+            self._trouble = ""
 
     async def _look(self, more: dict[str, Any]) -> None:
         found = await asyncio.gather(*(watch.look() for watch in self.watches))

@@ -12,6 +12,8 @@ from typing import Any
 
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from deploy.metric_files import readable
+
 
 @dataclass(frozen=True)
 class Counted:
@@ -26,9 +28,8 @@ class Counted:
 def read_metrics(directory: Path) -> Counted:
     """Add up what lies there; a file that is being made this moment is left out."""
     files = [*directory.glob("counter_*.db"), *directory.glob("gauge_livesum_*.db")]
-    living = [str(path) for path in files if _counts(path)]
     try:
-        families: Any = MultiProcessCollector.merge(living)
+        families: Any = MultiProcessCollector.merge(readable(filter(_counts, files)))
     except (OSError, ValueError):
         return Counted()
     samples = [sample for family in families for sample in family.samples]

@@ -58,6 +58,18 @@ def test_the_queues_are_shown(client: Client, open_: None) -> None:
 
 
 @pytest.mark.django_db
+def test_a_process_that_makes_its_file_this_moment_breaks_nothing(
+    client: Client, open_: None
+) -> None:
+    making = project.METRICS_DIR / "counter_1.db"
+    making.touch()  # as prometheus_client makes it: opened, and enlarged a moment later
+    try:
+        assert client.get("/metrics").status_code == 200
+    finally:
+        making.unlink()
+
+
+@pytest.mark.django_db
 def test_the_database_is_asked_once_a_second(
     client: Client, open_: None, django_assert_num_queries: Any
 ) -> None:

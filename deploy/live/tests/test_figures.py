@@ -1,16 +1,18 @@
 """The pieces of the figures, each against values that are known."""
 
+import asyncio
 import os
 import subprocess
 import sys
 
 import pytest
 
-from deploy.live.collector import Rate
+from deploy.live.collector import Collector, Rate
 from deploy.live.faults import KINDS, LONGEST, UnknownOutageError, fault_of
 from deploy.live.processes import usage
 from deploy.live.server_metrics import read_metrics
 from deploy.live.window import OVERDUE, SPAN, Window, percentile
+from loadtests.busy import busy_workers
 
 MEGABYTE = 1024
 
@@ -146,6 +148,52 @@ def test_metrics_of_all_processes_are_added_up_and_of_dead_ones_only_what_they_h
         for process in processes:
             process.kill()
             process.communicate()
+
+
+def test_a_file_that_is_being_made_this_moment_is_left_out(tmp_path):
+    counted = "from prometheus_client import Counter\nCounter('made', 'm').inc()"
+    subprocess.run(
+        [sys.executable, "-c", counted],
+        check=True,
+        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
+    )
+    whole = read_metrics(tmp_path)
+    # As prometheus_client makes it: opened, and enlarged a moment later.
+    (tmp_path / "counter_1.db").touch()
+    (tmp_path / f"gauge_livesum_{os.getpid()}.db").touch()
+    assert read_metrics(tmp_path) == whole
+    assert busy_workers(tmp_path, [os.getpid()]) == {}
+
+
+async def test_a_look_that_fails_is_said_once_and_made_again(caplog, monkeypatch):
+    collector = Collector()
+    troubles = [RuntimeError("one"), RuntimeError("one"), None, RuntimeError("one")]
+
+    async def look(more):
+        if trouble := troubles.pop(0):
+            raise trouble
+
+    monkeypatch.setattr(collector, "_look", look)
+    for _ in range(4):
+        await collector._try_to_look(dict)
+    assert len(caplog.records) == 2
+    assert "RuntimeError: one" in caplog.text
+
+
+async def test_news_come_after_a_failed_look():
+    async with Collector() as collector:
+        answers = iter([ZeroDivisionError(), {"beside": 1}])
+
+        def also():
+            answer = next(answers, {"beside": 2})
+            if isinstance(answer, Exception):
+                raise answer
+            return answer
+
+        running = asyncio.create_task(collector.run(also))
+        figures = await asyncio.wait_for(collector.news(), 10)
+        running.cancel()
+    assert figures["beside"] == 1
 
 
 def test_no_metrics_yet(tmp_path):
