@@ -197,6 +197,15 @@ async def test_drain_answers_late_to_all(http, asgi, number):
     assert time.monotonic() - start < 10  # the holds had 30 s left
 
 
+async def test_the_door_is_closed_before_the_late_answers_go(http, asgi, hold_id):
+    """Who is answered before comes back to the same door, and is cut when it falls."""
+    task = await held(http, asgi, hold_id)
+    asgi.send(signal.SIGTERM)
+    await task
+    with pytest.raises(ConnectionRefusedError):
+        socket.create_connection(("127.0.0.1", asgi.port), 5)
+
+
 async def test_a_connection_is_kept_while_nobody_drains(http, asgi, hold_id):
     _, headers, _ = await get(http, f"{asgi.url}/hold/{hold_id}?wait=0.2")
     assert "Connection" not in headers
