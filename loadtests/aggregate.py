@@ -81,20 +81,27 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     a scenario run twice those count that had the last one's parameters.
     """
     ordered = sorted(results, key=lambda result: str(result["began"]))
+    # Of what ran: a bench that was ended before its last scenario says nothing about that one.
     last = {
-        (name, result["sizing"]): facts["parameters"]
+        (run["scenario"], result["sizing"]): _parameters(result, run)
         for result in ordered
-        for name, facts in result["scenarios"].items()
+        for run in result["runs"]
     }
-
-    def counts(result: Mapping[str, Any], run: Run) -> bool:
-        parameters = result["scenarios"][run["scenario"]]["parameters"]
-        return bool(parameters == last[run["scenario"], result["sizing"]])
-
     return [
-        {**result, "runs": [run for run in result["runs"] if counts(result, run)]}
+        {
+            **result,
+            "runs": [
+                run
+                for run in result["runs"]
+                if _parameters(result, run) == last[run["scenario"], result["sizing"]]
+            ],
+        }
         for result in ordered
     ]
+
+
+def _parameters(result: Mapping[str, Any], run: Run) -> Any:
+    return result["scenarios"][run["scenario"]]["parameters"]
 
 
 def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:

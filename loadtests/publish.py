@@ -7,7 +7,7 @@ is red when a page and the raw data differ.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -106,15 +106,18 @@ def _sure(bench: Published) -> Iterator[str]:
             form = "quick" if _last_of(scenario, parts)["quick"] else "full"
             least, most = min(counts), max(counts)
             often = f"{least} to {most}" if most > least else f"{most}"
-            yield f"`{scenario}` in {form} form, {often} of each of {len(counts)}"
+            yield f"`{scenario}` in {form} form, {often} for each of {len(counts)} strategies"
 
 
-def _last_of(scenario: str, parts: Iterable[Result]) -> Result:
+def _last_of(scenario: str, parts: Sequence[Result]) -> Result:
     """Return the last part that ran a scenario at equal workers."""
-    return max(
-        (part for part in parts if scenario in part["scenarios"] and not is_fitted(part["sizing"])),
-        key=lambda part: str(part["began"]),
-    )
+    fits = [
+        part
+        for part in parts
+        if not is_fitted(part["sizing"])
+        and any(run["scenario"] == scenario for run in part["runs"])
+    ]
+    return fits[-1]
 
 
 def _benches(found: list[Published], up: str) -> Iterator[str]:

@@ -32,20 +32,19 @@ def verdict(title: str, groups: Sequence[Group]) -> str:
     first, *_ = streams_
     telling = next((name for name, ranked in streams_.items() if _differ(ranked)), first)
     best, worst = streams_[telling][0], streams_[telling][-1]
-    where = "" if telling == first else f", {telling}"
+    where = "" if telling == first else f" ({', '.join(telling)})"
     sentence = f"{title}{where}: {_says(*best)}"
     if worst[1] is not best[1]:
         sentence += f"; {_says(*worst)}"
     return sentence + "."
 
 
-def _ranked(groups: Sequence[Group]) -> dict[str, list[_Placed]]:
-    """Return each stream's figures under all strategies by its name, the best first."""
-    found: dict[str, list[_Placed]] = {}
+def _ranked(groups: Sequence[Group]) -> dict[tuple[str, str], list[_Placed]]:
+    """Return the figures under all strategies by phase and stream, the best first."""
+    found: dict[tuple[str, str], list[_Placed]] = {}
     for group in groups:
         for phase, name, figures in streams(group.typical() or {}):
-            called = name if phase == name else f"{phase}: {name}"
-            found.setdefault(called, []).append((figures, group))
+            found.setdefault((phase, name), []).append((figures, group))
     for ranked in found.values():
         ranked.sort(key=lambda one: (-one[0]["summary"]["goodput"], _failed(one)))
     return found

@@ -128,7 +128,7 @@ def test_the_decision_says_how_often_each_scenario_ran_validly():
         ),
         fitted,
     )
-    assert "Valid runs: `talk` in full form, 1 to 2 of each of 2." in said
+    assert "Valid runs: `talk` in full form, 1 to 2 for each of 2 strategies." in said
 
 
 def test_the_result_says_its_own_sizing_and_not_the_last_parts():

@@ -69,7 +69,7 @@ def test_the_verdict_is_of_what_tells_the_strategies_apart():
         [phase] = copy.deepcopy(run("any", HELD, hard)["phases"])
         made["phases"].append(phase | {"name": "hard"})
     said = verdict("Steady", groups([results(bad, good)]))
-    assert said.startswith("Steady, hard: labels: a gave 5 of")
+    assert said.startswith("Steady (hard, labels): a gave 5 of")
     assert "; b gave 2.50 of" in said
 
 
@@ -178,6 +178,13 @@ def test_a_quick_form_is_not_mixed_with_the_full_one():
     quick = results(run("a", HELD, 8.0)) | {"began": "2026-01-01 00:00 UTC", "quick": True}
     quick["scenarios"] = {"talk": quick["scenarios"]["talk"] | {"parameters": {"requests": 1}}}
     [section] = content([results(run("a", HELD, 2.0)), quick]).sections
+    assert section.tables[0].rows[0][:2] == ("a", "5")
+
+
+def test_a_form_that_never_ran_makes_nothing_incomparable():
+    ended = results() | {"began": "2026-02-02 00:00 UTC"}
+    ended["scenarios"] = {"talk": ended["scenarios"]["talk"] | {"parameters": {"requests": 1}}}
+    [section] = content([results(run("a", HELD, 2.0)), ended]).sections
     assert section.tables[0].rows[0][:2] == ("a", "5")
 
 
