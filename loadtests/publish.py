@@ -14,7 +14,7 @@ from pathlib import Path
 from deploy import strategy as strategies
 from deploy.plan import ROOT
 from loadtests import myths_page
-from loadtests.aggregate import GOOD
+from loadtests.aggregate import GOOD, Group
 from loadtests.decision import (
     DOUBT,
     NOT_MEASURED,
@@ -127,11 +127,7 @@ def _benches(found: list[Published], up: str) -> Iterator[str]:
         name = bench.folder.name
         groups = bench.groups()
         scenarios = dict.fromkeys(group.scenario for group in groups)
-        what = "; ".join(
-            f"`{scenario}`: "
-            f"{len({group.strategy for group in groups if group.scenario == scenario})} strategies"
-            for scenario in scenarios
-        )
+        what = "; ".join(f"`{scenario}`: {_strategies(scenario, groups)}" for scenario in scenarios)
         counts: dict[str, int] = {}
         for run in (run for group in groups for run in group.runs):
             counts[run["status"]] = counts.get(run["status"], 0) + 1
@@ -140,6 +136,11 @@ def _benches(found: list[Published], up: str) -> Iterator[str]:
             f"| [{name}]({name}/report.md) ([interactive]({name}/interactive.html)) "
             f"| {what} | runs: {sure} |"
         )
+
+
+def _strategies(scenario: str, groups: Sequence[Group]) -> str:
+    names = {group.strategy for group in groups if group.scenario == scenario}
+    return f"{len(names)} strategies" if len(names) > 1 else f"{names.pop()} alone"
 
 
 def _what(bench: Published, up: str) -> str:

@@ -6,7 +6,7 @@ import pytest
 
 from loadtests.aggregate import Spread, groups
 from loadtests.report import content, write_report
-from loadtests.tables import number, percent, server_table, spread, stream_tables
+from loadtests.tables import littles_table, number, percent, server_table, spread, stream_tables
 from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
 from loadtests.verdict import cautions, verdict
 
@@ -201,7 +201,14 @@ def test_the_card_says_of_each_part_what_differs():
 
 @pytest.mark.parametrize(
     ("value", "said"),
-    [(0, "0"), (0.0123, "0.012"), (0.5, "0.50"), (12.345, "12.35"), (1234.5, "1,234")],
+    [
+        (0, "0"),
+        (0.0123, "0.012"),
+        (0.5, "0.50"),
+        (12.345, "12.35"),
+        (-8.37, "-8.37"),
+        (1234.5, "1,234"),
+    ],
 )
 def test_numbers_have_the_digits_that_matter(value, said):
     assert number(value) == said
@@ -215,3 +222,14 @@ def test_a_few_failures_are_not_rounded_to_none(value, said):
 def test_a_figure_that_is_not_there_is_a_dash():
     assert spread(Spread.of([None, None])) == "-"
     assert spread(Spread.of([3.0, None])) == "3"
+
+
+def test_littles_law_says_nothing_of_waiting_where_some_were_put_off():
+    held, ended = run("a", HELD, 2.0), run("b", HELD, 2.0)
+    for made, errors in ((held, {}), (ended, {"http 202": 9})):
+        stream = made["phases"][0]["streams"]["labels"]
+        stream["littles_law"] = {"predicted": 10.0, "measured": 9.5}
+        stream["summary"]["errors"] = errors
+    table = littles_table(groups([results(held, ended)]))
+    assert table is not None
+    assert [row[4] for row in table.rows] == ["-0.50", "-"]
