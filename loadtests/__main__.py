@@ -8,8 +8,8 @@
     myths                    advice that is often given, and what it does (four minutes)
     publish                  write README and pages from the newest result below docs/benchmarks
 
-Exit codes: 0 all measured · 1 some run is missing or invalid · 2 used wrongly · 130 interrupted
-(what was measured until then is kept).
+Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a label twice · 2 used
+wrongly · 130 interrupted (what was measured until then is kept).
 """
 
 from __future__ import annotations
@@ -172,7 +172,10 @@ def _bench(
         print(f"{len(bad)} of {len(results['runs'])} runs are missing or invalid:", file=sys.stderr)
     for run in bad:
         print(f"  {run['scenario']} {run['strategy']}: {run['reason']}", file=sys.stderr)
-    return results, int(bool(bad))
+    wrong = [run for run in results["runs"] if run.get("books", {}).get("doubled")]
+    for run in wrong:
+        print(f"{run['scenario']} {run['strategy']}: labels were bought twice", file=sys.stderr)
+    return results, int(bool(bad or wrong))
 
 
 def _suite(options: argparse.Namespace) -> int:

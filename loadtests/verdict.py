@@ -111,7 +111,8 @@ def _canary(run: Run) -> Mapping[str, Any] | None:
 
 def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[str]:
     """Return what a reader must know before believing a figure."""
-    said = list(dict.fromkeys(result["note"] for result in results if result["note"]))
+    said = [*_bought_twice(groups)]
+    said += dict.fromkeys(result["note"] for result in results if result["note"])
     if any(len(group.measured()) == 1 for group in groups):
         said.append(
             "n = 1: a figure without a range is one run. Differences of a few percent are noise."
@@ -135,6 +136,13 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
             "figures are shown only where no valid run is there, and the notes say so."
         )
     return said
+
+
+def _bought_twice(groups: Sequence[Group]) -> Iterator[str]:
+    """Say what no figure makes good."""
+    for group in groups:
+        if doubled := sum(run["books"]["doubled"] for run in group.runs if "books" in run):
+            yield f"WRONG: {group.strategy} bought {doubled} labels of {group.scenario} twice."
 
 
 def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -165,6 +165,7 @@ def test_wrong_use_ends_with_2_and_a_sentence(arguments, capsys):
         (["measured"], True, 0),
         (["measured", "missing"], True, 1),
         (["invalid"], True, 1),
+        (["measured", "doubled"], True, 1),
         ([], False, 130),
     ],
 )
@@ -176,15 +177,23 @@ def test_the_exit_code_says_how_it_went(monkeypatch, tmp_path, capsys, runs, com
             pass
 
         def run(self, *_):
-            named = {"scenario": "talk", "strategy": "asgi-hold", "reason": "it was late"}
-            return {"runs": [named | {"status": one} for one in runs], "complete": complete}
+            return {"runs": [made(status) for status in runs], "complete": complete}
+
+    def made(status):
+        named = {"scenario": "talk", "strategy": "asgi-hold", "reason": "it was late"}
+        if status == "doubled":
+            return named | {"status": "measured", "books": {"doubled": 1}}
+        return named | {"status": status, "books": {"doubled": 0}}
 
     monkeypatch.setattr(command, "Bench", Made)
     monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold",))
     monkeypatch.setattr(command, "write_report", lambda results, folder: folder)
     assert command.main(["run", "talk", "--out", str(tmp_path)]) == code
+    said = capsys.readouterr().err
+    twice = "doubled" in runs
     why = f"1 of {len(runs)} runs are missing or invalid:\n  talk asgi-hold: it was late\n"
-    assert (why in capsys.readouterr().err) == (code == 1)
+    assert (why in said) == (code == 1 and not twice)
+    assert ("talk asgi-hold: labels were bought twice" in said) == twice
 
 
 def test_parameters_are_flags():

@@ -233,3 +233,11 @@ def test_littles_law_says_nothing_of_waiting_where_some_were_put_off():
     table = littles_table(groups([results(held, ended)]))
     assert table is not None
     assert [row[4] for row in table.rows] == ["-0.50", "-"]
+
+
+def test_a_label_that_was_bought_twice_is_the_first_thing_said(bench):
+    wrong = run("cheroot", WAITS, 2.0)
+    wrong["books"]["doubled"] = 3
+    bad = results(wrong) | {"note": "a note"}
+    assert cautions([bad], groups([bad]))[0] == "WRONG: cheroot bought 3 labels of talk twice."
+    assert not any("WRONG" in said for said in cautions([bench], groups([bench])))

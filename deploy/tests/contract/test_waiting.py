@@ -10,10 +10,6 @@ from deploy.tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
-# Seconds after its deadline at which an answer is a defect. No figure of quality: a poll's interval
-# of a second, and the rest for a machine that tests several strategies at once.
-TOO_LATE = 3
-
 
 def test_who_does_not_wait_finds_the_label_by_polling(shop):
     answer = shop.post(order(QUICK, request_label=False, request_label_async=True))
@@ -31,10 +27,12 @@ def test_a_batch_is_held_until_its_last_parcel(shop):
 
 
 def test_wait_is_kept(shop):
+    label = 16
     started = time.monotonic()
-    answer = shop.post(order(slower=8), headers=[("Prefer", "wait=1")])
+    answer = shop.post(order(slower=label), headers=[("Prefer", "wait=1")])
     assert answer.status == 202
-    assert 1 <= time.monotonic() - started < 1 + TOO_LATE
+    # Nearer to what was asked for than to the label, on a machine that tests four strategies.
+    assert 1 <= time.monotonic() - started < label / 2
 
 
 def test_an_outcome_inside_the_wait_is_a_plain_answer(shop):
