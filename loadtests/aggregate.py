@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from loadtests.happenings import FAILED
 from loadtests.metrics import LATE_SHARE
 
 Run = Mapping[str, Any]
@@ -124,7 +125,7 @@ def _notes(runs: Sequence[Run]) -> Iterator[str]:
             yield f"run {run['repeat']} {run['status']}: {run['reason']}{_where_late(run)}"
         for phase in run.get("phases", ()):
             for event in phase["events"]:
-                if event["said"].startswith(("failed", "no reload")):
+                if event["said"].startswith((FAILED, "no reload")):
                     yield f"run {run['repeat']}: {event['said']}"
 
 

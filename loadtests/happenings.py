@@ -12,6 +12,9 @@ from loadtests.deployment import reload
 from loadtests.scenario import Event
 from loadtests.simulator import Simulator
 
+# What is noted of an event that did not happen begins so.
+FAILED = "failed: "
+
 
 class Happenings:
     """Carries out a phase's events at their times, in a thread; notes what it did."""
@@ -58,5 +61,5 @@ class Happenings:
             else:
                 self._simulator.fault(event.carrier, event.what, event.settings)
         except (OSError, RuntimeError) as error:
-            return f"failed: {error}"
+            return f"{FAILED}{error}"
         return "done"

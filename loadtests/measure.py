@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -18,7 +18,7 @@ from loadtests.database import OPEN_STATES, Database
 from loadtests.deployment import deployed, login
 from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
-from loadtests.happenings import Happenings
+from loadtests.happenings import FAILED, Happenings
 from loadtests.metrics import Sample, validity
 from loadtests.scenario import Phase, Scenario, StreamSpec
 from loadtests.simulator import Simulator
@@ -93,7 +93,8 @@ class _Bench:
         for phase in run.figures["phases"]:
             phase["start"] = round(phase["start"] - began, 3)
         every = [sample for _, _, samples in run.samples for sample in samples]
-        run.figures["validity"] = asdict(validity(every, collector.lookups()))
+        failed = _failed_events(run.figures["phases"])
+        run.figures["validity"] = asdict(validity(every, collector.lookups(), failed))
         return run
 
     def _about(self) -> dict[str, Any]:
@@ -184,6 +185,15 @@ class _Bench:
         states = database.announcements()
         moving = states.get("pending", 0) + states.get("announcing", 0)
         return bool(moving or self._simulator.in_flight())
+
+
+def _failed_events(phases: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
+        f"{event['kind']} {event['what']} {event['said']}"
+        for phase in phases
+        for event in phase["events"]
+        if event["said"].startswith(FAILED)
+    ]
 
 
 def _relative(row: Row, began: float) -> Row:

@@ -281,17 +281,21 @@ class Validity:
 def validity(
     samples: Sequence[Sample],
     simulator_lookups: Sequence[float],
+    failed_events: Sequence[str] = (),
     *,
     late_share: float = LATE_SHARE,
     simulator_slow: float = SIMULATOR_SLOW,
 ) -> Validity:
-    """Judge a run by its generator's late sends and by the simulator's plain lookups in seconds."""
+    """Judge a run by its generator's late sends and by the simulator's plain lookups in seconds.
+
+    An outage that could not be begun leaves figures of a day without one: `failed_events` says so.
+    """
     sent = [sample.sent - sample.intended for sample in samples if sample.sent is not None]
     late = sum(wait > LATE_SECONDS for wait in sent)
     share = late / len(sent) if sent else 0.0
     ordered = sorted(simulator_lookups)
     slowness = percentile(ordered, 0.95) if ordered else None
-    reasons = []
+    reasons = list(failed_events)
     if not sent:
         reasons.append("nothing was sent")
     if share > late_share:

@@ -143,6 +143,13 @@ def test_a_run_that_sent_nothing_is_invalid():
     assert not validity([], []).valid
 
 
+def test_an_outage_that_did_not_begin_is_no_measured_outage():
+    on_time = [Sample("labels", 0.0, 0.0, 1.0, 1.0, "ok")]
+    verdict = validity(on_time, [], ["fault hang failed: 404"])
+    assert verdict.reasons == ("fault hang failed: 404",)
+    assert not verdict.valid
+
+
 def test_streams_are_told_apart():
     streams = by_stream([sample(0, 1), sample(0, 1, stream="t"), sample(1, 1)])
     assert {name: len(samples) for name, samples in streams.items()} == {"s": 2, "t": 1}

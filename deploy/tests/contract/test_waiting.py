@@ -10,6 +10,9 @@ from deploy.tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
+# Seconds: event loops fire timers up to a millisecond before their time.
+EARLY = 0.01
+
 
 def test_who_does_not_wait_finds_the_label_by_polling(shop):
     answer = shop.post(order(QUICK, request_label=False, request_label_async=True))
@@ -22,7 +25,7 @@ def test_who_does_not_wait_finds_the_label_by_polling(shop):
 def test_a_batch_is_held_until_its_last_parcel(shop):
     started = time.monotonic()
     answer = shop.post(order(), order(slower=1.5), order())
-    assert time.monotonic() - started >= 1.5
+    assert time.monotonic() - started >= 1.5 - EARLY
     assert [parcel["status"]["id"] for parcel in answer.json["parcels"]] == [1000] * 3
 
 
@@ -32,7 +35,7 @@ def test_wait_is_kept(shop):
     answer = shop.post(order(slower=label), headers=[("Prefer", "wait=1")])
     assert answer.status == 202
     # Nearer to what was asked for than to the label, on a machine that tests four strategies.
-    assert 1 <= time.monotonic() - started < label / 2
+    assert 1 - EARLY <= time.monotonic() - started < label / 2
 
 
 def test_an_outcome_inside_the_wait_is_a_plain_answer(shop):
