@@ -1,6 +1,7 @@
 """What is to happen to a deployment, and doesn't."""
 
 from types import SimpleNamespace
+from typing import Any
 
 from loadtests.happenings import FAILED, Happenings
 from loadtests.measure import _failed_events
@@ -20,8 +21,10 @@ class Broken:
 def test_a_fault_that_could_not_be_begun_makes_its_run_invalid(monkeypatch):
     monkeypatch.setattr("loadtests.happenings.Simulator.of", lambda env: Broken())
     event = Event(0.0, "fault", "hang", carrier="nobody", settings={})
-    happenings = Happenings(SimpleNamespace(env={}), [event])
+    stack: Any = SimpleNamespace(env={})
+    happenings = Happenings(stack, [event])
     happenings.begin(0.0)
+    assert happenings._thread is not None
     happenings._thread.join()
     [done] = happenings.end()
     assert done["said"].startswith(FAILED)
