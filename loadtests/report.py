@@ -109,7 +109,7 @@ def _section(name: str, aside: str, facts: Mapping[str, Any], mine: list[Group])
         sentence=sentence,
         tables=(*stream_tables(mine), server_table(mine), *filter(None, more)),
         charts=tuple(charts(mine)),
-        notes=tuple(notes),
+        notes=tuple(dict.fromkeys(notes)),
         parameters=facts["parameters"],
     )
 

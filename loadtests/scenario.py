@@ -27,6 +27,8 @@ _TOP = {
     "variants",
     "phases",
 }
+_PHASE = {"name", "streams", "events", "cap"}
+_EVENT = {*EVENTS, "at", "carrier", "with"}
 
 
 class ScenarioError(ValueError):
@@ -130,9 +132,14 @@ def _read(name: str) -> dict[str, Any]:
         raise ScenarioError(f"no scenario {name!r}; there are: {', '.join(names())}") from None
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{path}: {error}") from None
-    if stray := sorted(set(raw) - _TOP):
-        raise ScenarioError(f"{path}: unknown keys {', '.join(stray)}")
+    _refuse_stray(raw, _TOP, str(path))
     return raw
+
+
+def _refuse_stray(raw: Mapping[str, Any], known: set[str], where: str) -> None:
+    """Refuse what nobody reads: an outage that was misspelt would be a day without one."""
+    if stray := sorted(set(raw) - known):
+        raise ScenarioError(f"{where}: unknown keys {', '.join(stray)}")
 
 
 def _fill(value: Any, values: Mapping[str, float], name: str) -> Any:
@@ -152,6 +159,7 @@ def _scenario(name: str, raw: Mapping[str, Any], values: Mapping[str, float]) ->
     phases = tuple(_phase(number, phase) for number, phase in enumerate(raw["phases"], 1))
     if not phases:
         raise ScenarioError("a scenario needs a phase")
+    _refuse_doubles([phase.name for phase in phases], "phases")
     return Scenario(
         name=name,
         title=raw["title"],
@@ -169,12 +177,30 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _phase(number: int, raw: Mapping[str, Any]) -> Phase:
-    return Phase(
-        name=raw.get("name", f"phase {number}"),
+    name = raw.get("name", f"phase {number}")
+    _refuse_stray(raw, _PHASE, name)
+    phase = Phase(
+        name=name,
         streams=tuple(_stream(stream) for stream in raw["streams"]),
         events=tuple(sorted(map(_event, raw.get("events", [])), key=lambda event: event.at)),
-        cap=raw["cap"],
+        cap=_number(raw["cap"], f"{name}: cap"),
     )
+    _refuse_doubles([stream.name for stream in phase.streams], f"{name}: streams")
+    if late := [event for event in phase.events if event.at >= phase.cap]:
+        raise ScenarioError(f"{name}: at {late[0].at} the phase is over (cap {phase.cap})")
+    return phase
+
+
+def _number(value: Any, what: str) -> float:
+    if isinstance(value, bool) or not isinstance(value, int | float) or value < 0:
+        raise ScenarioError(f"{what} is a number of seconds, not {value!r}")
+    return value
+
+
+def _refuse_doubles(names: list[str], what: str) -> None:
+    """Refuse names that would put two things' figures into one."""
+    if doubles := sorted({name for name in names if names.count(name) > 1}):
+        raise ScenarioError(f"{what} have names of their own: {', '.join(doubles)} is there twice")
 
 
 def _stream(raw: Mapping[str, Any]) -> StreamSpec:
@@ -183,6 +209,8 @@ def _stream(raw: Mapping[str, Any]) -> StreamSpec:
         raise ScenarioError(f"stream {spec.name}: target {spec.target!r} is none of {TARGETS}")
     if spec.call not in calls.KINDS:
         raise ScenarioError(f"stream {spec.name}: call {spec.call!r} is none of {[*calls.KINDS]}")
+    _number(spec.begin, f"stream {spec.name}: begin")
+    _number(spec.time_out, f"stream {spec.name}: time_out")
     return spec
 
 
@@ -191,8 +219,11 @@ def _event(raw: Mapping[str, Any]) -> Event:
     if len(kinds) != 1:
         raise ScenarioError(f"an event has one of {EVENTS}: {dict(raw)}")
     [kind] = kinds
+    _refuse_stray(raw, _EVENT, kind)
+    if kind == "fault" and not raw.get("carrier"):
+        raise ScenarioError(f"fault {raw[kind]!r}: at which carrier?")
     return Event(
-        at=raw["at"],
+        at=_number(raw["at"], f"{kind} {raw[kind]}: at"),
         kind=kind,
         what=raw[kind],
         carrier=raw.get("carrier", ""),

@@ -4,25 +4,26 @@ from loadtests import scenario
 from loadtests.arrivals import Closed, Constant
 from loadtests.scenario import ScenarioError
 
-MINE = """
+STREAM = """[[phases.streams]]
+name = "reads"
+call = "read"
+arrivals = { kind = "constant", rate = "$rate", seconds = 2 }
+"""
+MINE = f"""
 title = "Mine"
 [parameters]
 rate = 5
 cap = 9
 [quick]
-cap = 3
+cap = 5
 [carriers.tortoise]
 fixed = 2
 [environment]
 WEB_THREADS = 7
 [[phases]]
 cap = "$cap"
-events = [{ at = 4, heal = "tortoise" }, { at = 1, fault = "hang", carrier = "tortoise" }]
-[[phases.streams]]
-name = "reads"
-call = "read"
-arrivals = { kind = "constant", rate = "$rate", seconds = 2 }
-"""
+events = [{{ at = 4, heal = "tortoise" }}, {{ at = 1, fault = "hang", carrier = "tortoise" }}]
+{STREAM}"""
 
 
 @pytest.fixture
@@ -52,8 +53,8 @@ def test_a_users_own_file_is_enough(mine):
 
 def test_flags_win_over_quick_and_quick_over_the_defaults(mine):
     assert scenario.load(mine).phases[0].cap == 9
-    assert scenario.load(mine, quick=True).phases[0].cap == 3
-    assert scenario.load(mine, quick=True, overrides={"cap": 4}).phases[0].cap == 4
+    assert scenario.load(mine, quick=True).phases[0].cap == 5
+    assert scenario.load(mine, quick=True, overrides={"cap": 6}).phases[0].cap == 6
 
 
 def test_the_talk_is_200_clients_2000_requests_ten_seconds():
@@ -73,6 +74,19 @@ def test_the_talk_is_200_clients_2000_requests_ten_seconds():
         ('title = "Mine"', 'title = "Mine"\ncolour = 3', "colour"),
         ('heal = "tortoise"', 'pray = "tortoise"', "pray"),
         ("rate = 5", "rate = 0", "rate"),
+        ("events = [", "event = [", "event"),
+        ('heal = "tortoise"', 'heal = "tortoise", whit = 3', "whit"),
+        (', carrier = "tortoise" }', " }", "at which carrier"),
+        ("at = 4", "at = 5", "the phase is over"),
+        ("at = 4", 'at = "four"', "number of seconds"),
+        ('cap = "$cap"', 'cap = "soon"', "number of seconds"),
+        ('call = "read"', 'call = "read"\ntime_out = "long"', "number of seconds"),
+        (
+            "[[phases]]",
+            "[[phases]]\nname = 'a'\ncap = 1\nstreams = []\n" * 2 + "[[phases]]",
+            "twice",
+        ),
+        (STREAM, STREAM * 2, "twice"),
     ],
 )
 def test_what_makes_no_sense_is_refused_by_its_name(tmp_path, old, new, said):
