@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import logging
 import math
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -23,6 +24,8 @@ from deploy.live.collector import Collector
 from deploy.live.faults import UnknownOutageError, fault_of
 from deploy.live.target import Target
 from deploy.plan import ROOT
+
+logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).parent / "page"
 # The one copy of the chart library; reports of load tests draw with it, too.
@@ -74,6 +77,7 @@ class Live:
             for target in self.first:
                 self.collector.add(target)
             running = asyncio.create_task(self.collector.run(self._beside))
+            running.add_done_callback(_say_why)
             try:
                 yield
             finally:
@@ -164,6 +168,12 @@ class Live:
             return JSONResponse({"error": refusal}, 409) if refusal else JSONResponse({})
         self.beside.stop()
         return JSONResponse({})
+
+
+def _say_why(task: asyncio.Task[None]) -> None:
+    """Say what the collector ended of: whoever waits for its figures would wait unheard."""
+    if not task.cancelled() and (error := task.exception()):
+        logger.critical("No figures come any more", exc_info=error)
 
 
 async def _json(request: Request) -> dict[str, Any]:

@@ -120,3 +120,17 @@ async def test_nonsense_is_a_400_with_words(here, path, body):
 async def test_a_strategy_that_does_not_exist_is_not_compared_with(here):
     answer = await here.ask("POST", "/api/beside", b'{"strategy": "../etc"}', OURS)
     assert answer.status == 409
+
+
+async def test_what_ends_the_collector_is_said(here, monkeypatch, caplog):
+    said = asyncio.Event()
+
+    async def broken():
+        asyncio.get_running_loop().call_later(0.1, said.set)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(here.live.collector.load, "run", broken)
+    async with here.live.lifespan(here.app):
+        await asyncio.wait_for(said.wait(), 10)
+    assert "No figures come any more" in caplog.text
+    assert "ZeroDivisionError" in caplog.text
