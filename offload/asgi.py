@@ -36,8 +36,9 @@ ADMIT = 32
 # memory: what is larger goes through a slot of its own kind, in pieces.
 BUFFER = 2_621_440
 
-# Seconds from the signal to the late answers. A server closes its door a moment after the signal
-# (uvicorn: 0.1 s); whoever is answered before comes back to that door, and is cut when it falls.
+# Seconds from the signal to the late answers, at least. A server closes its door a moment after the
+# signal (uvicorn: 0.1 s); whoever is answered before comes back to that door, and is cut when it
+# falls. More is patience: whose outcome comes meanwhile gets it, and the process ends the later.
 PARTING = 0.5
 
 _TICKET = TICKET_HEADER.lower().encode()
@@ -47,7 +48,8 @@ class HoldMiddleware:
     """Admit, watch for held answers, and wait in their place.
 
     `resolve` asks the app when Redis is in doubt. `admit`, `max_holds` and
-    `max_holds_per_account` are per process.
+    `max_holds_per_account` are per process. A process that is told to end keeps its clients for
+    `parting` seconds; its server must be given more than that to end in.
     """
 
     def __init__(
@@ -60,8 +62,10 @@ class HoldMiddleware:
         admit: int = ADMIT,
         max_holds: int = MAX_HOLDS,
         max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
+        parting: float = PARTING,
     ) -> None:
         self._app = app
+        self._parting = parting
         self._secret = secret
         self.counts: Counts = here()
         self._waiters = Waiters(redis_url, resolve=resolve, counts=self.counts)
@@ -93,7 +97,7 @@ class HoldMiddleware:
         if not await request.buffer():
             return
         if scope.get("http_version", "1.1") in {"1.0", "1.1"}:
-            send = self._parting(send)
+            send = self._closing(send)
         response = Response(send, request)
         # Before the queue for a slot: its client waits there, too.
         scope = {**without_internal_headers(scope), KEY: time.monotonic()}
@@ -114,19 +118,19 @@ class HoldMiddleware:
         if answer is not None:
             await send_answer(send, answer)
 
-    def _parting(self, send: Send) -> Send:
+    def _closing(self, send: Send) -> Send:
         """Say with each answer of a server that ends that its connection ends with it.
 
         It does so anyway; a client that isn't told sends its next request into a closed connection.
         """
 
-        async def parting(message: Message) -> None:
+        async def closing(message: Message) -> None:
             if message["type"] == "http.response.start" and self._ending:
                 headers = [*message.get("headers", ()), (b"connection", b"close")]
                 message = {**message, "headers": headers}
             await send(message)
 
-        return parting
+        return closing
 
     # Life ------------------------------------------------------------------------------------
 
@@ -166,7 +170,7 @@ class HoldMiddleware:
 
         def end() -> None:
             self._ending = True
-            loop.call_later(PARTING, self._waiters.drain)
+            loop.call_later(self._parting, self._waiters.drain)
 
         def end_too(number: int, frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(end)

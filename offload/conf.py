@@ -10,7 +10,7 @@ from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 
-from offload.asgi import ADMIT
+from offload.asgi import ADMIT, PARTING
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
 
 
@@ -35,6 +35,8 @@ class Offload:
     max_holds: int = MAX_HOLDS
     max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT
     admit: int = ADMIT
+    # Seconds that a web process which ends keeps the clients it holds (backend asgi).
+    parting: float = PARTING
 
 
 NAMES = frozenset(field.name.upper() for field in fields(Offload))

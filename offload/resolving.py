@@ -61,4 +61,5 @@ def hold_middleware_options() -> dict[str, Any]:
         "admit": settings.admit,
         "max_holds": settings.max_holds,
         "max_holds_per_account": settings.max_holds_per_account,
+        "parting": settings.parting,
     }

@@ -6,6 +6,7 @@ a setting that is silently misread is found during an outage.
 
 from __future__ import annotations
 
+import math
 import os
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
@@ -41,9 +42,12 @@ def integer(name: str, default: int, *, minimum: int = 0) -> int:
     return int(_number(name, str(default), int, minimum, "whole number"))
 
 
-def seconds(name: str, default: float, *, minimum: float = 0.0) -> float:
-    """Return a length of time in seconds."""
-    return float(_number(name, str(default), float, minimum, "number of seconds"))
+def seconds(name: str, default: float, *, minimum: float = 0.0, maximum: float = math.inf) -> float:
+    """Return a length of time in seconds, not under `minimum` and not over `maximum`."""
+    value = float(_number(name, str(default), float, minimum, "number of seconds"))
+    if value > maximum:
+        raise ImproperlyConfigured(f"{name}={value:g} is over its maximum of {maximum:g}")
+    return value
 
 
 def share(name: str, default: float) -> float:

@@ -79,6 +79,18 @@ def test_the_web_process_answers_who_is_in_flight(stack, shop, pool):
     until(lambda: not in_flight(shop), "its end")
 
 
+@pytest.mark.parametrize(("parting", "status"), [("15", 200), ("0.5", 202)])
+def test_with_patience_a_reload_lets_labels_come(parting, status, pool):
+    # Two: uvicorn has nobody to reload a single one.
+    more = {"OFFLOAD_PARTING": parting, "WEB_WORKERS": "2"}
+    with Stack("asgi-hold", env=ENV | more) as stack:
+        shop = Shop(stack).use(stack.public_key, stack.secret_key)
+        answer = request_in_flight(shop, stack, pool)
+        stack.kill("web", signal.SIGHUP, leader_only=True)
+        assert answer.result().status_code == status
+        until(lambda: not in_flight(shop), "its end")
+
+
 def test_the_hub_answers_all_and_ends(stack, shop, pool):
     if "hub" not in stack.names:
         pytest.skip("this strategy has no hub")

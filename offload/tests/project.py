@@ -37,6 +37,7 @@ settings.configure(
         "SECRET": os.environ["OFFLOAD_SECRET"],
         "RESOLVE": f"{__name__}.resolve",
         "ADMIT": int(os.environ.get("ADMIT", "32")),
+        "PARTING": float(os.environ.get("PARTING", "0.5")),
         "MAX_HOLDS": int(os.environ.get("MAX_HOLDS", "5000")),
         "MAX_HOLDS_PER_ACCOUNT": int(os.environ.get("MAX_HOLDS_PER_ACCOUNT", "5000")),
         "DEADLINE_STATUS": int(os.environ.get("DEADLINE_STATUS", "202")),

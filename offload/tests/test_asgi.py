@@ -8,8 +8,9 @@ from io import BytesIO
 
 import pytest
 
+from offload.asgi import PARTING
 from offload.tests import releases
-from offload.tests.processes import start_project, until
+from offload.tests.processes import eventually, start_project, until
 
 pytestmark = pytest.mark.integration
 
@@ -202,8 +203,29 @@ async def test_the_door_is_closed_before_the_late_answers_go(http, asgi, hold_id
     task = await held(http, asgi, hold_id)
     asgi.send(signal.SIGTERM)
     await task
-    with pytest.raises(ConnectionRefusedError):
-        socket.create_connection(("127.0.0.1", asgi.port), 5)
+    assert not listens(asgi.port)
+
+
+async def test_with_patience_who_is_released_meanwhile_gets_it(
+    http, redis_server, outcomes, started, hold_id
+):
+    project = started(start_project(redis_server.url, outcomes, PARTING="60"))
+    task = await held(http, project, hold_id)
+    project.send(signal.SIGTERM)
+    await eventually(lambda: not listens(project.port))
+    done, _ = await asyncio.wait([task], timeout=2 * PARTING)
+    assert not done
+    releases.release(redis_server.client, hold_id)
+    assert (await task)[2] == releases.answer().body
+    assert project.end() is not None  # at once: nobody is held any more
+
+
+def listens(port):
+    try:
+        socket.create_connection(("127.0.0.1", port), 5).close()
+    except ConnectionRefusedError:
+        return False
+    return True
 
 
 async def test_a_connection_is_kept_while_nobody_drains(http, asgi, hold_id):

@@ -48,6 +48,7 @@ def test_a_good_value_is_read(
         (lambda name: env.seconds(name, 5), "soon"),
         (lambda name: env.seconds(name, 5), "nan"),
         (lambda name: env.seconds(name, 5, minimum=0.1), "-1"),
+        (lambda name: env.seconds(name, 5, maximum=15), "15.5"),
         (lambda name: env.share(name, 0.5), "0"),
         (lambda name: env.share(name, 0.5), "1.1"),
         (lambda name: env.choice(name, "a", ("a", "b")), "c"),
