@@ -115,7 +115,8 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
     said += dict.fromkeys(result["note"] for result in results if result["note"])
     if any(len(group.measured()) == 1 for group in groups):
         said.append(
-            "n = 1: a figure without a range is one run. Differences of a few percent are noise."
+            "n = 1: a figure without a range is one run, or the same in all. Differences of a few "
+            "percent are noise."
         )
     disturbed = [
         others
