@@ -14,9 +14,11 @@ from deploy import strategy as strategies
 from deploy.strategy import Strategy
 from loadtests.aggregate import Group, Run, stream_of, streams
 from loadtests.tables import Figure, Table, number, percent, spread
+from loadtests.verdict import ALIKE
 
 NOT_MEASURED = "not measured"
 DOUBT = " †"
+NOTHING = "nothing"
 SYSTEM = "apt-get install "
 # A 202 is a promise kept later: not what was asked for, and not lost.
 PROMISED = "http 202"
@@ -217,7 +219,7 @@ def to_install(strategy: Strategy) -> str:
     if how.startswith(SYSTEM):
         return ", ".join([*how.removeprefix(SYSTEM).split(), *strategy.needs.modules])
     needed = [*strategy.needs.binaries, *strategy.needs.modules]
-    return ", ".join(needed) + (f" (`{how}`)" if how else "") or "nothing"
+    return ", ".join(needed) + (f" (`{how}`)" if how else "") or NOTHING
 
 
 def reload(group: Group | None, strategy: Strategy | None) -> str:
@@ -249,7 +251,11 @@ def advice(strategy: Strategy) -> str:
 
 
 def short_answers(evidence: Evidence) -> list[str]:
-    """Return the best strategy of each situation: fewest failures first, then the rate."""
+    """Return which strategy to take in each situation.
+
+    The fewest failures first, then the rate; of those that are alike, the one that needs least: a
+    rank within the noise is no reason to install something.
+    """
     held, waits = strategies.FAMILIES[1], strategies.FAMILIES[0]
     situations: list[tuple[str, Callable[[Strategy], bool]]] = [
         (
@@ -262,25 +268,50 @@ def short_answers(evidence: Evidence) -> list[str]:
         ),
         ("The worker must do the waiting itself", lambda one: one.family == waits),
     ]
-    return [f"{words}: {_best(evidence, fits)}." for words, fits in situations]
+    return [f"{words}: {_take(evidence, fits)}." for words, fits in situations]
 
 
-def _best(evidence: Evidence, fits: Callable[[Strategy], bool]) -> str:
-    failed = _labels(lambda summary: summary["error_share"])
-    found = []
-    for name in strategies.names():
-        group = evidence.equal.get(("talk", name))
-        if fits(strategies.load(name)) and group and group.valid:
-            rate, lost = group.spread(share), group.spread(failed)
-            if rate and lost:
-                found.append((round(lost.median, 2), -rate.median, name, lost.median))
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    name: str
+    rate: float
+    failed: float
+
+    @property
+    def needs(self) -> int:
+        """Return how many things must be installed for it."""
+        found = to_install(strategies.load(self.name))
+        return 0 if found == NOTHING else found.count(", ") + 1
+
+
+def _take(evidence: Evidence, fits: Callable[[Strategy], bool]) -> str:
+    found = [one for one in _candidates(evidence) if fits(strategies.load(one.name))]
     if not found:
         return f"{NOT_MEASURED}, or not validly"
-    _, rate_, best, lost_ = min(found)
-    said = f"**{best}** ({percent(-rate_)} of the limit, {percent(lost_)} failed)"
-    if lost_ > TOO_MANY:
+    fewest = min(round(one.failed, 2) for one in found)
+    sound = [one for one in found if round(one.failed, 2) == fewest]
+    least = (1 - ALIKE) * max(one.rate for one in sound)
+    alike = [one for one in sound if one.rate >= least]
+    best = min(alike, key=lambda one: (one.needs, -one.rate, one.name))
+    said = f"**{best.name}** ({percent(best.rate)} of the limit, {percent(best.failed)} failed)"
+    if best.failed > TOO_MANY:
         said = f"none without failures; the fewest had {said}"
-    return f"{said}, the only one measured" if len(found) == 1 else f"{said}, of {len(found)}"
+    if len(found) == 1:
+        return f"{said}, the only one measured"
+    said += f", of {len(found)}"
+    if others := ", ".join(sorted(one.name for one in alike if one is not best)):
+        said += f". Alike within {percent(ALIKE)}, and none needs less: {others}"
+    return said
+
+
+def _candidates(evidence: Evidence) -> Iterator[_Candidate]:
+    failed = _labels(lambda summary: summary["error_share"])
+    for name in strategies.names():
+        group = evidence.equal.get(("talk", name))
+        if group and group.valid:
+            rate, lost = group.spread(share), group.spread(failed)
+            if rate and lost:
+                yield _Candidate(name, rate.median, lost.median)
 
 
 def footnotes(evidence: Evidence) -> list[str]:

@@ -97,6 +97,17 @@ def test_the_short_answers_are_of_valid_runs_alone(seen):
     assert "none without failures; the fewest had **uwsgi-prefork**" in worker
 
 
+def test_a_rank_within_the_noise_is_no_reason_to_install_more():
+    def nginx(*made):
+        return short_answers(evidence(results(*made)))[1]
+
+    script = run("nginx-njs", HELD, 2.0)
+    alike = nginx(script, run("nginx-accel", HELD, 2.02))
+    assert "**nginx-accel** (99.0 % of the limit, 0 % failed), of 2." in alike
+    assert alike.endswith("Alike within 2.0 %, and none needs less: nginx-njs.")
+    assert "**nginx-njs** (100.0 %" in nginx(script, run("nginx-accel", HELD, 2.2))
+
+
 def test_equal_memory_is_a_column_of_its_own():
     fitted = results(run("asgi-hold", HELD, 4.0)) | {"sizing": "as fit into 600 MB with front"}
     seen = evidence(results(run("asgi-hold", HELD, 2.0)), fitted)
