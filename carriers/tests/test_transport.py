@@ -18,13 +18,10 @@ from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
     CONNECT,
     DEADLINE,
-    EARLY,
-    LATE,
     MISBEHAVIOURS,
     asking,
     buying,
     closed_port,
-    ended_at_the_deadline,
     fits,
     is_not_sent,
     steps,
@@ -129,7 +126,7 @@ def test_a_trickling_carrier_is_cut_at_the_total_deadline(handler):
         outcome = talk(served.url, buying())
         taken = time.monotonic() - started
     assert outcome == Unknown("timeout", "The carrier did not answer in time")
-    assert ended_at_the_deadline(taken)
+    assert abs(taken - DEADLINE) < 0.5
 
 
 def test_without_the_watchdog_a_trickle_goes_on(monkeypatch):
@@ -165,8 +162,8 @@ def test_one_deadline_covers_all_steps():
         started = time.monotonic()
         outcome = talk(served.url, *[asking(f"/{n}") for n in range(9)], deadline=1.0)
         assert isinstance(outcome, NotSent)
-        assert time.monotonic() - started < 9 * 0.4  # what all nine would take
-        assert len(served.requests) <= 3
+        assert time.monotonic() - started < 1.5
+        assert len(served.requests) == 3
 
 
 def test_a_body_stuck_on_its_way_is_cut_and_unknown():
@@ -174,8 +171,7 @@ def test_a_body_stuck_on_its_way_is_cut_and_unknown():
         started = time.monotonic()
         outcome = talk(served.url, buying(body=b"x" * 20_000_000))
         assert fits(outcome, {"timeout", "reset"})
-        # urllib3 gives a send that stands still the time of a connect.
-        assert CONNECT - EARLY <= time.monotonic() - started < DEADLINE + LATE
+        assert abs(time.monotonic() - started - DEADLINE) < 0.5
 
 
 def test_tls_works_and_is_cut_at_the_deadline_too(tmp_path):
@@ -185,7 +181,7 @@ def test_tls_works_and_is_cut_at_the_deadline_too(tmp_path):
     with servers.serving(servers.trickle_body, server) as served:
         started = time.monotonic()
         assert fits(talk(served.url, buying(), tls=client), {"timeout"})
-        assert ended_at_the_deadline(time.monotonic() - started)
+        assert abs(time.monotonic() - started - DEADLINE) < 0.5
 
 
 def test_failing_tls_is_not_sent(tmp_path):

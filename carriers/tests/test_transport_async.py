@@ -19,7 +19,6 @@ from carriers.tests.transport_cases import (
     asking,
     buying,
     closed_port,
-    ended_at_the_deadline,
     fits,
     is_not_sent,
     steps,
@@ -72,7 +71,7 @@ async def test_a_trickling_carrier_is_cut_at_the_total_deadline(handler):
     with servers.serving(handler) as served:
         started = time.monotonic()
         assert fits(await talk(served.url, buying()), {"timeout"})
-        assert ended_at_the_deadline(time.monotonic() - started)
+        assert abs(time.monotonic() - started - DEADLINE) < 0.5
 
 
 async def test_one_deadline_covers_all_steps():
@@ -84,7 +83,7 @@ async def test_one_deadline_covers_all_steps():
     with servers.serving(slow) as served:
         outcome = await talk(served.url, *[asking(f"/{n}") for n in range(9)], deadline=1.0)
         assert isinstance(outcome, NotSent)
-        assert len(served.requests) <= 3
+        assert len(served.requests) == 3
 
 
 async def test_the_guard_is_asked_before_the_first_byte_of_a_purchase():

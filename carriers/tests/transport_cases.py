@@ -12,13 +12,6 @@ from carriers.tests import servers
 # Seconds. Short enough for a quick suite, long enough for two busy cores.
 DEADLINE = 1.5
 CONNECT = 1.0
-# Seconds around the deadline. What isn't cut goes on for ever: the bound only has to outlast a
-# busy machine.
-EARLY, LATE = 0.1, 10.0
-
-
-def ended_at_the_deadline(seconds):
-    return DEADLINE - EARLY <= seconds < DEADLINE + LATE
 
 
 def steps(*requests: CarrierRequest):
