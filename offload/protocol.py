@@ -8,6 +8,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import json
+import math
 import re
 import secrets
 import struct
@@ -103,7 +104,7 @@ def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> 
         _VERSION,
         bytes.fromhex(check_hold_id(hold_id)),
         _account_digest(secret, account),
-        int(deadline * 1000),
+        math.ceil(deadline * 1000),
         secrets.token_bytes(16),
     )
     return urlsafe_b64encode(content + _mac(secret, "ticket", content)).decode()

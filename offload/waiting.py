@@ -48,6 +48,9 @@ ASK_CHUNK = 500
 ASK_TIMEOUT = 3.0
 # Seconds between two questions, and between two readings out of turn.
 BREATH = 0.1
+# Seconds by which a timer may strike too early: uvloop rounds to milliseconds, and counts them from
+# the last whole one. Nobody is to wait less than was asked for.
+TIMER_EARLY = 0.002
 
 Message = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[Message]]
@@ -120,7 +123,8 @@ class Waiters:
         loop = asyncio.get_running_loop()
         future: Waiting = loop.create_future()
         self._futures.setdefault(hold_id, []).append(future)
-        timer = loop.call_later(max(0.0, deadline - time.time()), _settle, future, Ending.LATE)
+        left = max(0.0, deadline - time.time()) + TIMER_EARLY
+        timer = loop.call_later(left, _settle, future, Ending.LATE)
         watch = loop.create_task(_hang_up(receive))
         watch.add_done_callback(lambda _: _settle(future, Ending.GONE))
         try:

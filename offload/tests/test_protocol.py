@@ -19,6 +19,12 @@ def test_ticket_says_what_it_was_made_for():
     assert "shop" not in ticket()
 
 
+@pytest.mark.parametrize("part", [0.0004, 0.0006, 0.9999])
+def test_a_ticket_cuts_no_wait_short(part):
+    read = protocol.read_ticket(SECRET, ticket(deadline=NOW + 1 + part), now=NOW)
+    assert NOW + 1 + part <= read.deadline < NOW + 1 + part + 0.002
+
+
 def test_two_tickets_of_one_hold_are_two():
     nonces = {protocol.read_ticket(SECRET, ticket(), now=NOW).nonce for _ in range(10)}
     assert len(nonces) == 10

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+import uuid
 
 import pytest
 
@@ -162,3 +163,26 @@ async def test_nothing_is_left_of_an_ended_hold(start, redis_server, hold_id):
     await asyncio.gather(cancelled, return_exceptions=True)
     assert waiters._futures == {}
     assert waiters._doubted == {}
+
+
+def test_nobody_waits_less_than_was_asked_for(redis_server, monkeypatch):
+    """Under uvloop, which servers use: its timers are of whole milliseconds."""
+    uvloop = pytest.importorskip("uvloop")
+    monkeypatch.setattr(Waiters, "_last_read", lambda *_: never_read())
+
+    async def left_over(waiters, seconds):
+        deadline = time.time() + seconds
+        await waiters.wait(uuid.uuid4().hex, deadline, never)
+        return deadline - time.time()
+
+    async def all_of_them():
+        waiters = Waiters(redis_server.url, resolve=None, counts=Counts())
+        waiters.start()
+        waits = (left_over(waiters, 0.2 + number * 0.0037) for number in range(200))
+        try:
+            return await asyncio.gather(*waits)
+        finally:
+            await waiters.stop()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert max(runner.run(all_of_them())) <= 0

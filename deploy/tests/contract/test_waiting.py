@@ -10,8 +10,9 @@ from deploy.tests.waiting import until
 
 pytestmark = pytest.mark.deployment
 
-# Seconds: event loops fire timers up to a millisecond before their time.
-EARLY = 0.01
+# Seconds after its deadline at which an answer is a defect. No figure of quality: a poll's interval
+# of a second, and the rest for a machine that tests several strategies at once.
+TOO_LATE = 3
 
 
 def test_who_does_not_wait_finds_the_label_by_polling(shop):
@@ -25,17 +26,15 @@ def test_who_does_not_wait_finds_the_label_by_polling(shop):
 def test_a_batch_is_held_until_its_last_parcel(shop):
     started = time.monotonic()
     answer = shop.post(order(), order(slower=1.5), order())
-    assert time.monotonic() - started >= 1.5 - EARLY
+    assert time.monotonic() - started >= 1.5
     assert [parcel["status"]["id"] for parcel in answer.json["parcels"]] == [1000] * 3
 
 
 def test_wait_is_kept(shop):
-    label = 16
     started = time.monotonic()
-    answer = shop.post(order(slower=label), headers=[("Prefer", "wait=1")])
+    answer = shop.post(order(slower=8), headers=[("Prefer", "wait=1")])
     assert answer.status == 202
-    # Nearer to what was asked for than to the label, on a machine that tests four strategies.
-    assert 1 - EARLY <= time.monotonic() - started < label / 2
+    assert 1 <= time.monotonic() - started < 1 + TOO_LATE
 
 
 def test_an_outcome_inside_the_wait_is_a_plain_answer(shop):
