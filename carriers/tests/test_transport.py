@@ -171,7 +171,8 @@ def test_a_body_stuck_on_its_way_is_cut_and_unknown():
         started = time.monotonic()
         outcome = talk(served.url, buying(body=b"x" * 20_000_000))
         assert fits(outcome, {"timeout", "reset"})
-        assert abs(time.monotonic() - started - DEADLINE) < 0.5
+        # urllib3 gives a send that stands still the time of a connect.
+        assert CONNECT <= time.monotonic() - started < DEADLINE + 0.5
 
 
 def test_tls_works_and_is_cut_at_the_deadline_too(tmp_path):
