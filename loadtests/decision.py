@@ -13,15 +13,13 @@ from typing import Any
 from deploy import strategy as strategies
 from deploy.strategy import Strategy
 from loadtests.aggregate import Group, Run, stream_of, streams
-from loadtests.tables import Figure, Table, number, percent, spread
+from loadtests.tables import PROMISED, Figure, Table, number, percent, spread
 from loadtests.verdict import ALIKE
 
 NOT_MEASURED = "not measured"
 DOUBT = " †"
 NOTHING = "nothing"
 SYSTEM = "apt-get install "
-# A 202 is a promise kept later: not what was asked for, and not lost.
-PROMISED = "http 202"
 # The scenarios of the decision table.
 TABLED = ("talk", "outage", "capacity", "reload")
 # A share of failures with which nobody is told to take it.

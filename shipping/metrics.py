@@ -29,6 +29,7 @@ from redis.retry import Retry
 from carriers import registry
 from carriers.breaker import CircuitBreaker
 from carriers.redis_guard import RedisGuard
+from deploy.metric_files import readable
 from parcels.figures import QueueFigures, count_open_holds, queue_figures
 
 # Seconds: several scrapers, or a hasty one, cost the database one set of queries a second.
@@ -81,22 +82,11 @@ def _lives(pid: int) -> bool:
 
 
 class Counted(MultiProcessCollector):
-    """What all processes have counted, but for one that makes its file this moment.
-
-    Its file is empty, and the library would fail on it with struct.error.
-    """
+    """What all processes have counted, but for one that makes its file this moment."""
 
     def collect(self) -> Iterable[Metric]:
         """Return the families."""
-        files = [str(path) for path in settings.METRICS_DIR.glob("*.db") if _size(path)]
-        return self.merge(files, accumulate=True)
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:  # a process that has ended, forgotten between two looks
-        return 0
+        return self.merge(readable(settings.METRICS_DIR.glob("*.db")), accumulate=True)
 
 
 class Stored(Collector):
