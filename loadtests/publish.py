@@ -103,21 +103,20 @@ def _sure(bench: Published) -> Iterator[str]:
             if name == scenario and group.valid
         ]
         if counts:
-            form = "quick" if _last_of(scenario, parts)["quick"] else "full"
+            form = "quick" if _part_of(scenario, parts)["quick"] else "full"
             least, most = min(counts), max(counts)
             often = f"{least} to {most}" if most > least else f"{most}"
             yield f"`{scenario}` in {form} form, {often} for each of {len(counts)} strategies"
 
 
-def _last_of(scenario: str, parts: Sequence[Result]) -> Result:
-    """Return the last part that ran a scenario at equal workers."""
-    fits = [
+def _part_of(scenario: str, parts: Sequence[Result]) -> Result:
+    """Return a part that ran a scenario at equal workers: comparable ones have one form."""
+    return next(
         part
         for part in parts
         if not is_fitted(part["sizing"])
         and any(run["scenario"] == scenario for run in part["runs"])
-    ]
-    return fits[-1]
+    )
 
 
 def _benches(found: list[Published], up: str) -> Iterator[str]:
@@ -153,7 +152,7 @@ def _what(bench: Published, up: str) -> str:
     )
     if "talk" not in {group.scenario for group in Evidence.of(bench.groups()).equal.values()}:
         return f"{bench.began}: {raw}. `talk` is not in it."
-    result = _last_of("talk", bench.parts())
+    result = _part_of("talk", bench.parts())
     asked = result["scenarios"]["talk"]["parameters"]
     limit = asked["connections"] / asked["carrier_seconds"]
     return (

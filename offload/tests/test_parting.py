@@ -1,0 +1,49 @@
+"""What a process says with the answers that it gives after the signal to end."""
+
+import asyncio
+import signal
+
+import pytest
+
+from offload.asgi import HoldMiddleware
+
+
+async def answered(scope, receive, send):
+    await send({"type": "http.response.start", "status": 204, "headers": []})
+    await send({"type": "http.response.body"})
+
+
+@pytest.fixture
+def server_stands_by():
+    """The server's own handler, which ours calls afterwards; here it does nothing."""
+    before = signal.signal(signal.SIGTERM, lambda *_: None)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+async def headers_of(hold, version="1.1"):
+    sent = []
+
+    async def receive():
+        return {"type": "http.request", "body": b"", "more_body": False}
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "http_version": version, "path": "/", "headers": []}
+    await hold(scope, receive, send)
+    return dict(sent[0]["headers"])
+
+
+async def test_an_answer_after_the_signal_says_that_its_connection_ends(server_stands_by):
+    """At once: the server itself says so only a tenth of a second later."""
+    hold = HoldMiddleware(answered, redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    hold._watch_signals()
+    try:
+        assert await headers_of(hold) == {}
+        signal.raise_signal(signal.SIGTERM)
+        await asyncio.sleep(0)
+        assert await headers_of(hold) == {b"connection": b"close"}
+        assert await headers_of(hold, "2") == {}  # HTTP/2 knows no such header
+    finally:
+        hold._restore_signals()
