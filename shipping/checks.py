@@ -126,6 +126,7 @@ def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
         for name in ("FAULT_GUARDS_OFF", "FAULT_CRASH_AT", "FAULT_PAUSE_AT")
         if getattr(settings, name)
     ]
+    given += ["TIME_SCALE"] * (settings.TIME_SCALE != 1)
     if given and not faults.allowed():
         hint = "Unset it: it belongs to the fault suite, with DEMO=1."
         return [Error(f"{name} is set.", hint=hint, id="shipping.E008") for name in given]

@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
 SECRETS = {"SECRET_KEY": "s" * 60, "OFFLOAD_SECRET": "o" * 60}
 SHORT = {
     "SIMULATOR_LATENCY_TORTOISE": "0.2",
-    "CARRIER_SETTLING": "2",
+    "TIME_SCALE": "0.1",
     "WEB_WORKERS": "1",
     "WORKER_CONCURRENCY": "20",
 }

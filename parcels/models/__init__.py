@@ -8,6 +8,7 @@ from parcels.models.hold import Hold
 from parcels.models.idempotency import IdempotencyKey
 from parcels.models.parcel import Parcel
 from parcels.models.shop import Brand, Integration, SenderAddress
+from parcels.models.spare import SpareLabel, SpareState
 from parcels.models.tracking import FeedCursor, TrackingEvent
 from parcels.models.webhook import (
     DeliveryState,
@@ -32,6 +33,8 @@ __all__ = [
     "Integration",
     "Parcel",
     "SenderAddress",
+    "SpareLabel",
+    "SpareState",
     "State",
     "TrackingEvent",
     "WebhookAttempt",

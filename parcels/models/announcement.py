@@ -11,6 +11,7 @@ from django.db import models
 from django.db.models.functions import Now
 
 from parcels.models.account import Account
+from parcels.models.contract import CarrierContract
 from parcels.models.parcel import Parcel
 
 
@@ -66,11 +67,34 @@ class Announcement(models.Model):
     claimed_at = models.DateTimeField(null=True, blank=True)
     # Raised by each claim. Who records must bring the fence that it was given.
     fence = models.IntegerField(default=0)
+    # Claims in a row that ended in nothing, not even in an outcome: their processes died or raised.
+    claims = models.SmallIntegerField(default=0, db_default=0)
     tries = models.IntegerField(default=0)
     # When the latest try's send guard passed; from then on the carrier may have booked.
     sent_at = models.DateTimeField(null=True, blank=True)
+    # When that call ended without an outcome, or at the latest may have. The settling window counts
+    # from here: a carrier may go on working on a request that we have left.
+    call_ended_at = models.DateTimeField(null=True, blank=True)
+    # When it first became unknown. Stays: after an unknown no refusal is final.
+    unknown_since = models.DateTimeField(null=True, blank=True)
     # How often a lookup has shown the carrier to have nothing.
     absences = models.SmallIntegerField(default=0)
+    # Purchases that followed a proved absence.
+    repeats = models.SmallIntegerField(default=0, db_default=0)
+    # When an announcement that was unknown once is looked at again, and how often it has been.
+    look_at = models.DateTimeField(null=True, blank=True)
+    late_looks = models.SmallIntegerField(default=0, db_default=0)
+    # Fixed by the first send guard: every later call about it uses the same credentials. The hash
+    # tells when the contract's were changed since.
+    contract = models.ForeignKey(
+        CarrierContract,
+        on_delete=models.PROTECT,
+        null=True,
+        blank=True,
+        db_index=False,
+        related_name="+",
+    )
+    credentials_hash = models.CharField(max_length=16, blank=True, default="", db_default="")
     carrier_id = models.CharField(max_length=128, blank=True, default="")
     error = models.CharField(max_length=500, blank=True, default="")
     date_created = models.DateTimeField(auto_now_add=True)
@@ -103,6 +127,16 @@ class Announcement(models.Model):
                 fields=["deadline_at"],
                 name="announcement_review",
                 condition=models.Q(state=State.NEEDS_REVIEW),
+            ),
+            models.Index(
+                fields=["deadline_at"],
+                name="announcement_overdue",
+                condition=models.Q(state=State.PENDING),
+            ),
+            models.Index(
+                fields=["look_at"],
+                name="announcement_late_look",
+                condition=models.Q(look_at__isnull=False),
             ),
         ]
 

@@ -20,7 +20,6 @@ _rng = random.Random()
 def policy() -> Policy:
     """Return the caps from the settings."""
     return Policy(
-        max_tries=settings.ANNOUNCEMENT_MAX_TRIES,
         max_age=settings.ANNOUNCEMENT_MAX_AGE,
         max_unknown_age=settings.ANNOUNCEMENT_MAX_UNKNOWN_AGE,
     )
@@ -71,7 +70,7 @@ def settling(carrier: Carrier) -> float:
     """Return the seconds after a send until the carrier's word "absent" can be believed."""
     if faults.is_off("settling"):
         return faults.SHORT_SETTLING
-    return settings.CARRIER_SETTLING or carrier.settling
+    return carrier.settling * settings.TIME_SCALE
 
 
 def since_sent(announcement: Announcement) -> float:

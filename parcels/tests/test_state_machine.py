@@ -229,8 +229,7 @@ def test_any_order_of_things_buys_once_and_ends(
 ) -> None:
     # The breaker counts real seconds, which don't pass here; it has tests of its own.
     settings.CARRIER_BREAKER_WINDOW = settings.CARRIER_BREAKER_MIN_CALLS = 10**6
-    settings.CARRIER_SETTLING = SETTLING
-    settings.ANNOUNCEMENT_MAX_TRIES = 10**6
+    settings.TIME_SCALE = 1
     protect.forget()
     world = World()
     monkeypatch.setattr(transport, "perform", world.perform)
@@ -253,7 +252,7 @@ def test_the_machine_sees_a_missing_guard(
 ) -> None:
     """A lost answer, a naive retry: with the guard off one reference is bought twice."""
     settings.FAULT_GUARDS_OFF, settings.DEMO = [guard], True
-    settings.CARRIER_SETTLING = SETTLING
+    settings.TIME_SCALE = 1
     world = World()
     monkeypatch.setattr(transport, "perform", world.perform)
     protect.forget()
