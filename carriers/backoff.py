@@ -39,12 +39,8 @@ class Policy:
     first: float = 1.0
     # Why a minute: an outage's end should not go unnoticed for longer.
     longest: float = 60.0
-    # Why 12: some three minutes on average. An outage outlasts that, but then the breaker is open,
-    # and waiting for it does not count.
-    max_tries: int = 12
-    # Why a day: a label that is bought later than that surprises more than it helps.
-    max_age: float = 86_400.0
-    # Why 5 s: reconciling is reading; it may be asked often, and someone may be waiting.
+    # Why 5 s: reconciling is reading; it may be asked often, and someone may be waiting. An unknown
+    # that is older than 50 s is asked for at each tenth of its age, up to `longest`.
     longest_unknown: float = 5.0
     # Why an hour: an unknown that a carrier couldn't resolve within it needs a person.
     max_unknown_age: float = 3_600.0
@@ -52,6 +48,9 @@ class Policy:
     absences: int = 2
     # Why a second: the second look must not meet the very same lag as the first.
     second_look: float = 1.0
+    # Why 2: a carrier that three times took a request, answered nothing and has nothing will not
+    # do better at the fourth; a person sees why.
+    max_repeats: int = 2
 
 
 DEFAULT = Policy()
@@ -59,10 +58,11 @@ DEFAULT = Policy()
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """The announcement's next state, and the seconds until it is due there."""
+    """The announcement's next state, the seconds until it is due there, and why for a person."""
 
     state: State
     delay: float = 0.0
+    reason: str = ""
 
 
 def jittered(tries: int, rng: random.Random, first: float, longest: float) -> float:
@@ -74,74 +74,89 @@ def jittered(tries: int, rng: random.Random, first: float, longest: float) -> fl
 def decide(
     outcome: Outcome,
     tries: int,
-    age: float,
     *,
     repeats: Repeats,
     rng: random.Random,
     was_unknown: bool = False,
+    again: bool = False,
+    unknown_age: float = 0.0,
     policy: Policy = DEFAULT,
 ) -> Decision:
     """Decide after a try to buy.
 
-    `tries` includes this one; `age` is seconds since the announcement was made. `was_unknown`: the
-    try was the same reference sent again to a *dedup* carrier, to resolve an unknown. What doesn't
-    answer then leaves it unknown, as the first purchase may still stand.
+    `tries` includes this one. `was_unknown`: an earlier try was, for the first time `unknown_age`
+    seconds ago; no refusal is final then. `again`: the try was the same reference sent again to a
+    *dedup* carrier, to resolve an unknown. What doesn't answer then leaves it unknown, as the first
+    purchase may still stand.
+
+    What provably made nothing is tried until the announcement's deadline, which the claim knows.
     """
     if isinstance(outcome, Announced):
         return Decision("announced")
-    if isinstance(outcome, Refused):
-        return Decision("failed")
-    if was_unknown or not _proves_absence(outcome):
-        if repeats == "none" or (was_unknown and age >= policy.max_unknown_age):
+    if isinstance(outcome, Refused) or getattr(outcome, "reason", "") in PERMANENT:
+        if not was_unknown:
+            return Decision("failed")
+        if repeats != "lookup":
             return Decision("needs_review")
-        return _unknown(tries, rng, policy)
-    if _exhausted(outcome, tries, policy) or age >= policy.max_age:
-        return Decision("failed")
-    at_least = outcome.retry_after or 0.0 if isinstance(outcome, Throttled) else 0.0
-    delay = jittered(tries - 1, rng, policy.first, policy.longest)
-    return Decision("pending", at_least + delay)
+    elif not again and _proves_absence(outcome):
+        delay = jittered(tries - 1, rng, policy.first, policy.longest)
+        return Decision("pending", (getattr(outcome, "retry_after", 0.0) or 0.0) + delay)
+    if repeats == "none" or (again and unknown_age >= policy.max_unknown_age):
+        return Decision("needs_review")
+    return _unknown(tries, unknown_age, rng, policy)
 
 
 def _proves_absence(outcome: Outcome) -> bool:
     return isinstance(outcome, NotSent) or (isinstance(outcome, Throttled) and outcome.nothing_made)
 
 
-def _exhausted(outcome: Outcome, tries: int, policy: Policy) -> bool:
-    if isinstance(outcome, NotSent) and outcome.reason in OWN_GUARDS:
-        return False
-    return tries >= policy.max_tries or getattr(outcome, "reason", "") in PERMANENT
-
-
-def _unknown(tries: int, rng: random.Random, policy: Policy) -> Decision:
-    return Decision("unknown", jittered(tries - 1, rng, policy.first, policy.longest_unknown))
+def _unknown(tries: int, age: float, rng: random.Random, policy: Policy) -> Decision:
+    longest = min(policy.longest, max(policy.longest_unknown, age / 10))
+    return Decision("unknown", jittered(tries - 1, rng, policy.first, longest))
 
 
 def decide_lookup(
     result: LookupResult,
     *,
-    since_sent: float,
+    settled_for: float,
+    unknown_age: float,
     settling: float,
     absences: int,
     looks: int,
+    repeats: int = 0,
+    refused: bool = False,
+    believed: bool = True,
     rng: random.Random,
     policy: Policy = DEFAULT,
 ) -> Decision:
     """Decide after a lookup of an unknown announcement.
 
-    `since_sent` in seconds; `absences` counts the looks *after* the settling window that found
-    nothing, this one included; `looks` all of them. Found several: the first is adopted, and the
-    caller voids the rest.
+    `settled_for` in seconds since the call ended; `absences` counts the looks *after* the settling
+    window that found nothing, this one included; `looks` all of them; `repeats` the purchases after
+    a proved absence. `refused`: the last purchase was. `believed`: the carrier was asked with the
+    credentials that bought. Found several: the first is adopted, and the caller voids the rest.
     """
     if isinstance(result, Found):
         return Decision("announced")
     if isinstance(result, Absent):
-        if since_sent < settling:
+        if settled_for < settling:
             # Looking costs little, and someone may be waiting for what is there before the end.
-            return Decision("unknown", min(settling - since_sent, policy.longest_unknown))
+            longest = max(policy.longest_unknown, unknown_age / 10)
+            return Decision("unknown", min(settling - settled_for, longest))
         if absences >= policy.absences:
-            return Decision("pending")
-        again = _unknown(looks, rng, policy)
+            return _absent(repeats, refused, believed, policy)
+        again = _unknown(looks, 0.0, rng, policy)
         return Decision("unknown", policy.second_look + again.delay)
-    if since_sent >= policy.max_unknown_age:
-        return Decision("needs_review")
-    return _unknown(looks, rng, policy)
+    if unknown_age >= policy.max_unknown_age:
+        return Decision("needs_review", reason="The carrier gave no answer to any lookup.")
+    return _unknown(looks, unknown_age, rng, policy)
+
+
+def _absent(repeats: int, refused: bool, believed: bool, policy: Policy) -> Decision:
+    if not believed:
+        return Decision("needs_review", reason="Credentials were changed after the purchase.")
+    if refused:
+        return Decision("failed")
+    if repeats >= policy.max_repeats:
+        return Decision("needs_review", reason="Each of its purchases came to nothing.")
+    return Decision("pending")

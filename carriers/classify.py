@@ -18,6 +18,10 @@ from carriers.outcomes import NotSent, Refused, Throttled, Unknown
 LONGEST_RETRY_AFTER = 3600.0
 
 
+# A refusal that says that the carrier has the reference already: what it sold is to be looked up.
+DUPLICATE = frozenset({"DUPLICATE_REFERENCE"})
+
+
 class Kind(StrEnum):
     """The outcome classes, as they are written into `attempt`."""
 
@@ -34,6 +38,7 @@ class Phase(StrEnum):
     BEFORE = "before"  # a login: no purchase has been asked for yet
     BUYING = "buying"  # the answer to the buying request itself
     AFTER = "after"  # e.g. fetching the label of an order already made
+    VOIDING = "voiding"  # taking a label back
 
 
 class Body(StrEnum):
@@ -67,6 +72,8 @@ def answer_kind(status: int, body: Body, phase: Phase, promises: Promises) -> Ki
         return Kind.ANNOUNCED if 200 <= status < 300 and body is Body.LABEL else Kind.UNKNOWN
     if status in (401, 403):
         return Kind.REFUSED
+    if status == 409 and phase is Phase.BUYING:
+        return Kind.UNKNOWN  # "duplicate reference": it may have sold this one before
     if status == 429:
         return Kind.THROTTLED
     if status != 408 and body is Body.REFUSAL and _may_refuse(status, promises):
@@ -84,6 +91,8 @@ def unknown_reason(status: int) -> str:
     """Name why an answer settles nothing."""
     if status == 408:
         return "timeout"
+    if status == 409:
+        return "conflict"
     return "server_error" if status >= 500 else "unreadable"
 
 
@@ -105,6 +114,8 @@ def answer(
 
     `refusal` is what the adapter read, if the body had the documented shape.
     """
+    if phase is Phase.BUYING and refusal is not None and refusal.code in DUPLICATE:
+        return Unknown("conflict", f"HTTP {status}")
     body = Body.REFUSAL if refusal else Body.UNREADABLE
     kind = answer_kind(status, body, phase, promises)
     if kind is Kind.REFUSED:

@@ -57,17 +57,22 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No byte of a buying request left us. `reason` is a `CarrierError.reason`."""
+    """No byte of a buying request left us. `reason` is a `CarrierError.reason`.
+
+    `retry_after` in seconds, where a guard of ours knows when asking again makes sense.
+    """
 
     reason: str
     detail: str = ""
+    retry_after: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
     """A label may or may not have been bought: reconcile, never just try again.
 
-    `reason`: timeout, reset, unreadable, server_error, throttled, credentials or no_lookup.
+    `reason`: timeout, reset, unreadable, server_error, conflict, throttled, credentials or
+    no_lookup.
     """
 
     reason: str

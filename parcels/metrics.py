@@ -6,7 +6,8 @@ Every metric has a label, so that a process that counts nothing leaves no file b
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter as Counted
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -44,6 +45,17 @@ GUARD_TROUBLE = Counter(
 TURNED_AWAY = Counter(
     "announcement_turned_away_total", "Calls that our own guards held back", ["carrier", "reason"]
 )
+SECOND_LABELS = Counter(
+    "second_labels_total",
+    "Labels that a carrier sold beside the one that is kept, by where they were seen",
+    ["carrier", "source"],
+)
+SPARES = Gauge(
+    "spare_labels_open",
+    "Labels beside the one that is kept which the carrier has not taken back yet: alarm on any",
+    ["carrier"],
+    multiprocess_mode="livemax",
+)
 WEBHOOK_TRIES = Counter(
     "webhook_tries_total", "Webhooks sent, by what the delivery became", ["state"]
 )
@@ -56,10 +68,21 @@ THROTTLE_TROUBLE = Counter(
 )
 
 
+_spares_of: set[str] = set()
+
+
 def announcement_tried(carrier: str, kind: str, outcome: str, seconds: float) -> None:
     """Count one try at a carrier."""
     TRIES.labels(carrier, kind, outcome).inc()
     TRY_SECONDS.labels(carrier).observe(seconds)
+
+
+def count_spares(carriers: Iterable[str]) -> None:
+    """Set the open spare labels; `carriers` has each one's carrier."""
+    counted = Counted(carriers)
+    for carrier in {*counted, *_spares_of}:
+        SPARES.labels(carrier).set(counted[carrier])
+    _spares_of.update(counted)
 
 
 def guard_trouble(purpose: str) -> None:

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.html import format_html_join
 
-from parcels.models import Announcement, Attempt, Document, State
+from parcels.models import Announcement, Document, SpareLabel, State
 from parcels.services import review
 
 # A label's PDF is some 100 KB.
@@ -21,14 +21,14 @@ LARGEST_LABEL = 5_000_000
 class AdoptForm(forms.Form):
     """What is known of a label that was sold."""
 
-    spare = forms.ModelChoiceField(Attempt.objects.none(), required=False, label="spare label")
+    spare = forms.ModelChoiceField(SpareLabel.objects.none(), required=False, label="spare label")
     tracking_number = forms.CharField(max_length=64, required=False)
     carrier_id = forms.CharField(max_length=128, required=False, label="carrier's own id")
     label = forms.FileField(required=False, help_text="The label as PDF.")
 
     def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.fields["spare"].queryset = Attempt.objects.filter(  # type: ignore[attr-defined] # is one
+        self.fields["spare"].queryset = SpareLabel.objects.filter(  # type: ignore[attr-defined] # is one
             pk__in=[spare.pk for spare in review.spares(announcement)]
         )
 
@@ -50,7 +50,7 @@ class AdoptForm(forms.Form):
     def as_label(self) -> review.Label:
         """Return the label; what was typed wins over the spare's."""
         given = self.cleaned_data
-        spare: Attempt | None = given["spare"]
+        spare: SpareLabel | None = given["spare"]
         return review.Label(
             tracking_number=given["tracking_number"] or (spare.tracking_number if spare else ""),
             carrier_id=given["carrier_id"] or (spare.carrier_id if spare else ""),

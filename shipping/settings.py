@@ -158,6 +158,9 @@ ANNOUNCEMENT_MAX_AGE = env.seconds("ANNOUNCEMENT_MAX_AGE", 24 * 3600 * TIME_SCAL
 ANNOUNCEMENT_MAX_UNKNOWN_AGE = env.seconds(
     "ANNOUNCEMENT_MAX_UNKNOWN_AGE", 3600 * TIME_SCALE, minimum=1
 )
+# Seconds after its end when an announcement that was unknown once is looked at again: a second
+# label may turn up after an absence was believed.
+LATE_LOOKS = [600 * TIME_SCALE, 3600 * TIME_SCALE]
 # Calls in flight per carrier, over all processes; CARRIER_BULKHEAD_<CODE> for one of them.
 CARRIER_BULKHEAD = env.integer("CARRIER_BULKHEAD", 400, minimum=1)
 CARRIERS: dict[str, dict[str, str | int]] = {

@@ -22,7 +22,7 @@ from carriers.base import (
     Voided,
     VoidResult,
 )
-from carriers.classify import Promises
+from carriers.classify import Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
 from carriers.methods import ShippingMethod
 from carriers.shapes import documents, json_body
@@ -78,7 +78,7 @@ class ColibriExpress(Carrier):
         item = {"client_id": purchase.reference}
         response = yield _post("/v1/voids", [item], credentials, buys=False)
         if response.status != 200:
-            return self.settle(response, json_body.refusal(response.body))
+            return self.settle(response, json_body.refusal(response.body), Phase.VOIDING)
         try:
             result = _only_result(response.body, purchase.reference)
         except CarrierAnswerUnreadable as error:

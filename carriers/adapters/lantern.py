@@ -76,7 +76,7 @@ class LanternFreight(Carrier):
         if not isinstance(response, CarrierResponse):
             return response
         if response.status != 200:
-            return self.settle(response, _refusal(response))
+            return self.settle(response, _refusal(response), Phase.VOIDING)
         try:
             soap.result(response, "CancelShipmentResponse")
         except CarrierAnswerUnreadable as error:

@@ -88,7 +88,8 @@ class MeridianMail(Carrier):
         response = yield CarrierRequest("DELETE", path, _headers(credentials))
         if response.status == 204:
             return Voided()
-        return self.settle(response, _refusal(response.body) or void_refusal(response))
+        refusal = _refusal(response.body) or void_refusal(response)
+        return self.settle(response, refusal, Phase.VOIDING)
 
 
 def _path(reference: str) -> str:

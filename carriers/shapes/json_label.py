@@ -25,7 +25,7 @@ from carriers.base import (
     VoidResult,
     unsettled_lookup,
 )
-from carriers.classify import Promises
+from carriers.classify import Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
 from carriers.shapes import documents, json_body
 
@@ -71,7 +71,7 @@ class JsonLabelCarrier(Carrier):
         response = yield CarrierRequest("DELETE", path, _headers(credentials))
         if response.status == 204:
             return Voided()
-        return self.settle(response, void_refusal(response))
+        return self.settle(response, void_refusal(response), Phase.VOIDING)
 
 
 def void_refusal(response: CarrierResponse) -> Refused | None:

@@ -14,48 +14,54 @@ LABEL = Announced("1", "T1", Decimal("1.00"), ())
 REFUSED = Refused("X", "no")
 UNREACHABLE = NotSent("unreachable")
 TIMEOUT = Unknown("timeout")
-OPEN = NotSent("breaker_open")
+OPEN = NotSent("breaker_open", retry_after=7.0)
+UNBUILDABLE = NotSent("unbuildable")
+EXPIRED = Refused("credentials", "no", credentials=True)
 PROMISED, UNPROMISED = Throttled(20.0, True), Throttled(20.0, False)
-LATE = DEFAULT.max_age
+HOUR = DEFAULT.max_unknown_age
 
 TRIES = [
-    # outcome, tries, age, repeats, was_unknown, state, delay between, remark
-    (LABEL, 1, 0, "none", False, "announced", (0, 0), "bought"),
-    (LABEL, 9, LATE, "dedup", True, "announced", (0, 0), "a label is taken however late"),
-    (REFUSED, 1, 0, "lookup", False, "failed", (0, 0), "asking again won't help"),
-    (REFUSED, 2, 9, "dedup", True, "failed", (0, 0), "dedup would have returned a first label"),
-    (UNREACHABLE, 1, 0, "none", False, "pending", (0, 1), "nothing sent: any carrier may retry"),
-    (UNREACHABLE, 4, 9, "lookup", False, "pending", (0, 8), "doubling"),
-    (UNREACHABLE, 11, 9, "lookup", False, "pending", (0, 60), "capped"),
-    (UNREACHABLE, 12, 9, "lookup", False, "failed", (0, 0), "the last try"),
-    (UNREACHABLE, 1, LATE, "lookup", False, "failed", (0, 0), "too old"),
-    (UNREACHABLE, 2, 9, "dedup", True, "unknown", (0, 2), "the first purchase may still stand"),
-    (OPEN, 500, 9, "lookup", False, "pending", (0, 60), "waiting for the breaker is no try"),
-    (OPEN, 500, LATE, "lookup", False, "failed", (0, 0), "but it does age"),
-    (NotSent("unbuildable"), 1, 0, "lookup", False, "failed", (0, 0), "permanent"),
-    (PROMISED, 1, 0, "none", False, "pending", (20, 21), "after what the carrier asked for"),
-    (PROMISED, 12, 0, "none", False, "failed", (0, 0), "throttled for ever"),
-    (UNPROMISED, 1, 0, "lookup", False, "unknown", (0, 1), "no promise: look it up"),
-    (UNPROMISED, 1, 0, "none", False, "needs_review", (0, 0), "no promise and no lookup"),
-    (TIMEOUT, 1, 0, "lookup", False, "unknown", (0, 1), "reconcile"),
-    (TIMEOUT, 9, 0, "dedup", True, "unknown", (0, 5), "reconcile again, at most 5 s later"),
-    (TIMEOUT, 40, 3600, "dedup", True, "needs_review", (0, 0), "an hour without an answer"),
-    (TIMEOUT, 1, 3600, "lookup", False, "unknown", (0, 1), "old, but only now unknown"),
-    (TIMEOUT, 1, 0, "none", False, "needs_review", (0, 0), "never bought again by itself"),
+    # outcome, tries, repeats, was_unknown, again, unknown_age, state, delay between, remark
+    (LABEL, 1, "none", False, False, 0, "announced", (0, 0), "bought"),
+    (LABEL, 9, "dedup", True, True, 9e5, "announced", (0, 0), "a label is taken however late"),
+    (REFUSED, 1, "lookup", False, False, 0, "failed", (0, 0), "asking again won't help"),
+    (REFUSED, 2, "lookup", True, False, 99, "unknown", (0, 2), "not final: look it up"),
+    (REFUSED, 2, "dedup", True, True, 9, "needs_review", (0, 0), "not final: a person"),
+    (REFUSED, 2, "none", True, False, 9, "needs_review", (0, 0), "not final: a person"),
+    (EXPIRED, 2, "lookup", True, False, 9, "unknown", (0, 2), "401 proves no absence"),
+    (UNREACHABLE, 1, "none", False, False, 0, "pending", (0, 1), "nothing sent: any may retry"),
+    (UNREACHABLE, 4, "lookup", False, False, 0, "pending", (0, 8), "doubling"),
+    (UNREACHABLE, 99, "lookup", False, False, 0, "pending", (0, 60), "until its deadline"),
+    (UNREACHABLE, 2, "lookup", True, False, 99, "pending", (0, 2), "absent before, and not sent"),
+    (UNREACHABLE, 2, "dedup", True, True, 9, "unknown", (0, 2), "the first may still stand"),
+    (OPEN, 500, "lookup", False, False, 0, "pending", (7, 67), "after what our guard asked for"),
+    (UNBUILDABLE, 1, "lookup", False, False, 0, "failed", (0, 0), "permanent"),
+    (UNBUILDABLE, 2, "lookup", True, False, 0, "unknown", (0, 2), "not final after an unknown"),
+    (PROMISED, 1, "none", False, False, 0, "pending", (20, 21), "after what the carrier asked"),
+    (PROMISED, 99, "none", False, False, 0, "pending", (20, 80), "a storm of 429 fails nothing"),
+    (UNPROMISED, 1, "lookup", False, False, 0, "unknown", (0, 1), "no promise: look it up"),
+    (UNPROMISED, 1, "none", False, False, 0, "needs_review", (0, 0), "no promise, no lookup"),
+    (TIMEOUT, 1, "lookup", False, False, 0, "unknown", (0, 1), "reconcile"),
+    (TIMEOUT, 9, "dedup", True, True, 0, "unknown", (0, 5), "again, at most 5 s later"),
+    (TIMEOUT, 99, "dedup", True, True, 600, "unknown", (0, 60), "the older, the rarer"),
+    (TIMEOUT, 40, "dedup", True, True, HOUR, "needs_review", (0, 0), "an hour without an answer"),
+    (TIMEOUT, 2, "lookup", True, False, HOUR, "unknown", (0, 60), "old: the lookup decides"),
+    (TIMEOUT, 1, "none", False, False, 0, "needs_review", (0, 0), "never bought by itself again"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("outcome", "tries", "age", "repeats", "was_unknown", "state", "between", "remark"), TRIES
+    ("outcome", "tries", "repeats", "unknown", "again", "age", "state", "between", "remark"), TRIES
 )
-def test_a_try_is_decided(outcome, tries, age, repeats, was_unknown, state, between, remark):
+def test_a_try_is_decided(outcome, tries, repeats, unknown, again, age, state, between, remark):
     for seed in range(20):
         decision = decide(
             outcome,
             tries,
-            age,
             repeats=repeats,
-            was_unknown=was_unknown,
+            was_unknown=unknown,
+            again=again,
+            unknown_age=age,
             rng=random.Random(seed),
         )
         assert decision.state == state, remark
@@ -63,33 +69,44 @@ def test_a_try_is_decided(outcome, tries, age, repeats, was_unknown, state, betw
 
 
 LOOKUPS = [
-    # result, since_sent, absences, state, delay between, remark
-    (Found((LABEL,)), 1, 0, "announced", (0, 0), "adopt it"),
-    (Absent(), 10, 0, "unknown", (5, 5), "within the window: look again, believe no absence"),
-    (Absent(), 27, 0, "unknown", (3, 3), "its end is near"),
-    (Absent(), 30, 1, "unknown", (1, 6), "once is not enough"),
-    (Absent(), 35, 2, "pending", (0, 0), "absence proved: buy again"),
-    (Absent(), 10, 2, "unknown", (5, 5), "looks within the window prove nothing"),
-    (Unknown("timeout"), 99, 0, "unknown", (0, 5), "no answer is no absence"),
-    (NotSent("unreachable"), 99, 2, "unknown", (0, 5), "likewise"),
-    (Unknown("timeout"), 3600, 0, "needs_review", (0, 0), "an hour without an answer"),
+    # result, settled_for, absences, repeats, refused, believed, state, delay between, remark
+    (Found((LABEL,)), 1, 0, 0, False, True, "announced", (0, 0), "adopt it"),
+    (Absent(), 10, 0, 0, False, True, "unknown", (5, 5), "within the window: no absence"),
+    (Absent(), 27, 0, 0, False, True, "unknown", (3, 3), "its end is near"),
+    (Absent(), 30, 1, 0, False, True, "unknown", (1, 6), "once is not enough"),
+    (Absent(), 35, 2, 0, False, True, "pending", (0, 0), "absence proved: buy again"),
+    (Absent(), 35, 2, 1, False, True, "pending", (0, 0), "and again"),
+    (Absent(), 35, 2, 2, False, True, "needs_review", (0, 0), "three came to nothing"),
+    (Absent(), 35, 2, 0, True, True, "failed", (0, 0), "refused, and absent: that is final"),
+    (Absent(), 35, 2, 0, False, False, "needs_review", (0, 0), "asked as somebody else"),
+    (Absent(), 10, 2, 0, False, True, "unknown", (5, 5), "looks within the window prove nothing"),
+    (Unknown("timeout"), 99, 0, 0, False, True, "unknown", (0, 10), "no answer is no absence"),
+    (NotSent("unreachable"), 99, 2, 0, False, True, "unknown", (0, 10), "likewise"),
+    (Unknown("timeout"), HOUR, 0, 0, False, True, "needs_review", (0, 0), "an hour of no answer"),
 ]
 
 
 @pytest.mark.parametrize(
-    ("result", "since_sent", "absences", "state", "between", "remark"), LOOKUPS
+    ("result", "settled", "absences", "repeats", "refused", "believed", "state", "between", "why"),
+    LOOKUPS,
 )
-def test_a_lookup_is_decided(result, since_sent, absences, state, between, remark):
+def test_a_lookup_is_decided(
+    result, settled, absences, repeats, refused, believed, state, between, why
+):
     decision = decide_lookup(
         result,
-        since_sent=since_sent,
+        settled_for=settled,
+        unknown_age=settled,
         settling=30.0,
         absences=absences,
         looks=5,
+        repeats=repeats,
+        refused=refused,
+        believed=believed,
         rng=random.Random(1),
     )
-    assert decision.state == state, remark
-    assert between[0] <= decision.delay <= between[1], remark
+    assert decision.state == state, why
+    assert between[0] <= decision.delay <= between[1], why
 
 
 def test_delays_spread_over_their_whole_range():

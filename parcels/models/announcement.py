@@ -100,6 +100,12 @@ class Announcement(models.Model):
     date_created = models.DateTimeField(auto_now_add=True)
     date_ended = models.DateTimeField(null=True, blank=True)
 
+    # By the database's clock, in seconds, as of the claim (services.claim): since it first became
+    # unknown; since the last call ended; and whether its deadline has passed.
+    unknown_age = 0.0
+    settled_for = 0.0
+    overdue = False
+
     class Meta:
         constraints = [
             models.UniqueConstraint(

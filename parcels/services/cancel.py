@@ -11,15 +11,16 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import Q
 from django.utils import timezone
 from rest_framework.exceptions import NotFound
 
 from parcels.models import Account, Announcement, Parcel, State
 from parcels.selectors import parcel_of, parcels_of
 from parcels.services.clock import DatabaseNow
-from parcels.services.status import move
+from parcels.services.ending import withdraw
+from parcels.services.status import set_status
 from parcels.services.wake import wake_after_commit
-from parcels.services.withdraw import withdraw_pending
 from parcels.statuses import Status
 
 # The dialect's limit, in days.
@@ -101,11 +102,20 @@ def _delete(parcel: Parcel) -> bool:
         return bool(row.first() and row.delete()[0])
 
 
+def withdraw_pending(parcel: Parcel) -> bool:
+    """Cancel the parcel's announcement if nobody has claimed it; False when somebody has."""
+    pending = Announcement.objects.filter(parcel=parcel, state=State.PENDING).first()
+    return pending is not None and withdraw(pending, parcel, State.PENDING)
+
+
 def _request(parcel: Parcel) -> bool:
     with transaction.atomic():
         now = timezone.now()
-        requested = move(
-            parcel, [parcel.status], Status.CANCELLATION_REQUESTED, date_cancel_requested=now
+        requested = set_status(
+            parcel,
+            Q(status=parcel.status),
+            Status.CANCELLATION_REQUESTED,
+            date_cancel_requested=now,
         )
         if requested:
             _wake_void(parcel)

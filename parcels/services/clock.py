@@ -24,6 +24,13 @@ def now_sql(offset: bool = False) -> str:
     return _POSTGRESQL.format(offset=" + %s * interval '1 second'" if offset else "")
 
 
+def age_sql(column: str) -> str:
+    """Return SQL for the seconds since a moment; null where there is none."""
+    if connection.vendor == "sqlite":
+        return f"(julianday('now') - julianday({column})) * 86400"
+    return f"extract(epoch FROM clock_timestamp() - {column})"
+
+
 class DatabaseNow(Func):
     """The moment of execution by the database's clock, `seconds` later or (negative) earlier."""
 

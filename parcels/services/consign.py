@@ -2,38 +2,60 @@
 
 from __future__ import annotations
 
+import json
 from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
+from django.utils.crypto import salted_hmac
 
 from carriers.base import Address, Consignment, Item
 from parcels.models import Announcement, CarrierContract, Parcel
 from parcels.representation import divide_address
+from parcels.services import faults
 
 
-def consignment(announcement: Announcement, parcel: Parcel) -> Consignment:
-    """Return the consignment; one query for the credentials."""
+def consignment(
+    announcement: Announcement, parcel: Parcel, credentials: dict[str, str]
+) -> Consignment:
+    """Return the consignment."""
     return Consignment(
         reference=announcement.reference,
         product=str(parcel.shipping_method),
         receiver=receiver(parcel),
         sender=sender(parcel),
         weight_g=int(parcel.weight * 1000),
-        credentials=credentials(parcel),
+        credentials=credentials,
         order_number=parcel.order_number,
         items=tuple(_item(item) for item in parcel.parcel_items),
     )
 
 
-def credentials(parcel: Parcel) -> dict[str, str]:
-    """Return the credentials of the parcel's contract, else the account's default, else ours."""
-    if parcel.contract:
-        return dict(parcel.contract.credentials)
-    contract = CarrierContract.objects.filter(
-        account_id=parcel.account_id, carrier=parcel.carrier, is_default=True
-    ).first()
-    return dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
+def contract_of(announcement: Announcement, parcel: Parcel) -> CarrierContract | None:
+    """Return the contract that the announcement began with; at first the parcel's, or the default.
+
+    None: ours, `settings.HOUSE_CREDENTIALS`.
+    """
+    if announcement.credentials_hash and not faults.is_off("credentials"):
+        return announcement.contract
+    return (
+        parcel.contract
+        or CarrierContract.objects.filter(
+            account_id=parcel.account_id, carrier=parcel.carrier, is_default=True
+        ).first()
+    )
+
+
+def credentials_hashes(credentials: dict[str, str]) -> list[str]:
+    """Return what tells these credentials from others, by today's secret key and by its fallbacks.
+
+    Keyed: a password can't be guessed from a dump.
+    """
+    text = json.dumps(credentials, sort_keys=True)
+    return [
+        salted_hmac("carrier credentials", text, secret=key).hexdigest()[:16]
+        for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    ]
 
 
 def receiver(parcel: Parcel) -> Address:

@@ -23,8 +23,7 @@ from parcels.models import Account, Announcement, Hold, IdempotencyKey, Parcel
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.accept import Accepted, Mode, Order, accept
-from parcels.services.announce import announce
-from parcels.services.announce_async import announce_async
+from parcels.services.announce import announce, announce_async
 from parcels.services.awaiting import Unanswered, in_thread, views_are_coroutines
 from parcels.services.holds import open_hold
 from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted

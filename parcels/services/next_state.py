@@ -3,90 +3,73 @@
 from __future__ import annotations
 
 import random
-from datetime import datetime
 
 from django.conf import settings
-from django.utils import timezone
 
-from carriers.backoff import Decision, Policy, decide, decide_lookup
+from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup
 from carriers.base import Carrier
 from carriers.outcomes import LookupResult, Outcome, Unknown
-from parcels.models import Announcement, Attempt
+from parcels.models import Attempt, State
 from parcels.services import faults
+from parcels.services.call import Job
 
 _rng = random.Random()
+# Why 5: a claim that ends in nothing costs its process; by then it is the row, not the weather.
+MAX_CLAIMS = 5
 
 
 def policy() -> Policy:
     """Return the caps from the settings."""
+    scale = settings.TIME_SCALE
     return Policy(
-        max_age=settings.ANNOUNCEMENT_MAX_AGE,
+        first=DEFAULT.first * scale,
+        longest=DEFAULT.longest * scale,
+        longest_unknown=DEFAULT.longest_unknown * scale,
         max_unknown_age=settings.ANNOUNCEMENT_MAX_UNKNOWN_AGE,
+        second_look=DEFAULT.second_look * scale,
+        max_repeats=10**6 if faults.is_off("repeats") else DEFAULT.max_repeats,
     )
 
 
-def after_announcing(announcement: Announcement, carrier: Carrier, outcome: Outcome) -> Decision:
-    """Decide after a first purchase, or one after a proved absence."""
+def after_buying(job: Job, outcome: Outcome) -> Decision:
+    """Decide after a purchase: the first, one after a proved absence, or a reference sent again."""
+    announcement = job.announcement
     if isinstance(outcome, Unknown) and faults.is_off("unknown"):
         return Decision("pending")
     return decide(
         outcome,
         announcement.tries,
-        _age(announcement.date_created),
-        repeats=carrier.repeats,
+        repeats=job.carrier.repeats,
+        was_unknown=announcement.unknown_since is not None and not faults.is_off("refusal"),
+        again=announcement.state == State.UNKNOWN,
+        unknown_age=announcement.unknown_age,
         rng=_rng,
         policy=policy(),
     )
 
 
-def after_repeating(announcement: Announcement, carrier: Carrier, outcome: Outcome) -> Decision:
-    """Decide after the same reference was sent again to a *dedup* carrier."""
-    return decide(
-        outcome,
-        announcement.tries,
-        _age(_unknown_since(announcement)),
-        repeats=carrier.repeats,
-        rng=_rng,
-        was_unknown=True,
-        policy=policy(),
-    )
-
-
-def after_lookup(announcement: Announcement, carrier: Carrier, result: LookupResult) -> Decision:
-    """Decide after a lookup; its absences count this one, if it can be believed."""
-    looks = Attempt.objects.filter(announcement=announcement, kind="lookup").count()
+def after_lookup(job: Job, result: LookupResult) -> Decision:
+    """Decide after a lookup; `absences` counts this one, if it can be believed."""
+    announcement = job.announcement
+    attempts = Attempt.objects.filter(announcement=announcement)
+    last = attempts.filter(kind="announce").order_by("-id").first()
     return decide_lookup(
         result,
-        since_sent=since_sent(announcement),
-        settling=settling(carrier),
+        settled_for=announcement.settled_for,
+        unknown_age=announcement.unknown_age,
+        settling=settling(job.carrier),
         absences=announcement.absences,
-        looks=looks,
+        looks=attempts.filter(kind="lookup").count(),
+        repeats=announcement.repeats,
+        refused=last is not None and last.outcome == "refused",
+        believed=not job.changed,
         rng=_rng,
         policy=policy(),
     )
 
 
 def settling(carrier: Carrier) -> float:
-    """Return the seconds after a send until the carrier's word "absent" can be believed."""
+    """Return the seconds after a call's end until the carrier's word "absent" can be believed."""
     if faults.is_off("settling"):
         return faults.SHORT_SETTLING
     return carrier.settling * settings.TIME_SCALE
-
-
-def since_sent(announcement: Announcement) -> float:
-    """Return the seconds since the latest try left us."""
-    return _age(announcement.sent_at or announcement.date_created)
-
-
-def _unknown_since(announcement: Announcement) -> datetime:
-    """Return when the first try left of which no answer came; repeating moves `sent_at` on."""
-    first = (
-        Attempt.objects.filter(announcement=announcement, outcome="unknown", sent_at__isnull=False)
-        .values_list("sent_at", flat=True)
-        .first()
-    )
-    return first or announcement.sent_at or announcement.date_created
-
-
-def _age(moment: datetime) -> float:
-    return (timezone.now() - moment).total_seconds()

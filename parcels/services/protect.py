@@ -169,6 +169,7 @@ def leave(
     duration: float,
     *,
     buys: bool = True,
+    key: str = "",
 ) -> None:
     """Give the slot back and note what the call showed; None: there was no call.
 

@@ -1,159 +1,149 @@
 """Find out what became of an unknown announcement, by what its carrier can do.
 
 *dedup*: the same reference again returns the first label. *lookup*: the carrier is asked; only an
-absence seen twice, after the time that its records need to settle, allows another try. *none*: a
-person decides; nothing is ever bought again by itself.
+absence seen twice, after the time that the carrier may go on working on a request that we have
+left, allows another try. *none*: a person decides; nothing is ever bought again by itself.
 """
 
 from __future__ import annotations
 
 import logging
-from time import monotonic
+from typing import Any
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import F
-from django.utils import timezone
 
-from carriers import transport
-from carriers.backoff import Decision
-from carriers.outcomes import Absent, Announced, Found, LookupResult
-from parcels.models import Announcement, Attempt, State
-from parcels.services.announce import Job, buy, enter, guard, job_for, leave
+from carriers import registry
+from carriers.backoff import OWN_GUARDS, Decision
+from carriers.outcomes import Absent, Found, NotSent
+from parcels.models import Announcement, State
+from parcels.services import faults
+from parcels.services.announce import admit, buy, finish
+from parcels.services.attempts import note_attempt
+from parcels.services.call import Job, call_carrier, job_for, try_job_for
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow
-from parcels.services.next_state import after_lookup, after_repeating, settling, since_sent
-from parcels.services.record import outcome_class, reason_of, record
-from parcels.services.spares import void_spare
+from parcels.services.ending import end, park
+from parcels.services.next_state import MAX_CLAIMS, after_lookup, settling
+from parcels.services.record import move_on, record
+from parcels.services.spares import note_spares, other_labels
 
 log = logging.getLogger(__name__)
+
+ROWS_AT_ONCE = 100
 
 
 def reconcile(announcement_id: int) -> None:
     """Reconcile an unknown announcement that is due; does nothing when it isn't, or not ours."""
     announcement = claim_unknown(announcement_id)
     if announcement is not None:
-        _reconcile(job_for(announcement))
+        _reconcile(announcement)
     connection.close()
 
 
-def _reconcile(job: Job) -> None:
-    if timezone.now() >= job.announcement.deadline_at or job.carrier.repeats == "none":
-        park(job.announcement)
-        return
-    delay = enter(job)
-    if delay is not None:
-        _postpone(job.announcement, Decision("unknown", delay))
+def _reconcile(announcement: Announcement) -> None:
+    reason = _for_a_person(announcement)
+    job = None if reason else try_job_for(announcement)
+    if job is not None and job.carrier.repeats == "dedup" and job.changed:
+        # To other credentials it would sell a second one.
+        job, reason = None, "The contract's credentials were changed after the purchase."
+    if reason:
+        park(announcement, reason)
+    elif job is None:
+        return  # its lease runs out, and the claim counts
     elif job.carrier.repeats == "dedup":
         _send_again(job)
     else:
         _look_up(job)
 
 
-def park(announcement: Announcement) -> None:
-    """Leave the decision to a person, with the evidence in the attempts."""
-    Announcement.objects.filter(
-        pk=announcement.pk, fence=announcement.fence, state=State.UNKNOWN
-    ).update(state=State.NEEDS_REVIEW, lease_until=None)
-    log.warning("announcement %s needs review", announcement.reference)
+def _for_a_person(announcement: Announcement) -> str:
+    """Return why no process can resolve it; empty where one may."""
+    if announcement.overdue:
+        return "Its maximum age has passed."
+    if registry.carrier(announcement.carrier).repeats == "none":
+        return "The carrier can't be asked what it has sold."
+    if announcement.claims > MAX_CLAIMS and not faults.is_off("claims"):
+        return "It ended its processes, one after the other."
+    return ""
 
 
 def _send_again(job: Job) -> None:
-    if not guard(job):
-        leave(job, None, 0)
-        return  # our lease runs out, and the sweeper wakes somebody else
+    if refusal := admit(job):
+        move_on(job.announcement, State.UNKNOWN, refusal.retry_after)
+        return
     connection.close()
-    outcome, duration = buy(job)
-    decision = after_repeating(job.announcement, job.carrier, outcome)
-    record(
-        announcement=job.announcement,
-        outcome=outcome,
-        duration=duration,
-        next_state=State(decision.state),
-        delay=decision.delay,
-    )
+    finish(job, *buy(job))
 
 
 def _look_up(job: Job) -> None:
-    connection.close()
-    started = monotonic()
-    result: LookupResult | None = None
-    try:
-        result = transport.perform(
-            job.carrier.lookup(job.announcement.reference, job.consignment.credentials),
-            job.url,
-            settings.CARRIER_CALL_DEADLINE,
-            settings.CARRIER_CONNECT_TIMEOUT,
-        )
-    finally:
-        leave(job, result, monotonic() - started, buys=False)
-    duration = monotonic() - started
+    announcement = job.announcement
+    result, duration = call_carrier(
+        job, job.carrier.lookup(announcement.reference, job.credentials)
+    )
     if isinstance(result, Found):
         first, *others = result.announced
-        adopt(job, first, others, duration)
+        record(job, first, duration, kind="lookup", others=others)
         return
-    _note_lookup(job, result, duration)
-    if isinstance(result, Absent):
-        _count_absence(job)
-    _postpone(job.announcement, after_lookup(job.announcement, job.carrier, result))
+    if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
+        move_on(announcement, State.UNKNOWN, result.retry_after)
+        return
+    note_attempt(announcement, "lookup", result, duration)
+    believed = isinstance(result, Absent) and announcement.settled_for >= settling(job.carrier)
+    announcement.absences += believed
+    _decide(job, after_lookup(job, result))
 
 
-def adopt(job: Job, first: Announced, others: list[Announced], duration: float) -> None:
-    """Take the carrier's oldest label as ours, and void whatever else it holds for us."""
-    ours = record(
-        announcement=job.announcement,
-        outcome=first,
-        duration=duration,
-        next_state=State.ANNOUNCED,
-        kind="lookup",
-    )
-    if ours and others:
-        log.error("%s was bought %s times", job.announcement.reference, len(others) + 1)
-        for spare in others:
-            void_spare(
-                job,
-                carrier_id=spare.carrier_id,
-                tracking_number=spare.tracking_number,
-                fence=job.announcement.fence,
-            )
-
-
-def _count_absence(job: Job) -> None:
-    """Count an absence that can be believed; the second one allows another try."""
+def _decide(job: Job, decision: Decision) -> None:
     announcement = job.announcement
-    if since_sent(announcement) < settling(job.carrier):
-        return
-    announcement.absences += 1
-    Announcement.objects.filter(pk=announcement.pk, fence=announcement.fence).update(
-        absences=F("absences") + 1
+    match decision.state:
+        case "failed":  # refused, and then seen twice to be absent
+            with transaction.atomic():
+                end(announcement, State.FAILED, error=announcement.error)
+        case "needs_review":
+            park(announcement, decision.reason)
+        case "pending":
+            fresh: dict[str, Any] = {"sent_at": None, "absences": 0, "repeats": F("repeats") + 1}
+            move_on(announcement, State.PENDING, decision.delay, **fresh)
+        case _:
+            absences = announcement.absences
+            move_on(announcement, State.UNKNOWN, decision.delay, absences=absences)
+
+
+def due_late_looks() -> list[int]:
+    """Return announcements that were unknown once and are to be looked at again.
+
+    Claims them by moving the moment on: a look that comes to nothing is repeated.
+    """
+    due = Announcement.objects.filter(look_at__lte=DatabaseNow())
+    ids = list(due.values_list("pk", flat=True)[:ROWS_AT_ONCE])
+    later = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
+    return [pk for pk in ids if due.filter(pk=pk).update(look_at=later)]
+
+
+def look_again(announcement_id: int) -> None:
+    """See whether a carrier sold a second label after all; what it did sell is voided.
+
+    A carrier that works on a request for longer than it documents sells after its absence was
+    believed.
+    """
+    announcement = Announcement.objects.get(pk=announcement_id)
+    job = job_for(announcement)
+    result, duration = call_carrier(
+        job, job.carrier.lookup(announcement.reference, job.credentials)
     )
+    if isinstance(result, Found | Absent):
+        with transaction.atomic():
+            note_attempt(announcement, "late_look", result, duration)
+            sold = result.announced if isinstance(result, Found) else ()
+            note_spares(announcement, other_labels(announcement, sold), "late_look")
+            _next_look(announcement)
+    connection.close()
 
 
-def _note_lookup(job: Job, result: LookupResult, duration: float) -> None:
-    if isinstance(result, Absent | Found):
-        outcome, detail = type(result).__name__.lower(), ""
-    else:
-        outcome, detail = outcome_class(result), reason_of(result)
-    Attempt.objects.create(
-        announcement=job.announcement,
-        kind="lookup",
-        fence=job.announcement.fence,
-        sent_at=job.announcement.sent_at,
-        duration=round(duration, 4),
-        outcome=outcome,
-        detail=detail,
-    )
-
-
-def _postpone(announcement: Announcement, decision: Decision) -> None:
-    """Set the state and when it is due again, under our fence."""
-    fresh = decision.state == State.PENDING
-    Announcement.objects.filter(
-        pk=announcement.pk, fence=announcement.fence, state=State.UNKNOWN
-    ).update(
-        state=decision.state,
-        lease_until=None,
-        run_at=DatabaseNow(decision.delay),
-        wake_at=DatabaseNow(decision.delay),
-        **({"sent_at": None, "absences": 0} if fresh else {}),
-    )
+def _next_look(announcement: Announcement) -> None:
+    done = announcement.late_looks + 1
+    rest = settings.LATE_LOOKS[done:]
+    look_at = DatabaseNow(rest[0] - settings.LATE_LOOKS[done - 1]) if rest else None
+    Announcement.objects.filter(pk=announcement.pk).update(late_looks=done, look_at=look_at)

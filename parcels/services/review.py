@@ -1,6 +1,6 @@
 """A person's decision about an announcement that nothing can resolve by itself.
 
-Evidence first: the attempts, and the spare documents that came for a row that had another owner.
+Evidence first: the attempts, and the spare labels that came for a row that had another owner.
 """
 
 from __future__ import annotations
@@ -8,17 +8,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.utils import timezone
 
-from parcels.models import Announcement, Attempt, Document, Parcel, State
-from parcels.services.announce import job_for
-from parcels.services.holds import release_holds
-from parcels.services.record import ERROR_LENGTH, write_event
-from parcels.services.spares import void_spare
-from parcels.statuses import Status
-
-# A parcel under review shows one of these: the second once its maximum age has passed.
-SHOWN = (Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED, Status.CANCELLATION_REQUESTED)
+from parcels.models import Announcement, Document, SpareLabel, SpareState, State
+from parcels.services.attempts import note_attempt
+from parcels.services.ending import end
 
 
 class NotUnderReview(Exception):
@@ -27,101 +20,69 @@ class NotUnderReview(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a person knows of a label that was sold: typed in, or of a spare attempt."""
+    """What a person knows of a label that was sold: typed in, or of a spare label."""
 
     tracking_number: str
     carrier_id: str = ""
     pdf: bytes | None = None
-    spare: Attempt | None = None
+    spare: SpareLabel | None = None
 
 
-def spares(announcement: Announcement) -> list[Attempt]:
-    """Return the attempts that brought a label for which the row had another owner."""
-    return list(
-        Attempt.objects.filter(announcement=announcement, recorded=False, outcome="announced")
-    )
+def spares(announcement: Announcement) -> list[SpareLabel]:
+    """Return the labels that came while the row had another owner."""
+    return list(announcement.spares.filter(state=SpareState.OPEN))
 
 
 def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
-    """Take a label that the carrier has sold as the announcement's.
+    """Take a label that the carrier has sold as the announcement's. The sweeper voids the others.
 
     Raises:
         NotUnderReview: somebody was faster.
     """
     with transaction.atomic():
-        _decide(announcement, State.ANNOUNCED, carrier_id=label.carrier_id, error="")
-        _note(announcement, "adopted", by, label)
-        _keep_documents(announcement, label)
-        Parcel.objects.filter(pk=announcement.parcel_id, status__in=SHOWN).update(
-            status=Status.READY_TO_SEND,
+        note_attempt(
+            announcement,
+            "review",
+            "adopted",
+            detail=f"by {by}",
+            carrier_id=label.carrier_id,
             tracking_number=label.tracking_number,
-            date_announced=timezone.now(),
-            date_updated=timezone.now(),
-            carrier_error="",
         )
-        write_event(announcement, Status.READY_TO_SEND, timezone.now())
-    release_holds(announcement.pk)
+        _end(
+            announcement,
+            State.ANNOUNCED,
+            carrier_id=label.carrier_id,
+            tracking_number=label.tracking_number,
+            documents=_documents(announcement, label),
+        )
 
 
 def give_up(announcement: Announcement, *, by: str) -> None:
-    """End it without a label: void what spare labels there are, and show the failure.
+    """End it without a label and show the failure. The sweeper voids what spare labels there are.
 
     Raises:
         NotUnderReview: somebody was faster.
     """
     message = "The carrier never said whether it made this label; it was given up after a review."
     with transaction.atomic():
-        _decide(announcement, State.FAILED, error=message)
-        _note(announcement, "given_up", by, Label(""))
-        Parcel.objects.filter(pk=announcement.parcel_id, status__in=SHOWN).update(
-            status=Status.ANNOUNCEMENT_FAILED, carrier_error=message, date_updated=timezone.now()
-        )
-        write_event(announcement, Status.ANNOUNCEMENT_FAILED, timezone.now())
-    release_holds(announcement.pk)
-    for spare in spares(announcement):
-        void_spare(
-            job_for(announcement),
-            carrier_id=spare.carrier_id,
-            tracking_number=spare.tracking_number,
-            fence=announcement.fence + 1,
-        )
+        note_attempt(announcement, "review", "given_up", detail=f"by {by}")
+        _end(announcement, State.FAILED, error=message)
 
 
-def _decide(announcement: Announcement, state: State, **changes: str) -> None:
-    # The fence goes up: an attempt that is still under way somewhere must not overrule a person.
-    decided = Announcement.objects.filter(
-        pk=announcement.pk, state=State.NEEDS_REVIEW, fence=announcement.fence
-    ).update(
-        state=state,
-        fence=announcement.fence + 1,
-        lease_until=None,
-        date_ended=timezone.now(),
-        **changes,
-    )
-    if not decided:
+def _end(announcement: Announcement, state: State, **label: object) -> None:
+    states = [State.NEEDS_REVIEW]
+    if not end(announcement, state, states=states, decided=True, **label):  # type: ignore[arg-type] # as given above
         raise NotUnderReview
 
 
-def _note(announcement: Announcement, outcome: str, by: str, label: Label) -> None:
-    Attempt.objects.create(
-        announcement=announcement,
-        kind="review",
-        fence=announcement.fence + 1,
-        outcome=outcome,
-        detail=f"by {by}"[:ERROR_LENGTH],
-        carrier_id=label.carrier_id,
-        tracking_number=label.tracking_number,
-    )
-
-
-def _keep_documents(announcement: Announcement, label: Label) -> None:
+def _documents(announcement: Announcement, label: Label) -> list[Document]:
     kept = [Document(type="label", format="pdf", content=label.pdf)] if label.pdf else []
-    if label.spare is not None:
+    if label.spare is not None and label.spare.attempt_id:
         kept += [
             Document(type=each.type, format=each.format, content=each.content)
-            for each in Document.objects.filter(attempt=label.spare)
+            for each in Document.objects.filter(attempt=label.spare.attempt_id)
             if not (label.pdf and each.format == "pdf" and each.type == "label")
         ]
     for document in kept:
         document.parcel_id = announcement.parcel_id
-    Document.objects.bulk_create(kept)
+    return kept

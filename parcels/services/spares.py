@@ -1,69 +1,174 @@
-"""Void a label that was bought beside the one that is kept, within the carrier's guards."""
+"""Labels beside the one that is kept: each is a row, voided by the sweeper until it is gone."""
 
 from __future__ import annotations
 
 import logging
-import time
-from time import monotonic
+from collections.abc import Iterable
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
+from django.db.models import F
+from django.utils import timezone
 
-from carriers import transport
 from carriers.base import Purchase
-from carriers.outcomes import NotSent, Voided, VoidResult
-from parcels.models import Attempt
-from parcels.services.announce import Job, enter, leave
-from parcels.services.record import outcome_class, reason_of
+from carriers.outcomes import Absent, Announced, Found, LookupResult, Refused, Voided, VoidResult
+from parcels import metrics
+from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
+from parcels.models.announcement import OPEN
+from parcels.services import faults
+from parcels.services.attempts import note_attempt
+from parcels.services.call import Job, call_carrier, job_for
+from parcels.services.clock import DatabaseNow
 
 log = logging.getLogger(__name__)
 
-# Seconds that room at the carrier is waited for. Two tries at a full bulkhead: a worker or an
-# operator's request must not be kept for longer, and the attempts show what is left to be done.
-PATIENCE = 5.0
+# Seconds until a spare is looked at again that could not be settled: in no hurry, and it must not
+# take an ailing carrier's room from announcements.
+AGAIN = 60.0
+# What the carrier refuses to void is a person's to see: on the metric, and asked for each hour.
+REFUSED_AGAIN = 3600.0
+ROWS_AT_ONCE = 20
 
 
-def void_spare(job: Job, *, carrier_id: str, tracking_number: str, fence: int) -> None:
-    """Ask the carrier to take a spare label back; its answer is kept in the attempts."""
+def note_spares(
+    announcement: Announcement,
+    labels: Iterable[Announced],
+    source: str,
+    attempt: Attempt | None = None,
+) -> None:
+    """Write down labels that may not be the announcement's. Call it in a transaction.
+
+    `source`: answer, lookup, late_look or invoice; `attempt` is the one that brought them.
+    """
+    rows = [
+        SpareLabel(
+            announcement=announcement,
+            attempt=attempt,
+            carrier_id=label.carrier_id,
+            tracking_number=label.tracking_number,
+            source=source,
+        )
+        for label in labels
+    ]
+    for row in rows:
+        log.error("%s: a label beside its own, %s", announcement.reference, row.tracking_number)
+        metrics.SECOND_LABELS.labels(announcement.carrier, source).inc()
+    if rows:
+        SpareLabel.objects.bulk_create(rows, ignore_conflicts=True)
+
+
+def other_labels(announcement: Announcement, sold: Iterable[Announced]) -> list[Announced]:
+    """Return those of the carrier's labels that are not the announcement's own."""
+    own = own_label(announcement)
+    return [label for label in sold if label.tracking_number != own]
+
+
+def own_label(announcement: Announcement) -> str:
+    """Return the tracking number of the label that the announcement keeps; empty for none."""
+    return announcement.parcel.tracking_number if announcement.state == State.ANNOUNCED else ""
+
+
+def due_spares() -> list[int]:
+    """Return spare labels to be settled now; claims them by moving their moment on."""
+    if faults.is_off("spares"):
+        return []
+    due = SpareLabel.objects.filter(state=SpareState.OPEN, run_at__lte=DatabaseNow())
+    ids = list(due.order_by("run_at").values_list("pk", flat=True)[:ROWS_AT_ONCE])
+    later = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
+    return [pk for pk in ids if due.filter(pk=pk).update(run_at=later, tries=F("tries") + 1)]
+
+
+def settle_spare(spare_id: int) -> None:
+    """Keep the label where it is the announcement's own after all, else have it voided."""
+    spare = SpareLabel.objects.select_related("announcement__parcel").get(pk=spare_id)
+    announcement = spare.announcement
+    if announcement.state in OPEN:
+        _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
+    elif announcement.state == State.ANNOUNCED and _is_kept(spare):
+        _close(spare, SpareState.KEPT)
+    else:
+        _void(spare)
     connection.close()
-    started = monotonic()
-    result = (
-        _call(job, carrier_id, tracking_number) if _enter_patiently(job) else NotSent("no_room")
-    )
-    if not isinstance(result, Voided):
-        log.error("a spare label of %s is not voided", job.announcement.reference)
-    Attempt.objects.create(
+
+
+def _is_kept(spare: SpareLabel) -> bool:
+    return spare.tracking_number == own_label(spare.announcement)
+
+
+def _void(spare: SpareLabel) -> None:
+    job = job_for(spare.announcement)
+    purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
+    result, duration = call_void(job, purchase)
+    with transaction.atomic():
+        note_attempt(
+            job.announcement,
+            "void",
+            result,
+            duration,
+            carrier_id=spare.carrier_id,
+            tracking_number=spare.tracking_number,
+        )
+        if isinstance(result, Voided):
+            _close(spare, SpareState.GONE)
+        else:
+            refused = isinstance(result, Refused)
+            delay = REFUSED_AGAIN if refused else AGAIN
+            _put_off(spare, delay * settings.TIME_SCALE, type(result).__name__)
+
+
+def call_void(job: Job, purchase: Purchase) -> tuple[VoidResult, float]:
+    """Ask the carrier to take a label back; a refusal is checked by looking the label up.
+
+    Where the label was voided before and the answer was lost, the carrier refuses: what it doesn't
+    list any more is voided. A carrier that can't be asked is believed to have voided at a try
+    whose answer was lost, as a label that is void must not be printed.
+    """
+    result, duration = call_carrier(job, job.carrier.void(purchase, job.credentials))
+    if not isinstance(result, Refused):
+        return result, duration
+    if job.carrier.repeats != "lookup":
+        return (Voided() if _was_unsure(job, purchase) else result), duration
+    held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
+    return _checked(job, purchase, result, held), duration + looked
+
+
+def _checked(job: Job, purchase: Purchase, refused: Refused, held: LookupResult) -> VoidResult:
+    match held:
+        case Found(announced=labels):
+            listed = purchase.tracking_number in {label.tracking_number for label in labels}
+            return refused if listed else Voided()
+        case Absent():
+            # Other credentials list nothing, whatever was sold.
+            return refused if job.changed else Voided()
+        case _:
+            return held
+
+
+def _was_unsure(job: Job, purchase: Purchase) -> bool:
+    """Tell whether an earlier try may have voided the label: it got no answer."""
+    tries = Attempt.objects.filter(
         announcement=job.announcement,
         kind="void",
-        fence=fence,
-        duration=round(monotonic() - started, 4),
-        outcome="voided" if isinstance(result, Voided) else outcome_class(result),
-        detail="" if isinstance(result, Voided) else reason_of(result),
-        carrier_id=carrier_id,
-        tracking_number=tracking_number,
+        outcome="unknown",
+        tracking_number=purchase.tracking_number,
     )
+    found = tries.exists()
+    connection.close()
+    return found
 
 
-def _enter_patiently(job: Job) -> bool:
-    end = monotonic() + PATIENCE
-    while (delay := enter(job)) is not None:
-        if monotonic() + delay > end:
-            return False
-        time.sleep(delay)
-    return True
+def _close(spare: SpareLabel, state: SpareState) -> None:
+    SpareLabel.objects.filter(pk=spare.pk).update(state=state, error="", date_ended=timezone.now())
 
 
-def _call(job: Job, carrier_id: str, tracking_number: str) -> VoidResult:
-    purchase = Purchase(job.announcement.reference, carrier_id, tracking_number)
-    started = monotonic()
-    result: VoidResult | None = None
-    try:
-        result = transport.perform(
-            job.carrier.void(purchase, job.consignment.credentials),
-            job.url,
-            settings.CARRIER_CALL_DEADLINE,
-            settings.CARRIER_CONNECT_TIMEOUT,
+def _put_off(spare: SpareLabel, delay: float, error: str) -> None:
+    SpareLabel.objects.filter(pk=spare.pk).update(run_at=DatabaseNow(delay), error=error)
+
+
+def count_open() -> None:
+    """Set the metric to alarm on: spare labels that the carrier has not taken back, by carrier."""
+    metrics.count_spares(
+        SpareLabel.objects.filter(state=SpareState.OPEN).values_list(
+            "announcement__carrier", flat=True
         )
-    finally:
-        leave(job, result, monotonic() - started, buys=False)
-    return result
+    )

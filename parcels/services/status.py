@@ -1,41 +1,61 @@
-"""Move a parcel from one status to another: conditionally, with its event and its history."""
+"""Set a parcel's status: conditionally, with its webhook event and its history. The only way."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 
+from django.db.models import Q
 from django.utils import timezone
 
 from parcels.models import Parcel, TrackingEvent
 from parcels.services.webhooks import write_event
 from parcels.statuses import Status
 
+# A cancellation's steps. No carrier's feed tells of them, so they are written into the history.
+_CANCELLATION = (
+    Status.CANCELLATION_REQUESTED,
+    Status.SUBMITTING_CANCELLATION,
+    Status.CANCELLED,
+    Status.CANCELLATION_FAILED,
+)
+_CANCELLATION_ENDS = (Status.CANCELLED, Status.CANCELLATION_FAILED)
 
-def move(
-    parcel: Parcel, sources: Collection[int], status: Status, **changes: datetime | str | None
+
+def set_status(
+    parcel: Parcel,
+    sources: Q,
+    status: int,
+    *,
+    carrier_at: datetime | None = None,
+    **changes: Any,
 ) -> bool:
-    """Set the status if it still is one of `sources`; False when somebody else was first.
+    """Set the status if the parcel still matches `sources`; False when it doesn't.
 
-    Call it in a transaction: the event is written with it. `changes` are more columns to set.
+    Call it in a transaction: the event is written with it. `changes` are more columns to set;
+    `carrier_at` is when the carrier says that it happened.
     """
     now = timezone.now()
-    moved = Parcel.objects.filter(pk=parcel.pk, status__in=sources).update(
+    if status in _CANCELLATION_ENDS:
+        changes["date_cancel_requested"] = None
+    moved = Parcel.objects.filter(sources, pk=parcel.pk).update(
         status=status, date_updated=now, **changes
     )
     if moved:
-        TrackingEvent.objects.create(
-            parcel=parcel,
-            carrier=parcel.carrier,
-            tracking_number=parcel.tracking_number,
+        if status in _CANCELLATION:
+            TrackingEvent.objects.create(
+                parcel=parcel,
+                carrier=parcel.carrier,
+                tracking_number=parcel.tracking_number,
+                status=status,
+                message=Status(status).label,
+                at=now,
+            )
+        write_event(
+            account_id=parcel.account_id,
+            parcel_id=parcel.pk,
             status=status,
-            message=status.label,
             at=now,
+            carrier=carrier_at,
         )
-        write_event(account_id=parcel.account_id, parcel_id=parcel.pk, status=status, at=now)
     return bool(moved)
-
-
-def settle(parcel: Parcel, sources: Collection[int], status: Status, **changes: str) -> bool:
-    """End a cancellation, as `move` does."""
-    return move(parcel, sources, status, date_cancel_requested=None, **changes)

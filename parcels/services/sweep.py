@@ -10,21 +10,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import connection
-from django.db.models import Q
+from django.db import connection, transaction
+from django.db.models import F, Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from carriers import registry
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
 from parcels.services import faults, protect
-from parcels.services.clock import DatabaseNow, now_sql
+from parcels.services.clock import DatabaseNow, age_sql, now_sql
+from parcels.services.ending import withdraw
 from parcels.services.holds import release_hold
+from parcels.services.status import set_status
 from parcels.statuses import Status
 
-# Seconds until the same row is woken again: never sooner than this, then as long again as it has
-# waited. A long queue is no lost message, and must not fill with copies of itself.
+# Seconds until the same row is woken again: as long again as it has waited, within these. A long
+# queue is no lost message, and must not fill with copies of itself.
 REWAKE = 10
+REWAKE_LONGEST = 60
+ROWS_AT_ONCE = 200
+OVERDUE = "It could not be announced within its maximum age."
+UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
 # Seconds: a hold is kept this long after its deadline, for whoever asks late.
 KEEP_HOLDS = 3600
 HOLDS_AT_ONCE = 500
@@ -49,9 +56,33 @@ def end_leases() -> int:
     expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=DatabaseNow())
     due = {"lease_until": None, "run_at": DatabaseNow(), "wake_at": DatabaseNow()}
     sent = State.PENDING if faults.is_off("unknown") else State.UNKNOWN
-    unknown = expired.filter(sent_at__isnull=False).update(state=sent, **due)
+    # Its call has ended by now: a lease is over twice a call's deadline.
+    unknown = expired.filter(sent_at__isnull=False).update(
+        state=sent,
+        call_ended_at=DatabaseNow(),
+        unknown_since=Coalesce("unknown_since", DatabaseNow()),
+        **due,
+    )
     pending = expired.filter(sent_at__isnull=True).update(state=State.PENDING, **due)
     return unknown + pending
+
+
+def end_overdue() -> int:
+    """Hand what is past its deadline and still pending to a person; return how many.
+
+    Nothing was made, yet nobody has refused it either: to buy it a day late surprises more than it
+    helps. Where its cancellation was asked for it is withdrawn.
+    """
+    overdue = Announcement.objects.filter(state=State.PENDING, deadline_at__lte=DatabaseNow())
+    rows = list(overdue.select_related("parcel")[:ROWS_AT_ONCE])
+    for row in rows:
+        if row.parcel.status == Status.CANCELLATION_REQUESTED:
+            withdraw(row, row.parcel, State.PENDING)
+        else:
+            overdue.filter(pk=row.pk, fence=row.fence).update(
+                state=State.NEEDS_REVIEW, fence=F("fence") + 1, error=row.error or OVERDUE
+            )
+    return len(rows)
 
 
 def due_announcements() -> Iterator[Due]:
@@ -67,11 +98,11 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
     table = Announcement._meta.db_table
     skip = " FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
     if connection.vendor == "postgresql":
-        age = "extract(epoch FROM clock_timestamp() - date_created)"
-        later = f"clock_timestamp() + greatest({REWAKE}, {age}) * interval '1 second'"
+        wait = f"least({REWAKE_LONGEST}, greatest({REWAKE}, {age_sql('date_created')}))"
+        later = f"clock_timestamp() + {wait} * interval '1 second'"
     else:
-        age = "(julianday('now') - julianday(date_created)) * 86400"
-        later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', max({REWAKE}, {age}) || ' seconds')"
+        wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
+        later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
         f"SELECT id FROM {table} WHERE carrier = %s AND state IN ('pending', 'unknown')"
@@ -81,6 +112,12 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
     with connection.cursor() as cursor:
         cursor.execute(sql, [carrier])
         return [Due(*row) for row in cursor.fetchall()]
+
+
+def not_woken(announcement_ids: list[int]) -> None:
+    """Have the next round wake these again: no message about them was delivered."""
+    if announcement_ids and not faults.is_off("wake"):
+        Announcement.objects.filter(pk__in=announcement_ids).update(wake_at=DatabaseNow())
 
 
 def tend_breakers() -> None:
@@ -113,10 +150,13 @@ def forget_old_holds() -> int:
 def show_overdue_reviews() -> int:
     """Show the client a failure for what a person has not decided within its maximum age."""
     overdue = Announcement.objects.filter(
-        Q(state=State.NEEDS_REVIEW), deadline_at__lte=timezone.now()
+        state=State.NEEDS_REVIEW, deadline_at__lte=DatabaseNow()
     ).values("parcel_id")
-    return Parcel.objects.filter(pk__in=overdue, status=Status.BEING_ANNOUNCED).update(
-        status=Status.ANNOUNCEMENT_FAILED,
-        carrier_error="The carrier never said whether it made this label; it is under review.",
-        date_updated=timezone.now(),
-    )
+    waiting = Q(status=Status.BEING_ANNOUNCED)
+    shown = 0
+    for parcel in Parcel.objects.filter(waiting, pk__in=overdue)[:ROWS_AT_ONCE]:
+        with transaction.atomic():
+            shown += set_status(
+                parcel, waiting, Status.ANNOUNCEMENT_FAILED, carrier_error=UNDER_REVIEW
+            )
+    return shown

@@ -8,118 +8,74 @@ label is voided once, and a lost answer is cleared up by asking the carrier what
 from __future__ import annotations
 
 from datetime import timedelta
-from time import monotonic
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from carriers import transport
+from carriers.backoff import OWN_GUARDS
 from carriers.base import Purchase
-from carriers.outcomes import Absent, Refused, Voided, VoidResult
-from parcels.models import Announcement, Attempt, Parcel, State
-from parcels.services import protect
-from parcels.services.announce import Job, enter, job_for
+from carriers.outcomes import NotSent, Refused, Voided, VoidResult
+from parcels.models import Announcement, Parcel, State
+from parcels.services import faults
+from parcels.services.attempts import note_attempt
+from parcels.services.call import Job, job_for
 from parcels.services.clock import DatabaseNow
-from parcels.services.record import ERROR_LENGTH, outcome_class, reason_of
-from parcels.services.status import move, settle
+from parcels.services.ending import CANCELLING
+from parcels.services.spares import call_void
+from parcels.services.status import set_status
 from parcels.statuses import Status
 
-CANCELLING = (Status.CANCELLATION_REQUESTED, Status.SUBMITTING_CANCELLATION)
 # Seconds until a carrier that gave no answer is asked again: cancelling is in no hurry, and it
 # must not take an ailing carrier's room from announcements.
 AGAIN = 60
 # Seconds between two wake-ups of one cancellation whose worker may be busy.
 REWAKE = 30
 ROWS_AT_ONCE = 200
+_CANCELLING = Q(status__in=CANCELLING)
 
 
 def void(announcement_id: int) -> None:
     """Ask the carrier to void the label; does nothing when that isn't wanted, or not ours to do."""
     job = _claim(announcement_id)
     if job is not None:
-        delay = enter(job)
-        connection.close()
-        if delay is None:
-            result, duration = _call(job)
-            _record(job, result, duration)
-        else:
-            _put_off(job, delay)
+        purchase = Purchase(
+            job.announcement.reference, job.announcement.carrier_id, job.parcel.tracking_number
+        )
+        _record(job, *call_void(job, purchase))
     connection.close()
 
 
-def _call(job: Job) -> tuple[VoidResult, float]:
-    """Call the carrier within the permission that was given; return the seconds it took, too."""
-    started = monotonic()
-    result: VoidResult | None = None
-    try:
-        result = _ask(job)
-    finally:
-        duration = monotonic() - started
-        permission, job.permission = job.permission, None
-        if permission is not None:
-            protect.leave(permission, result, duration, buys=False)
-    return result, duration
-
-
-def _put_off(job: Job, delay: float) -> None:
-    """Let the sweeper wake it again in `delay` seconds: the carrier has no room, or is out."""
-    Announcement.objects.filter(pk=job.announcement.pk, fence=job.announcement.fence).update(
-        lease_until=None, wake_at=DatabaseNow(delay)
-    )
-
-
 def _claim(announcement_id: int) -> Job | None:
-    free = Q(lease_until=None) | Q(lease_until__lte=DatabaseNow())
-    rows = Announcement.objects.filter(
-        free, pk=announcement_id, state=State.ANNOUNCED, parcel__status__in=CANCELLING
-    )
+    """Claim it by the row's own columns alone.
+
+    PostgreSQL checks these again after waiting for another claimant's lock; of a joined parcel it
+    would go on looking at the version from before the wait.
+    """
+    rows = Announcement.objects.filter(pk=announcement_id, state=State.ANNOUNCED)
+    if not faults.is_off("void_claim"):
+        rows = rows.filter(Q(lease_until=None) | Q(lease_until__lte=DatabaseNow()))
     with transaction.atomic():
         lease = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
         if not rows.update(lease_until=lease, wake_at=lease, fence=F("fence") + 1):
             return None
         job = job_for(Announcement.objects.get(pk=announcement_id))
-        move(
-            job.parcel, [Status.CANCELLATION_REQUESTED], Status.SUBMITTING_CANCELLATION
+        if job.parcel.status not in CANCELLING:
+            transaction.set_rollback(True)
+            return None
+        set_status(
+            job.parcel,
+            Q(status=Status.CANCELLATION_REQUESTED),
+            Status.SUBMITTING_CANCELLATION,
         )  # a second try finds it there already
     return job
 
 
-def _ask(job: Job) -> VoidResult:
-    purchase = Purchase(
-        job.announcement.reference, job.announcement.carrier_id, job.parcel.tracking_number
-    )
-    result = transport.perform(
-        job.carrier.void(purchase, job.consignment.credentials),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-    )
-    if isinstance(result, Refused) and job.carrier.repeats == "lookup" and _unsure(job):
-        return _look_up(job, result)
-    return result
-
-
-def _unsure(job: Job) -> bool:
-    """Tell whether an earlier try may have voided the label: it got no answer."""
-    tries = Attempt.objects.filter(announcement=job.announcement, kind="void", outcome="unknown")
-    found = tries.exists()
-    connection.close()
-    return found
-
-
-def _look_up(job: Job, refused: Refused) -> VoidResult:
-    held = transport.perform(
-        job.carrier.lookup(job.announcement.reference, job.consignment.credentials),
-        job.url,
-        settings.CARRIER_CALL_DEADLINE,
-        settings.CARRIER_CONNECT_TIMEOUT,
-    )
-    return Voided() if isinstance(held, Absent) else refused
-
-
 def _record(job: Job, result: VoidResult, duration: float) -> None:
+    turned_away = isinstance(result, NotSent) and result.reason in OWN_GUARDS
+    wait = result.retry_after if isinstance(result, NotSent) else 0.0
+    again = wait or AGAIN * settings.TIME_SCALE
     with transaction.atomic():
         voided = isinstance(result, Voided)
         ours = Announcement.objects.filter(
@@ -127,30 +83,25 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
         ).update(
             state=State.VOIDED if voided else State.ANNOUNCED,
             lease_until=None,
-            wake_at=DatabaseNow(AGAIN),
+            wake_at=DatabaseNow(again),
         )
-        _note(job, result, duration, bool(ours))
-        if not ours:
+        if turned_away:
             return
-        if voided:
-            settle(job.parcel, [*CANCELLING, Status.CANCELLATION_FAILED], Status.CANCELLED)
-        elif isinstance(result, Refused):
-            message = f"{job.carrier.name} service error: {result.message}"[:ERROR_LENGTH]
-            settle(job.parcel, CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
-
-
-def _note(job: Job, result: VoidResult, duration: float, ours: bool) -> None:
-    Attempt.objects.create(
-        announcement=job.announcement,
-        kind="void",
-        fence=job.announcement.fence,
-        duration=round(duration, 4),
-        outcome="voided" if isinstance(result, Voided) else outcome_class(result),
-        detail="" if isinstance(result, Voided) else reason_of(result)[:ERROR_LENGTH],
-        carrier_id=job.announcement.carrier_id,
-        tracking_number=job.parcel.tracking_number,
-        recorded=ours,
-    )
+        note_attempt(
+            job.announcement,
+            "void",
+            result,
+            duration,
+            carrier_id=job.announcement.carrier_id,
+            tracking_number=job.parcel.tracking_number,
+            recorded=bool(ours),
+        )
+        if ours and voided:
+            from_any = Q(status__in=[*CANCELLING, Status.CANCELLATION_FAILED])
+            set_status(job.parcel, from_any, Status.CANCELLED)
+        elif ours and isinstance(result, Refused):
+            message = f"{job.carrier.name} service error: {result.message}"[:500]
+            set_status(job.parcel, _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
 
 
 def due_voids() -> list[tuple[int, str]]:
@@ -168,9 +119,7 @@ def due_announcements() -> QuerySet[Announcement]:
 
     A range, not "is not null", and no join: else SQLite walks through every announcement.
     """
-    cancelling = Parcel.objects.filter(
-        date_cancel_requested__lte=timezone.now(), status__in=CANCELLING
-    )
+    cancelling = Parcel.objects.filter(_CANCELLING, date_cancel_requested__lte=timezone.now())
     return Announcement.objects.filter(
         parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=DatabaseNow()
     )
@@ -179,10 +128,12 @@ def due_announcements() -> QuerySet[Announcement]:
 def give_up() -> int:
     """End cancellations that no carrier has answered within the maximum age; return how many."""
     before = timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
-    overdue = Parcel.objects.filter(status__in=CANCELLING, date_cancel_requested__lte=before)
+    overdue = Parcel.objects.filter(_CANCELLING, date_cancel_requested__lte=before)
+    message = "The carrier never said whether it cancelled this label."
     ended = 0
     for parcel in overdue[:ROWS_AT_ONCE]:
         with transaction.atomic():
-            message = "The carrier never said whether it cancelled this label."
-            ended += settle(parcel, CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
+            ended += set_status(
+                parcel, _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message
+            )
     return ended

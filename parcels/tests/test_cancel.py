@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import timedelta
+from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from django.utils import timezone
 from carriers.outcomes import (
     Absent,
     Announced,
+    Found,
     LookupResult,
     NotSent,
     Outcome,
@@ -109,7 +111,7 @@ def test_an_announcement_nobody_has_claimed_is_withdrawn(shop: Shop) -> None:
 
 
 def test_whoever_waited_for_a_withdrawn_parcel_is_answered(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     announcement = AnnouncementFactory.create(parcel__account=shop.account)
     question = Question([announcement.parcel_id], "http://x", "/api/v2/parcels")
@@ -118,7 +120,8 @@ def test_whoever_waited_for_a_withdrawn_parcel_is_answered(
     monkeypatch.setattr(
         "offload.release", lambda hold_id, answer: bool(told.update({hold_id: answer})) or True
     )
-    cancel(shop, announcement.parcel)
+    with django_capture_on_commit_callbacks(execute=True):
+        cancel(shop, announcement.parcel)
     assert b'"id":2000' in told[hold.pk].content
     assert Hold.objects.get().released_at
 
@@ -192,7 +195,8 @@ def test_a_carrier_that_refuses_leaves_the_parcel_at_94(
     shop: Shop, bought: Announcement, carrier_says: Answers
 ) -> None:
     cancel(shop, bought.parcel)
-    carrier_says(Refused("NOT_VOIDABLE", "on its way"))
+    own = Announced("c-1", bought.parcel.tracking_number, Decimal(1), ())
+    carrier_says(Refused("NOT_VOIDABLE", "on its way"), Found((own,)))
     void.void(bought.pk)
     shown = shop.get(f"parcels/{bought.parcel_id}?errors=verbose-carrier").json()["parcel"]
     assert shown["status"]["id"] == 94

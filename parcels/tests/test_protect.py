@@ -12,9 +12,9 @@ from django.utils import timezone
 
 from carriers import transport
 from carriers.outcomes import Absent, Announced, Answered, Document, NotSent, Unknown, Voided
-from parcels.models import Announcement, Attempt, State
+from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
 from parcels.services import protect, spares
-from parcels.services.announce import announce, job_for
+from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
 from parcels.tests.factories import PDF, AnnouncementFactory
 
@@ -160,22 +160,25 @@ def test_voiding_a_spare_takes_a_slot_and_gives_it_back(
     assert Attempt.objects.get(kind="void").outcome == "voided"
 
 
-def test_a_carrier_without_room_is_not_asked_to_void(
-    carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(spares, "PATIENCE", 0.0)
+def test_a_spare_is_voided_when_there_is_room(carrier: FakeCarrier) -> None:
     gates = protect.gates_of("postnl")
     slots = [gates.bulkhead.acquire() for _ in range(gates.bulkhead.limit)]
-    void_one()
-    assert carrier.calls == 0
-    assert Attempt.objects.get(kind="void").outcome == "not_sent"
-    monkeypatch.setattr(spares, "PATIENCE", 5.0)
-    monkeypatch.setattr(spares.time, "sleep", lambda _: gates.bulkhead.release(slots[0] or ""))
+    spare = void_one()
+    assert (carrier.calls, spare.state) == (0, SpareState.OPEN)
+    gates.bulkhead.release(slots[0] or "")
     carrier.answers = [Voided()]
-    void_one()  # room comes while it waits
-    assert carrier.calls == 1
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (carrier.calls, spare.state) == (1, SpareState.GONE)
 
 
-def void_one() -> None:
-    job = job_for(AnnouncementFactory.create(state=State.ANNOUNCED))
-    spares.void_spare(job, carrier_id="c-2", tracking_number="3S2", fence=1)
+def void_one() -> SpareLabel:
+    spare = SpareLabel.objects.create(
+        announcement=AnnouncementFactory.create(state=State.ANNOUNCED),
+        carrier_id="c-2",
+        tracking_number="3S2",
+        source="lookup",
+    )
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    return spare

@@ -16,11 +16,13 @@ from parcels.models import (
     Attempt,
     Document,
     Parcel,
+    SpareLabel,
+    SpareState,
     State,
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.services import review
+from parcels.services import review, spares
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
 
@@ -38,13 +40,16 @@ def parked() -> Announcement:
 
 
 @pytest.fixture
-def spare(parked: Announcement) -> Attempt:
+def spare(parked: Announcement) -> SpareLabel:
     attempt = Attempt.objects.create(
         announcement=parked, fence=2, outcome="announced", recorded=False,
         carrier_id="c-7", tracking_number="3S7",
     )  # fmt: skip
     Document.objects.create(parcel=parked.parcel, format="pdf", content=PDF, attempt=attempt)
-    return attempt
+    return SpareLabel.objects.create(
+        announcement=parked, attempt=attempt, carrier_id="c-7", tracking_number="3S7",
+        source="answer",
+    )  # fmt: skip
 
 
 @pytest.fixture
@@ -59,7 +64,7 @@ def act(operator: Client, action: str, announcement: Announcement, **more: Any) 
     return operator.post(LIST, data, follow=True)
 
 
-def test_the_evidence_is_shown(operator: Client, parked: Announcement, spare: Attempt) -> None:
+def test_the_evidence_is_shown(operator: Client, parked: Announcement, spare: SpareLabel) -> None:
     listed = operator.get(f"{LIST}?state=needs_review").content.decode()
     assert parked.reference in listed
     page = operator.get(f"{LIST}{parked.pk}/change/").content.decode()
@@ -67,7 +72,9 @@ def test_the_evidence_is_shown(operator: Client, parked: Announcement, spare: At
     assert "c-7" in page
 
 
-def test_a_spare_label_is_adopted(operator: Client, parked: Announcement, spare: Attempt) -> None:
+def test_a_spare_label_is_adopted(
+    operator: Client, parked: Announcement, spare: SpareLabel
+) -> None:
     assert b"Adopt a label" in act(operator, "adopt_label", parked).content
     act(operator, "adopt_label", parked, adopt="Adopt", spare=spare.pk)
     parked.refresh_from_db()
@@ -77,6 +84,9 @@ def test_a_spare_label_is_adopted(operator: Client, parked: Announcement, spare:
     assert bytes(Document.objects.get(parcel=parcel, attempt=None).content) == PDF
     assert parked.attempts.get(kind="review").detail == "by operator"
     assert WebhookEvent.objects.filter(parcel=parcel, status=1000).count() == 1
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert spare.state == SpareState.KEPT
 
 
 def test_a_label_is_typed_in(operator: Client, parked: Announcement) -> None:
@@ -100,7 +110,7 @@ def test_too_little_is_refused(operator: Client, parked: Announcement, typed: An
 
 
 def test_giving_up_voids_the_spare(
-    operator: Client, parked: Announcement, spare: Attempt, monkeypatch: pytest.MonkeyPatch
+    operator: Client, parked: Announcement, spare: SpareLabel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
 
@@ -114,8 +124,13 @@ def test_giving_up_voids_the_spare(
     parked.refresh_from_db()
     assert parked.state == State.FAILED
     assert Parcel.objects.get().status == Status.ANNOUNCEMENT_FAILED
+    assert asked == []  # no operator waits for a carrier
+    assert spares.due_spares() == [spare.pk]
+    spares.settle_spare(spare.pk)
     assert parked.attempts.get(kind="void").outcome == "voided"
     assert len(asked) == 1
+    spare.refresh_from_db()
+    assert spare.state == SpareState.GONE
 
 
 @pytest.mark.parametrize("state", sorted(set(State.values) - {"needs_review"}))

@@ -19,7 +19,8 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from parcels.services import idempotency, sweep, void, webhooks
+from parcels.services import idempotency, spares, sweep, void, webhooks
+from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
 from parcels.services.tracking_feed import Follower
@@ -71,11 +72,11 @@ class Sweeper:
         """Do everything once; False when the database was away."""
         try:
             sweep.end_leases()
+            sweep.end_overdue()
             self._notice_new_broker()
             sweep.tend_breakers()
-            for due in sweep.due_announcements():
-                if not wake(due.task, due.id, due.carrier):
-                    self._do_myself(WORK[due.task], due.id)
+            self._wake_announcements()
+            self._sweep_second_labels()
             self._sweep_cancellations()
             self._sweep_webhooks()
             self._follow_tracking()
@@ -97,11 +98,30 @@ class Sweeper:
         self.pool.shutdown(wait=True)
 
     def _notice_new_broker(self) -> None:
+        """Wake everything when the broker has lost its queue, or was away: messages are missing."""
         identity = broker_identity()
-        if identity and self.broker and identity != self.broker:
-            log.warning("the broker was restarted: waking everything that waits")
+        if identity and self.broker is not None and identity != self.broker:
+            log.warning("the broker is a new one or is back: waking everything that waits")
             sweep.wake_all_again()
-        self.broker = identity or self.broker
+        # "" until it answers again.
+        self.broker = identity or ("" if self.broker is not None else None)
+
+    def _wake_announcements(self) -> None:
+        lost = [
+            due.id
+            for due in sweep.due_announcements()
+            if not wake(due.task, due.id, due.carrier)
+            and not self._do_myself(WORK[due.task], due.id)
+        ]
+        sweep.not_woken(lost)
+
+    def _sweep_second_labels(self) -> None:
+        """Look for labels that were sold beside the one that is kept, and void them."""
+        for announcement_id in reconciling.due_late_looks():
+            self._do_myself(reconciling.look_again, announcement_id)
+        for spare_id in spares.due_spares():
+            self._do_myself(spares.settle_spare, spare_id)
+        spares.count_open()
 
     def _sweep_cancellations(self) -> None:
         for announcement_id, carrier in void.due_voids():
@@ -128,9 +148,12 @@ class Sweeper:
             if not send("deliver", delivery_id, webhooks.QUEUE):
                 self._do_myself(webhooks.deliver, delivery_id)
 
-    def _do_myself(self, work: Callable[[int], None], row_id: int) -> None:
-        if self.room.acquire(blocking=False):
-            self.pool.submit(self._work, work, row_id)
+    def _do_myself(self, work: Callable[[int], None], row_id: int) -> bool:
+        """Do it in a thread of ours; False where all are at work."""
+        if not self.room.acquire(blocking=False):
+            return False
+        self.pool.submit(self._work, work, row_id)
+        return True
 
     def _work(self, work: Callable[[int], None], row_id: int) -> None:
         try:

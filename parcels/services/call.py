@@ -1,0 +1,172 @@
+"""Call a carrier about an announcement: what is known, the permission, the call, the give-back.
+
+The only way to a carrier but for probes, which are the breaker's own (`protect`). No transaction,
+row lock or database connection is held while the carrier is waited for.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from time import monotonic
+from typing import TypeVar
+
+from django.conf import settings
+from django.db import Error, connection
+
+from carriers import registry, transport, transport_async
+from carriers.base import Carrier, Consignment, Steps
+from carriers.call import always
+from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
+from parcels import metrics
+from parcels.models import Announcement, CarrierContract, Parcel
+from parcels.services import faults, protect
+from parcels.services.awaiting import in_thread
+from parcels.services.consign import consignment, contract_of, credentials_hashes
+
+log = logging.getLogger(__name__)
+T = TypeVar("T", Outcome, LookupResult, VoidResult)
+
+# Seconds between claim and send guard: a process that was paused longer may have lost its lease.
+GUARD_WINDOW = 1.0
+# The control of the total deadline: longer than any run.
+_NO_DEADLINE = 86_400.0
+
+
+@dataclass(slots=True)
+class Job:
+    """A claimed announcement and all that a call about it needs.
+
+    `guarded_at` by this process' monotonic clock. `changed`: the contract's credentials are others
+    than those of the first purchase, so that the carrier may answer as if it had sold nothing.
+    """
+
+    announcement: Announcement
+    carrier: Carrier
+    consignment: Consignment
+    parcel: Parcel
+    contract: CarrierContract | None
+    credentials_hash: str
+    changed: bool
+    guarded_at: float = 0.0
+    permission: protect.Pass | None = None
+
+    @property
+    def credentials(self) -> dict[str, str]:
+        """Return the credentials of every call about this announcement."""
+        return dict(self.consignment.credentials)
+
+    def may_buy(self) -> bool:
+        """Tell, in the instant before a purchase's first byte, whether this process was paused.
+
+        The guard's row was written before connecting; the monotonic clock runs on in a pause.
+        """
+        faults.purchase_leaves()
+        in_time = monotonic() - self.guarded_at <= settings.CARRIER_CONNECT_TIMEOUT + GUARD_WINDOW
+        return in_time or faults.is_off("send_guard")
+
+
+def job_for(announcement: Announcement) -> Job:
+    """Gather what the carrier needs to know: the parcel and its contract."""
+    parcel = Parcel.objects.select_related("account", "contract").get(pk=announcement.parcel_id)
+    announcement.parcel = parcel
+    contract = contract_of(announcement, parcel)
+    credentials = dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
+    hashes = credentials_hashes(credentials)
+    changed = bool(announcement.credentials_hash) and announcement.credentials_hash not in hashes
+    return Job(
+        announcement,
+        registry.carrier(announcement.carrier),
+        consignment(announcement, parcel, credentials),
+        parcel,
+        contract,
+        hashes[0],
+        changed and not faults.is_off("credentials"),
+    )
+
+
+def try_job_for(announcement: Announcement) -> Job | None:
+    """Gather it; None where the row itself can't be prepared, which is logged.
+
+    A database in trouble is not the row's fault: that is raised.
+    """
+    try:
+        return job_for(announcement)
+    except Error:
+        raise
+    except Exception:
+        log.exception("announcement %s can't be prepared", announcement.reference)
+        return None
+
+
+def enter(job: Job) -> NotSent | None:
+    """Take the permission to call the carrier; else say why not, and when to ask again."""
+    answer = protect.enter(job.carrier.code)
+    if isinstance(answer, protect.TurnedAway):
+        metrics.turned_away(job.carrier.code, answer.reason)
+        return NotSent(answer.reason, retry_after=answer.delay)
+    job.permission = answer
+    return None
+
+
+def leave(
+    job: Job, result: Outcome | LookupResult | VoidResult | None, duration: float = 0.0, *,
+    buys: bool = True,
+) -> None:  # fmt: skip
+    """Give the permission back with what the call showed; None: there was no call."""
+    permission, job.permission = job.permission, None
+    if permission is not None:
+        protect.leave(permission, result, duration, buys=buys, key=job.announcement.reference)
+
+
+def call_carrier(
+    job: Job, steps: Steps[T], *, buys: bool = False
+) -> tuple[T | NotSent | Unknown, float]:
+    """Call the carrier and wait; return the result and the seconds that it took.
+
+    Within the permission that the job has, else within one of its own. A purchase's was taken
+    before its send guard.
+    """
+    if job.permission is None and (refusal := enter(job)):
+        steps.close()
+        return refusal, 0.0
+    connection.close()
+    started = monotonic()
+    result: T | NotSent | Unknown | None = None
+    try:
+        result = transport.perform(
+            steps,
+            _url(job),
+            _deadline(),
+            settings.CARRIER_CONNECT_TIMEOUT,
+            may_buy=job.may_buy if buys else always,
+        )
+    finally:
+        duration = monotonic() - started
+        leave(job, result, duration, buys=buys)
+    return result, duration
+
+
+async def buy_async(job: Job) -> tuple[Outcome, float]:
+    """Buy in a coroutine, within the permission that the job has."""
+    started = monotonic()
+    outcome: Outcome | None = None
+    try:
+        outcome = await transport_async.perform(
+            job.carrier.announce(job.consignment),
+            _url(job),
+            _deadline(),
+            settings.CARRIER_CONNECT_TIMEOUT,
+            may_buy=job.may_buy,
+        )
+    finally:
+        await in_thread(leave, job, outcome, monotonic() - started)
+    return outcome, monotonic() - started
+
+
+def _url(job: Job) -> str:
+    return str(settings.CARRIERS[job.carrier.code]["url"])
+
+
+def _deadline() -> float:
+    return _NO_DEADLINE if faults.is_off("deadline") else settings.CARRIER_CALL_DEADLINE
