@@ -27,8 +27,8 @@ from parcels.services.call import (
 )
 from parcels.services.claim import claim
 from parcels.services.clock import DatabaseNow
-from parcels.services.ending import withdraw
-from parcels.services.next_state import policy
+from parcels.services.ending import park, withdraw
+from parcels.services.next_state import FATAL, is_fatal, policy
 from parcels.services.record import hand_back, record
 from parcels.statuses import Status
 
@@ -74,6 +74,9 @@ def prepare(announcement_id: int) -> Job | None:
 
 
 def _prepare(announcement: Announcement) -> Job | None:
+    if is_fatal(announcement):
+        park(announcement, FATAL)
+        return None
     job = try_job_for(announcement)
     if job is None:
         hand_back(announcement, _backoff(announcement), "It can't be prepared: see the log.")

@@ -9,13 +9,19 @@ from django.conf import settings
 from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup
 from carriers.base import Carrier
 from carriers.outcomes import LookupResult, Outcome, Unknown
-from parcels.models import Attempt, State
+from parcels.models import Announcement, Attempt, State
 from parcels.services import faults
 from parcels.services.call import Job
 
 _rng = random.Random()
 # Why 5: a claim that ends in nothing costs its process; by then it is the row, not the weather.
 MAX_CLAIMS = 5
+FATAL = "Its processes died or failed, one after the other."
+
+
+def is_fatal(announcement: Announcement) -> bool:
+    """Tell whether the row has ended its processes, or could not be prepared, too often."""
+    return announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
 
 
 def policy() -> Policy:

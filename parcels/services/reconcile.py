@@ -18,14 +18,13 @@ from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, NotSent
 from parcels.models import Announcement, State
-from parcels.services import faults
 from parcels.services.announce import admit, buy, finish
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, job_for, try_job_for
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import end, park
-from parcels.services.next_state import MAX_CLAIMS, after_lookup, settling
+from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
 from parcels.services.record import move_on, record
 from parcels.services.spares import note_spares, other_labels
 
@@ -64,9 +63,7 @@ def _for_a_person(announcement: Announcement) -> str:
         return "Its maximum age has passed."
     if registry.carrier(announcement.carrier).repeats == "none":
         return "The carrier can't be asked what it has sold."
-    if announcement.claims > MAX_CLAIMS and not faults.is_off("claims"):
-        return "It ended its processes, one after the other."
-    return ""
+    return FATAL if is_fatal(announcement) else ""
 
 
 def _send_again(job: Job) -> None:

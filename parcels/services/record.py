@@ -78,17 +78,15 @@ def _change_row(job: Job, outcome: Outcome) -> bool:
     return move_on(announcement, State(decision.state), decision.delay, error=error, **changes)
 
 
-def move_on(
-    announcement: Announcement, state: State, delay: float, *, error: str = "", **changes: Any
-) -> bool:
+def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:
     """Give the row back in a state that is no end, due in `delay` seconds; under our fence."""
     row = Announcement.objects.filter(pk=announcement.pk)
     if not faults.is_off("fence"):
         row = row.filter(fence=announcement.fence, state__in=OURS)
     due = DatabaseNow(delay)
     moved = row.update(
-        **{"state": state, "lease_until": None, "claims": 0, "run_at": due, "wake_at": due,
-           "error": error} | changes
+        **{"state": state, "lease_until": None, "claims": 0, "run_at": due, "wake_at": due}
+        | changes
     )  # fmt: skip
     return bool(moved)
 
@@ -129,5 +127,5 @@ def hand_back(announcement: Announcement, delay: float, error: str = "") -> None
 
     With an `error` the claim goes on counting: a row that can't be prepared goes to a person.
     """
-    counted = {"claims": announcement.claims} if error else {}
-    move_on(announcement, State.PENDING, delay, error=error, sent_at=None, **counted)
+    counted = {"claims": announcement.claims, "error": error} if error else {}
+    move_on(announcement, State.PENDING, delay, sent_at=None, **counted)

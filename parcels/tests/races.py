@@ -1,11 +1,12 @@
 """Cancel against announce, both at once, on the database that DATABASE_URL names.
 
-    python -m parcels.tests.races ROUNDS [--broken]
+    python -m parcels.tests.races ROUNDS [--void] [--broken]
 
 Migrates, then runs rounds of two threads on one parcel each; the carrier is a stand-in that sells
 at once. Prints a JSON line per round. A process of its own: the tests' database is in memory, and
-threads would share its one connection. `--broken` is the control: there the withdrawal doesn't look
-whether somebody has claimed the announcement.
+threads would share its one connection. With `--void` both sides void one label instead. `--broken`
+is the control: there the withdrawal doesn't look whether somebody has claimed the announcement, and
+voiding doesn't claim.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from threading import Barrier
 from typing import Any
 
 import django
+from django.conf import settings
 from django.core.management import call_command
 from django.db import connection
 
@@ -37,10 +39,12 @@ def main() -> None:
 
     if "--broken" in sys.argv:
         cancel.withdraw_pending = withdraw_anyhow
+        settings.FAULT_GUARDS_OFF = ["void_claim"]
+    round_of = void_twice if "--void" in sys.argv else play
     chance = random.Random(SEED)
     with ThreadPoolExecutor(2) as pool:
         for _ in range(int(sys.argv[1])):
-            sys.stdout.write(json.dumps(play(pool, chance)) + "\n")
+            sys.stdout.write(json.dumps(round_of(pool, chance)) + "\n")
 
 
 def play(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
@@ -85,6 +89,37 @@ def play(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
     row.refresh_from_db()
     status = Parcel.objects.get(pk=row.parcel_id).status
     return {"code": code, "calls": sold, "state": row.state, "status": int(status)}
+
+
+def void_twice(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
+    """Have two workers void one label at once; return how often the carrier was asked."""
+    from carriers import transport
+    from carriers.outcomes import Voided
+    from parcels.models import Parcel, State
+    from parcels.services import void
+    from parcels.statuses import Status
+    from parcels.tests.factories import AnnouncementFactory
+
+    calls: list[str] = []
+
+    def perform(steps: Any, *_: Any, **__: Any) -> Any:
+        calls.append(steps.gi_code.co_name)
+        steps.close()
+        time.sleep(APART)
+        return Voided()
+
+    transport.perform = perform
+    row = AnnouncementFactory.create(
+        state=State.ANNOUNCED, parcel__status=Status.CANCELLATION_REQUESTED
+    )
+    start = Barrier(2)
+    sides = [pool.submit(run, start, chance.uniform(0, APART / 4), lambda: void.void(row.pk))
+             for _ in range(2)]  # fmt: skip
+    for side in sides:
+        side.result()
+    row.refresh_from_db()
+    status = Parcel.objects.get(pk=row.parcel_id).status
+    return {"calls": calls, "state": row.state, "status": int(status)}
 
 
 def run(start: Barrier, wait: float, side: Callable[[], Any]) -> Any:

@@ -34,7 +34,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.services import protect, void
+from parcels.services import protect, review, void
 from parcels.services.announce import announce, finish, prepare
 from parcels.services.claim import claim
 from parcels.services.holds import open_hold
@@ -315,3 +315,73 @@ def test_a_body_is_not_read(shop: Shop, text: bytes) -> None:
 def test_the_sweeper_finds_cancellations_without_walking_through_all() -> None:
     # SQLite's words; PostgreSQL walks through tables that are as small as here.
     assert "SCAN parcels_announcement" not in void.due_announcements().explain()
+
+
+@pytest.fixture
+def reviewed(shop: Shop) -> Announcement:
+    """Return an announcement under review whose cancellation was asked for."""
+    row = AnnouncementFactory.create(parcel__account=shop.account, state=State.NEEDS_REVIEW)
+    assert cancel(shop, row.parcel) == (202, "queued")
+    return row
+
+
+def test_adopting_goes_on_with_a_cancellation_that_was_promised(
+    reviewed: Announcement, no_broker: Sent, django_capture_on_commit_callbacks: Any
+) -> None:
+    """Finding 16."""
+    with django_capture_on_commit_callbacks(execute=True):
+        review.adopt(reviewed, review.Label("3S1", "c-1"), by="operator")
+    assert status_of(reviewed.parcel) == Status.CANCELLATION_REQUESTED
+    assert Parcel.objects.get().tracking_number == "3S1"
+    assert no_broker == [("void", reviewed.pk, "postnl")]
+    assert events() == [1999]
+
+
+def test_giving_up_ends_a_cancellation_that_was_promised(reviewed: Announcement) -> None:
+    review.give_up(reviewed, by="operator")
+    assert status_of(reviewed.parcel) == Status.CANCELLED
+    assert events() == [1999, 2000]
+
+
+def test_adopting_after_the_cancellation_failed_says_what_it_sends(
+    reviewed: Announcement, settings: Any
+) -> None:
+    """Finding 16: status, number and event agree."""
+    settings.ANNOUNCEMENT_MAX_AGE = 0
+    assert void.give_up() == 1
+    review.adopt(reviewed, review.Label("3S1", "c-1"), by="operator")
+    parcel = Parcel.objects.get()
+    assert (parcel.status, parcel.tracking_number) == (Status.READY_TO_SEND, "3S1")
+    assert events() == [1999, 94, 1000]
+
+
+def test_a_refused_void_is_looked_up(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    """Finding 3: voided already, by somebody whose answer nobody recorded."""
+    cancel(shop, bought.parcel)
+    carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"), Absent())
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLED
+
+
+def test_a_void_whose_look_up_fails_is_asked_again(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    cancel(shop, bought.parcel)
+    carrier_says(Refused("NOT_VOIDABLE", "?"), Unknown("timeout"))
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
+
+
+def test_a_refused_void_after_a_lost_answer_at_a_carrier_that_can_t_be_asked(
+    shop: Shop, carrier_says: Answers
+) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="lantern")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    cancel(shop, parcel)
+    carrier_says(Unknown("reset"))
+    void.void(row.pk)
+    carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLED

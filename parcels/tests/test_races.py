@@ -69,3 +69,15 @@ def test_either_nothing_was_bought_or_it_is_voided(environment: dict[str, str]) 
 def test_a_withdrawal_that_looks_at_nothing_is_noticed(environment: dict[str, str]) -> None:
     """The control."""
     assert [one for one in rounds(environment, "--broken") if not is_right(one)]
+
+
+def test_a_label_is_voided_by_one_worker(environment: dict[str, str]) -> None:
+    """PostgreSQL let both claim when the claim joined the parcel."""
+    voided = {"calls": ["void"], "state": State.VOIDED, "status": Status.CANCELLED}
+    assert [one for one in rounds(environment, "--void") if one != voided] == []
+
+
+def test_voiding_without_a_claim_is_noticed(environment: dict[str, str]) -> None:
+    """The control."""
+    played = rounds(environment, "--void", "--broken")
+    assert [one for one in played if len(one["calls"]) > 1]

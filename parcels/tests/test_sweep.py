@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.db import OperationalError
+from django.test.utils import override_settings
 from django.utils import timezone
 
 from parcels.management.commands.sweeper import Sweeper
@@ -96,3 +97,40 @@ def test_a_round_outlives_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sweeper.round() is False
     assert sweeper.round() is True
     sweeper.end()
+
+
+@pytest.fixture
+def sweeper(monkeypatch: pytest.MonkeyPatch) -> Sweeper:
+    """Return a sweeper without a broker and with no thread of its own to spare."""
+    made = Sweeper()
+    monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
+    monkeypatch.setattr("parcels.management.commands.sweeper.wake", lambda *_: False)
+    monkeypatch.setattr(made, "_do_myself", lambda *_: False)
+    return made
+
+
+def test_a_wake_up_that_was_not_delivered_is_sent_again(sweeper: Sweeper) -> None:
+    """Finding 9: an hour without Redis must not cost an hour of sleep after it."""
+    row = moved(AnnouncementFactory.create(), date_created=timedelta(hours=-1))
+    sweeper.round()
+    assert [due.id for due in sweep.due_announcements()] == [row.pk]
+    row.refresh_from_db()
+    assert row.wake_at - timezone.now() <= timedelta(seconds=60)
+    with override_settings(FAULT_GUARDS_OFF=["wake"], DEMO=True):
+        moved(row, wake_at=PAST)
+        sweeper.round()
+    assert list(sweep.due_announcements()) == []
+
+
+def test_all_are_woken_when_the_broker_is_back(
+    sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = moved(AnnouncementFactory.create(), wake_at=timedelta(minutes=1))
+    seen = iter(["one", None, "one", "one", "another"])
+    monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: next(seen))
+    woken = []
+    for _ in range(5):
+        sweeper._notice_new_broker()
+        woken.append([due.id for due in sweep.due_announcements()])
+        moved(row, wake_at=timedelta(minutes=1))
+    assert woken == [[], [], [row.pk], [], [row.pk]]

@@ -1,0 +1,387 @@
+"""What an unknown announcement may become: adopted, bought again, ended, or a person's."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from django.db.models import F
+from django.test.utils import override_settings
+from django.utils import timezone
+
+from carriers import transport
+from carriers.outcomes import Absent, Announced, Document, Found, NotSent, Refused, Unknown, Voided
+from parcels.models import (
+    Announcement,
+    Attempt,
+    CarrierContract,
+    Parcel,
+    SpareLabel,
+    SpareState,
+    State,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from parcels.models import Document as DocumentRow
+from parcels.services import protect, spares, sweep
+from parcels.services.announce import announce, finish, prepare
+from parcels.services.reconcile import due_late_looks, look_again, reconcile
+from parcels.statuses import Status
+from parcels.tests.factories import PDF, AnnouncementFactory
+
+pytestmark = pytest.mark.django_db
+MOMENTS = ("run_at", "wake_at", "lease_until", "claimed_at", "sent_at", "call_ended_at",
+           "unknown_since", "look_at", "deadline_at")  # fmt: skip
+TIMEOUT = Unknown("timeout")
+
+
+def label(number: str) -> Announced:
+    return Announced(f"c-{number}", number, Decimal(1), (Document("label", "pdf", PDF),))
+
+
+def pass_time(seconds: float) -> None:
+    """Move every stored moment back, so that the database's own clock stays in charge."""
+    back = timedelta(seconds=seconds)
+    Announcement.objects.update(**{name: F(name) - back for name in MOMENTS})
+    SpareLabel.objects.update(run_at=F("run_at") - back)
+
+
+class Carrier:
+    """Answers calls from a list; `calls` are their kinds with what they were made with."""
+
+    def __init__(self) -> None:
+        self.answers: list[Any] = []
+        self.calls: list[str] = []
+        self.keys: list[str] = []
+
+    def perform(self, steps: Any, *_: Any, **__: Any) -> Any:
+        known = steps.gi_frame.f_locals
+        given = known.get("consignment")
+        self.keys.append((given.credentials if given else known["credentials"])["api_key"])
+        self.calls.append(steps.gi_code.co_name)
+        steps.close()
+        return self.answers.pop(0)
+
+
+@pytest.fixture
+def carrier(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Carrier:
+    # The breaker counts real seconds, which don't pass here; it has tests of its own.
+    settings.CARRIER_BREAKER_WINDOW = settings.CARRIER_BREAKER_MIN_CALLS = 10**6
+    protect.forget()
+    made = Carrier()
+    monkeypatch.setattr(transport, "perform", made.perform)
+    return made
+
+
+def without(guard: str) -> Any:
+    return override_settings(FAULT_GUARDS_OFF=[guard], DEMO=True)
+
+
+def begun(carrier: Carrier, code: str = "postnl", **fields: Any) -> Announcement:
+    """Return an announcement whose first purchase got no answer."""
+    row = AnnouncementFactory.create(carrier=code, parcel__carrier=code, **fields)
+    WebhookEndpoint.objects.create(account=row.account, url="https://shop.example/hook")
+    carrier.answers = [TIMEOUT]
+    announce(row.pk)
+    row.refresh_from_db()
+    assert row.state == State.UNKNOWN
+    return row
+
+
+def go_on(carrier: Carrier, row: Announcement, *answers: Any, seconds: float = 40) -> Announcement:
+    """Let some time pass before each answer; buy or reconcile, whatever is due."""
+    for answer in answers:
+        carrier.answers = [answer]
+        pass_time(seconds)
+        announce(row.pk)
+        reconcile(row.pk)
+    row.refresh_from_db()
+    return row
+
+
+def test_the_settling_window_counts_from_the_end_of_the_call(carrier: Carrier) -> None:
+    """Finding 1: a call of 30 s that was sent 31 s ago has ended a second ago."""
+    row = begun(carrier)
+    Announcement.objects.update(sent_at=F("sent_at") - timedelta(seconds=31))
+    assert go_on(carrier, row, Absent(), Absent(), seconds=10).state == State.UNKNOWN
+    assert go_on(carrier, row, Absent(), Absent(), seconds=60).state == State.PENDING
+    assert carrier.calls.count("announce") == 1
+
+
+def test_a_dead_process_ends_its_call_when_its_lease_does(carrier: Carrier) -> None:
+    row = AnnouncementFactory.create()
+    assert prepare(row.pk)
+    pass_time(80)
+    sweep.end_leases()
+    row.refresh_from_db()
+    assert row.state == State.UNKNOWN
+    assert row.sent_at
+    assert row.call_ended_at
+    assert (row.call_ended_at - row.sent_at).total_seconds() > 70
+    assert go_on(carrier, row, Absent(), Absent(), seconds=5).state == State.UNKNOWN
+
+
+def test_ages_are_the_database_s(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 6: a worker whose clock is a minute ahead believes no absence sooner."""
+
+    def ahead() -> Any:
+        return real() + timedelta(hours=1)
+
+    real = timezone.now
+    row = begun(carrier)
+    monkeypatch.setattr(timezone, "now", ahead)
+    assert go_on(carrier, row, Absent(), Absent(), seconds=5).state == State.UNKNOWN
+    with without("clock"):
+        assert go_on(carrier, row, Absent(), Absent(), seconds=5).state == State.PENDING
+
+
+@pytest.mark.parametrize("refused", [Refused("credentials", "401", True), Refused("BAD", "no")])
+def test_no_refusal_is_final_after_an_unknown(carrier: Carrier, refused: Refused) -> None:
+    """Finding 2: booked, answer lost, the purchase after it refused: the label is looked up."""
+    row = go_on(carrier, begun(carrier), Absent(), Absent(), seconds=120)
+    assert row.state == State.PENDING
+    assert go_on(carrier, row, refused).state == State.UNKNOWN
+    row = go_on(carrier, row, Found((label("3S1"),)))
+    assert row.state == State.ANNOUNCED
+    assert Parcel.objects.get().tracking_number == "3S1"
+
+
+def test_a_refusal_whose_absence_is_proved_is_final(carrier: Carrier) -> None:
+    row = go_on(carrier, begun(carrier), Absent(), Absent(), seconds=120)
+    row = go_on(carrier, row, Refused("BAD", "no"))
+    row = go_on(carrier, row, Absent(), Absent(), seconds=120)
+    assert (row.state, row.error) == (State.FAILED, "PostNL service error: no")
+
+
+def test_a_refusal_after_an_unknown_goes_to_a_person_where_nobody_can_be_asked(
+    carrier: Carrier,
+) -> None:
+    row = go_on(carrier, begun(carrier, "colibri"), Refused("credentials", "401", True))
+    assert row.state == State.NEEDS_REVIEW
+
+
+def test_without_that_rule_the_label_is_lost(carrier: Carrier) -> None:
+    with without("refusal"):
+        row = go_on(carrier, begun(carrier, "colibri"), Refused("credentials", "401", True))
+    assert row.state == State.FAILED
+
+
+def test_a_proved_absence_is_followed_by_two_purchases(carrier: Carrier) -> None:
+    """Finding 5: a carrier that answers 500 to one address is asked three times, not all day."""
+    row = begun(carrier)
+    for _ in range(2):
+        row = go_on(carrier, row, Absent(), Absent(), seconds=120)
+        assert row.state == State.PENDING
+        row = go_on(carrier, row, Unknown("server_error"))
+    row = go_on(carrier, row, Absent(), Absent(), seconds=120)
+    assert row.state == State.NEEDS_REVIEW
+    assert carrier.calls.count("announce") == 3
+    assert "came to nothing" in row.error
+
+
+def test_the_contract_is_fixed_by_the_first_purchase(carrier: Carrier) -> None:
+    """Finding 4: a new default contract buys nothing that the old one has bought already."""
+    row = AnnouncementFactory.create()
+    old = CarrierContract.objects.create(
+        account=row.account, carrier="postnl", credentials={"api_key": "old"}
+    )
+    carrier.answers = [TIMEOUT]
+    announce(row.pk)
+    CarrierContract.objects.filter(pk=old.pk).update(is_default=False)
+    CarrierContract.objects.create(
+        account=row.account, carrier="postnl", credentials={"api_key": "new"}
+    )
+    row = go_on(carrier, row, Found((label("3S1"),)))
+    assert (row.state, carrier.keys) == (State.ANNOUNCED, ["old", "old"])
+
+
+@pytest.mark.parametrize(
+    ("guard", "code", "state"),
+    [
+        ("", "postnl", State.NEEDS_REVIEW),
+        ("", "colibri", State.NEEDS_REVIEW),
+        ("credentials", "postnl", State.PENDING),
+    ],
+)
+def test_an_absence_seen_with_other_credentials_proves_nothing(
+    carrier: Carrier, guard: str, code: str, state: State
+) -> None:
+    row = AnnouncementFactory.create(carrier=code, parcel__carrier=code)
+    contract = CarrierContract.objects.create(
+        account=row.account, carrier=code, credentials={"api_key": "old"}
+    )
+    carrier.answers = [TIMEOUT]
+    announce(row.pk)
+    contract.credentials = {"api_key": "of another account"}
+    contract.save()
+    with without(guard):
+        assert go_on(carrier, row, Absent(), Absent(), seconds=120).state == state
+    assert carrier.calls.count("announce") == 1
+
+
+def test_a_rotated_secret_key_changes_no_credentials(carrier: Carrier, settings: Any) -> None:
+    row = begun(carrier)
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY]
+    settings.SECRET_KEY = "n" * 60
+    assert go_on(carrier, row, Absent(), Absent(), seconds=120).state == State.PENDING
+
+
+def test_a_label_for_a_lost_row_is_kept_and_voided(carrier: Carrier) -> None:
+    """Finding 7: the row has ended with another label; the one in hand is a row, voided later."""
+    row = AnnouncementFactory.create()
+    late = prepare(row.pk)
+    assert late is not None
+    pass_time(80)
+    sweep.end_leases()
+    go_on(carrier, row, Found((label("3S1"),)))
+    finish(late, label("3S2"), 1.0)
+    spare = SpareLabel.objects.get()
+    assert (spare.tracking_number, spare.source) == ("3S2", "answer")
+    assert DocumentRow.objects.filter(attempt=spare.attempt).exists()
+    carrier.answers = [TIMEOUT]
+    assert spares.due_spares() == [spare.pk]
+    assert spares.due_spares() == []
+    spares.settle_spare(spare.pk)
+    pass_time(70)
+    assert spares.due_spares() == [spare.pk]
+    carrier.answers = [Voided()]
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (spare.state, spare.tries) == (SpareState.GONE, 2)
+    assert list(Attempt.objects.filter(kind="void").values_list("outcome", flat=True)) == [
+        "unknown", "voided"]  # fmt: skip
+
+
+def test_a_label_for_a_lost_row_may_be_its_own(carrier: Carrier) -> None:
+    row = AnnouncementFactory.create()
+    late = prepare(row.pk)
+    assert late is not None
+    pass_time(80)
+    sweep.end_leases()
+    reconciling = Found((label("3S1"),))
+    carrier.answers = [TIMEOUT]
+    reconcile(row.pk)  # has the row, and no answer yet
+    finish(late, label("3S1"), 1.0)
+    spare = SpareLabel.objects.get()
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert spare.state == SpareState.OPEN  # nobody knows yet
+    go_on(carrier, row, reconciling)
+    carrier.calls.clear()
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (spare.state, carrier.calls) == (SpareState.KEPT, [])
+
+
+def test_several_found_are_rows_at_once(carrier: Carrier) -> None:
+    go_on(carrier, begun(carrier), Found((label("3S1"), label("3S2"))))
+    assert Announcement.objects.get().state == State.ANNOUNCED
+    assert SpareLabel.objects.get().tracking_number == "3S2"
+
+
+def test_what_was_unknown_is_looked_at_again(carrier: Carrier) -> None:
+    row = go_on(carrier, begun(carrier), Found((label("3S1"),)))
+    assert due_late_looks() == []
+    pass_time(601)
+    assert due_late_looks() == [row.pk]
+    assert due_late_looks() == []
+    carrier.answers = [NotSent("unreachable")]
+    look_again(row.pk)
+    pass_time(80)
+    assert due_late_looks() == [row.pk]  # that was no look
+    carrier.answers = [Found((label("3S1"), label("3S2")))]
+    look_again(row.pk)
+    assert SpareLabel.objects.get().tracking_number == "3S2"
+    assert Attempt.objects.filter(kind="late_look").count() == 1
+    pass_time(3001)
+    assert due_late_looks() == [row.pk]
+    carrier.answers = [Found((label("3S1"),))]
+    look_again(row.pk)
+    row.refresh_from_db()
+    assert row.look_at is None
+
+
+def test_what_had_an_answer_is_not_looked_at_again(carrier: Carrier) -> None:
+    row = AnnouncementFactory.create()
+    carrier.answers = [label("3S1")]
+    announce(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.look_at) == (State.ANNOUNCED, None)
+
+
+@pytest.mark.parametrize(("guard", "state"), [("", State.NEEDS_REVIEW), ("claims", State.PENDING)])
+def test_a_row_that_can_t_be_prepared_goes_to_a_person(
+    carrier: Carrier, guard: str, state: State, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Finding 11."""
+
+    def broken(*_: Any) -> Any:
+        raise ValueError("it can't be decrypted")
+
+    monkeypatch.setattr("parcels.services.call.contract_of", broken)
+    row = AnnouncementFactory.create()
+    with without(guard):
+        for _ in range(8):
+            pass_time(80)
+            announce(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.tries, carrier.calls) == (state, 0, [])
+
+
+def test_a_row_that_kills_its_workers_goes_to_a_person(carrier: Carrier) -> None:
+    row = AnnouncementFactory.create()
+    for _ in range(8):
+        prepare(row.pk)  # and dies
+        pass_time(80)
+        sweep.end_leases()
+        Announcement.objects.filter(state=State.UNKNOWN).update(state=State.PENDING)
+    row.refresh_from_db()
+    assert row.state == State.NEEDS_REVIEW
+
+
+def test_claims_that_end_in_an_outcome_don_t_count(carrier: Carrier) -> None:
+    row = AnnouncementFactory.create()
+    for _ in range(8):
+        go_on(carrier, row, NotSent("unreachable"), seconds=80)
+    row.refresh_from_db()
+    assert (row.state, row.claims, row.tries) == (State.PENDING, 0, 8)
+
+
+def test_a_guard_that_refuses_backs_off(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Finding 15: a database so slow that no guard passes gets fewer statements, not as many."""
+    monkeypatch.setattr("parcels.services.announce.GUARD_WINDOW", -1)
+    row = AnnouncementFactory.create(fence=10)
+    waits = []
+    for _ in range(30):
+        announce(row.pk)
+        row.refresh_from_db()
+        waits.append((row.run_at - timezone.now()).total_seconds())
+        pass_time(120)
+    assert (row.state, carrier.calls) == (State.PENDING, [])
+    assert 10 < max(waits) <= 60
+
+
+def test_a_pending_row_ends_at_its_deadline(carrier: Carrier) -> None:
+    """Finding 11: a label that is bought a day late surprises more than it helps."""
+    row = AnnouncementFactory.create()
+    WebhookEndpoint.objects.create(account=row.account, url="https://shop.example/hook")
+    pass_time(24 * 3600 + 1)
+    announce(row.pk)
+    assert carrier.calls == []
+    assert sweep.end_overdue() == 1
+    assert sweep.show_overdue_reviews() == 1
+    row.refresh_from_db()
+    parcel = Parcel.objects.get()
+    assert (row.state, parcel.status) == (State.NEEDS_REVIEW, Status.ANNOUNCEMENT_FAILED)
+    assert WebhookEvent.objects.get().status == Status.ANNOUNCEMENT_FAILED
+
+
+def test_a_pending_row_of_a_cancelled_parcel_is_withdrawn_at_its_deadline() -> None:
+    row = AnnouncementFactory.create(parcel__status=Status.CANCELLATION_REQUESTED)
+    pass_time(24 * 3600 + 1)
+    sweep.end_overdue()
+    row.refresh_from_db()
+    assert row.state == State.CANCELLED
+    assert Parcel.objects.get().status == Status.CANCELLED
