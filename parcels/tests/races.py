@@ -63,6 +63,7 @@ def play(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
         kind = steps.gi_code.co_name
         steps.close()
         sold.append(kind)
+        time.sleep(APART)  # a call is where a cancellation comes in between most often
         return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
 
     def note(task: str, announcement_id: int, carrier: str) -> bool:
