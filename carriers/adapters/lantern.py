@@ -42,6 +42,8 @@ class LanternFreight(Carrier):
     code = "lantern"
     name = "Lantern Freight"
     repeats = "none"
+    # Its documentation. A person who decides must not look before this has passed.
+    longest_work = 60.0
     promises = Promises(refusal_statuses=frozenset({500}))
     credential_names = ("username", "password")
     methods = (
