@@ -65,7 +65,7 @@ class MeridianMail(Carrier):
         created = yield self.build(consignment)
         if created.status not in (200, 201):
             return self.settle(created, _refusal(created.body))
-        if urlsplit(created.headers.get("location", "")).path != _path(consignment.reference):
+        if _location(created) != _path(consignment.reference):
             return Unknown("unreadable", "the order is not where it should be")
         response = yield self.build_lookup(consignment.reference, consignment.credentials)
         if response.status != 200:
@@ -93,6 +93,13 @@ class MeridianMail(Carrier):
         return self.settle(response, _refusal(response.body) or void_refusal(response))
 
 
+def _location(created: CarrierResponse) -> str:
+    try:
+        return urlsplit(created.headers.get("location", "")).path
+    except ValueError:  # of what is no URL, brackets and full-width slashes raise
+        return ""
+
+
 def _path(reference: str) -> str:
     return f"/orders/{quote(reference, safe='')}"
 
@@ -111,7 +118,7 @@ def _refusal(body: bytes) -> Refused | None:
     code = root.get("code")
     if xml_body.local_name(root) != "error" or not code:
         return None
-    return Refused(code, (root.text or "").strip())
+    return documents.refused(code, root.text)
 
 
 def _read_label(body: bytes, reference: str) -> Announced:
