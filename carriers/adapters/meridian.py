@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+from dataclasses import replace
 from decimal import Decimal
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree as ET
@@ -83,11 +84,15 @@ class MeridianMail(Carrier):
             return Absent()
         if response.status != 200:
             return unsettled_lookup(response)
-        return Found((_read_label(response.body, reference),))
+        shown = _read_label(response.body, reference)
+        others = _others(response.body)
+        # Without documents, which can't be had: they are only there to be voided.
+        return Found((shown, *(replace(shown, tracking_number=n, documents=()) for n in others)))
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
-        path = _path(purchase.reference)
-        response = yield CarrierRequest("DELETE", path, _headers(credentials))
+        # Named: a reference that was bought twice has two labels, and one of them is to be kept.
+        named = f"{_path(purchase.reference)}?tracking={quote(purchase.tracking_number, safe='')}"
+        response = yield CarrierRequest("DELETE", named, _headers(credentials))
         if response.status == 204:
             return Voided()
         return self.settle(response, _refusal(response.body) or void_refusal(response))
@@ -119,6 +124,13 @@ def _refusal(body: bytes) -> Refused | None:
     if xml_body.local_name(root) != "error" or not code:
         return None
     return documents.refused(code, root.text)
+
+
+def _others(body: bytes) -> list[str]:
+    """Return the tracking numbers of further live labels under the reference."""
+    numbers = xml_body.load(body).get("others", "").split()
+    longest = documents.LONGEST_TRACKING_NUMBER
+    return [documents.identifier(number, "another tracking number", longest) for number in numbers]
 
 
 def _read_label(body: bytes, reference: str) -> Announced:
