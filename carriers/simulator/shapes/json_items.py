@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
 from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from, reference_from
 from carriers.simulator.shapes.shape import Shape, json_object, require
@@ -27,6 +28,10 @@ class JsonItems(Shape):
             Route("/v1/labels", self.create, methods=["POST"]),
             Route("/v1/voids", self.void, methods=["POST"]),
         ]
+
+    def label_id(self, booking: Booking) -> str:
+        """Return the reference: this format has no other id."""
+        return booking.reference
 
     def error(self, status: int, code: str, message: str) -> Response:
         """Return an error of a whole call."""
