@@ -1,4 +1,4 @@
-"""throttle: 429 with Retry-After; nothing was made."""
+"""throttle: 429, with Retry-After or without; nothing was made."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from carriers.simulator.params import Params
 
 
 class Throttle(Fault):
-    """Answers at once that the client shall come again in `retry_after` seconds."""
+    """Answers at once that the client shall come again in `retry_after` seconds, or just later."""
 
     kind = "throttle"
     magic_argument = "retry_after"
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
-        self.retry_after = params.whole("retry_after", 1, low=0, high=3600)
+        self.retry_after = params.optional_whole("retry_after", low=0, high=3600)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
         """Put off."""
