@@ -25,7 +25,7 @@ from carriers.breaker import (
     record_probe,
     throttle,
 )
-from carriers.bulkhead import Bulkhead
+from carriers.bulkhead import LOCAL, Bulkhead
 from carriers.errors import BulkheadFull
 from carriers.health import Health
 from carriers.redis_guard import RedisGuard
@@ -301,6 +301,43 @@ def test_a_redis_that_swallows_everything_costs_one_caller_a_second(redis_server
         # One time-out at once, and then one per second at most.
         assert 1 <= len(troubles) == guard.troubles <= 4
         assert calls > 500
+
+
+def test_slots_that_a_paused_redis_kept_go_back_with_the_next_question(redis_server_of_my_own):
+    now = [0.0]
+    with client_of(redis_server_of_my_own) as client:
+        guard = RedisGuard(client, "bulkhead", clock=lambda: now[0])
+        shared = Bulkhead(guard, "x", limit=3, lease=30.0)
+        kept, pid = [shared.acquire(), shared.acquire()], redis_pid(client)
+        os.kill(pid, signal.SIGSTOP)
+        for token in kept:
+            shared.release(token or "")  # the first is lost by a time-out, the second not asked
+        now[0] = 1.1
+        assert (shared.acquire() or "").startswith("local:")  # asked, and carried out when it wakes
+        assert (shared.acquire() or "").startswith("local:")
+        os.kill(pid, signal.SIGCONT)
+        now[0] = 2.2
+        shared.release("another's")
+        assert client.zcard("carriers:bulkhead:x") == 0
+        assert not shared._owed
+
+
+def test_an_acquire_settles_what_is_owed(client):
+    guard = RedisGuard(client, "bulkhead", clock=lambda: now[0])
+    now = [0.0]
+    shared = Bulkhead(guard, uuid.uuid4().hex, limit=1, lease=30.0)
+    token = shared.acquire()
+    guard._note(redis.ConnectionError())
+    shared.release(token or "")
+    now[0] = 1.1
+    assert not (shared.acquire() or LOCAL).startswith(LOCAL)
+
+
+def test_what_is_owed_is_forgotten_with_its_lease(gone):
+    alone = bulkhead(gone, lease=0.0)
+    for _ in range(5):
+        alone.release(uuid.uuid4().hex)
+    assert len(alone._owed) <= 1
 
 
 def test_the_guard_notices_that_redis_is_back(client):
