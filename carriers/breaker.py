@@ -8,6 +8,10 @@ Nothing is locked during a call to a carrier.
 closed → (share of failures) → open → (time) → half-open: exactly one caller is told to probe, with
 a request that buys nothing → closed, ramping | open. After a recovery the backlog is let out at a
 rising rate: a carrier just back is the easiest to knock over again.
+
+Beside the mode there is a gate: a 429 closes it for as long as the carrier asks. Then one trial
+call a second passes, until one of them is answered with anything but a 429 or a failure: that opens
+the gate with the same ramp. A 429 says nothing of the carrier's health, so it is in no window.
 """
 
 from __future__ import annotations
@@ -19,13 +23,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from carriers.backoff import OWN_GUARDS, PERMANENT
-from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
+from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
 from carriers.redis_guard import Gone, RedisGuard
 
 Mode = Literal["closed", "open", "half_open"]
 
-# These say something of us or of an account, not of the carrier.
-BLAMELESS = frozenset({"credentials", "no_lookup", "throttled"})
+# Nothing was asked, or the answer says nothing of the carrier's health.
+SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,19 +52,27 @@ class BreakerConfig:
     ramp_for: float = 10.0
     ramp_from: float = 2.0
     ramp_to: float = 50.0
+    # Why 1 s: where a 429 names no time, and between two trial calls: that burdens no carrier.
+    trial_every: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class BreakerState:
-    """All that a breaker knows. `outcomes`: (time, failed), oldest first."""
+    """All that a breaker knows. `outcomes`: (time, failed, key), oldest first.
+
+    `gated_at`: when the gate closed, 0 while it is open; `gated_until`: when the next call may
+    pass it.
+    """
 
     mode: Mode = "closed"
-    outcomes: tuple[tuple[float, bool], ...] = ()
+    outcomes: tuple[tuple[float, bool, str], ...] = ()
     changed_at: float = 0.0
     ramping: bool = False
     admitted: int = 0
     probe: str = ""
     probe_until: float = 0.0
+    gated_at: float = 0.0
+    gated_until: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +91,10 @@ def admit(
     state: BreakerState, now: float, token: str, config: BreakerConfig
 ) -> tuple[Admission, BreakerState]:
     """Decide about one call; the token becomes the probe's, if this caller is the one to probe."""
+    if now < state.gated_until:
+        return Admission(False, state.gated_until - now), state
+    if state.mode == "closed" and state.gated_at:
+        return Admission(True), replace(state, gated_until=now + config.trial_every)
     if state.mode == "closed":
         return _admit_closed(state, now, config)
     until = state.probe_until if state.mode == "half_open" else state.changed_at + config.open_for
@@ -91,7 +107,7 @@ def admit(
 def _admit_closed(
     state: BreakerState, now: float, config: BreakerConfig
 ) -> tuple[Admission, BreakerState]:
-    since = now - state.changed_at
+    since = max(0.0, now - state.changed_at)  # another Redis, whose clock is behind
     if not state.ramping or since >= config.ramp_for:
         return Admission(True), replace(state, ramping=False, admitted=0)
     rate, allowance = ramp(since, config)
@@ -107,40 +123,76 @@ def ramp(since: float, config: BreakerConfig) -> tuple[float, float]:
 
 
 def record(
-    state: BreakerState, now: float, failed: bool, config: BreakerConfig, lasted: float = 0.0
+    state: BreakerState,
+    now: float,
+    failed: bool,
+    config: BreakerConfig,
+    lasted: float = 0.0,
+    *,
+    key: str = "",
 ) -> BreakerState:
     """Note the outcome of a call that lasted so many seconds.
 
     Only a closed breaker listens, and only to calls begun since it closed: those from before the
-    recovery, which time out one after the other, would open it again at once.
+    recovery, which time out one after the other, would open it again at once. Failures of one
+    `key` count once: what fails for one announcement is not the carrier's failure.
     """
-    if state.mode != "closed" or now - lasted < state.changed_at:
+    begun = now - lasted
+    if state.mode != "closed" or begun < state.changed_at:
         return state
-    kept = [*state.outcomes, (now, failed)][-config.window :]
-    recent = tuple(entry for entry in kept if entry[0] > now - config.horizon)
-    failures = sum(failed for _, failed in recent)
+    if state.gated_at and not failed and begun >= state.gated_at:
+        return BreakerState("closed", changed_at=now, ramping=True)
+    recent = [entry for entry in state.outcomes if entry[0] > now - config.horizon]
+    if not (failed and key and (True, key) in {entry[1:] for entry in recent}):
+        recent = [*recent, (now, failed, key)][-config.window :]
+    failures = sum(failed for _, failed, _ in recent)
     if len(recent) >= config.min_calls and failures >= config.share * len(recent):
-        return BreakerState("open", changed_at=now)
-    return replace(state, outcomes=recent)
+        return _turned(state, "open", now)
+    return replace(state, outcomes=tuple(recent))
+
+
+def _turned(state: BreakerState, mode: Mode, now: float) -> BreakerState:
+    """Return a new mode's state, ramping if it is closed; the gate stays as it is."""
+    return BreakerState(
+        mode,
+        changed_at=now,
+        ramping=mode == "closed",
+        gated_at=state.gated_at,
+        gated_until=state.gated_until,
+    )
+
+
+def throttle(
+    state: BreakerState, now: float, seconds: float, config: BreakerConfig
+) -> BreakerState:
+    """Close the gate for so many seconds, and for a trial's distance at least."""
+    until = max(state.gated_until, now + max(config.trial_every, seconds))
+    return replace(state, gated_at=state.gated_at or now, gated_until=until)
 
 
 def record_probe(state: BreakerState, now: float, token: str, alive: bool) -> BreakerState:
     """Note the probe's result; that of a claim which has run out and gone to another is ignored."""
     if state.mode != "half_open" or state.probe != token:
         return state
-    if alive:
-        return BreakerState("closed", changed_at=now, ramping=True)
-    return BreakerState("open", changed_at=now)
+    return _turned(state, "closed" if alive else "open", now)
 
 
 def is_failure(outcome: Outcome | LookupResult | VoidResult) -> bool | None:
     """Tell whether an outcome counts against the carrier; None: it says nothing, don't record it.
 
-    Time-outs and all other unknowns count, and what could not be sent; refusals do not.
+    Time-outs and all other unknowns count, and what could not be sent; refusals do not, nor what
+    one account's credentials cause.
     """
-    if isinstance(outcome, NotSent):
-        return None if outcome.reason in OWN_GUARDS | PERMANENT else True
-    return isinstance(outcome, Unknown) and outcome.reason not in BLAMELESS
+    if isinstance(outcome, Throttled) or getattr(outcome, "reason", "") in SILENT:
+        return None
+    return isinstance(outcome, NotSent | Unknown) and outcome.reason != "credentials"
+
+
+def throttled_for(outcome: Outcome | LookupResult | VoidResult) -> float | None:
+    """Return the seconds for which a 429 asks to be left alone, 0 if it names none; else None."""
+    if isinstance(outcome, Throttled):
+        return outcome.retry_after or 0.0
+    return 0.0 if isinstance(outcome, Unknown) and outcome.reason == "throttled" else None
 
 
 class CircuitBreaker:
@@ -161,6 +213,7 @@ class CircuitBreaker:
         self._admit = guard.script("breaker_admit")
         self._record = guard.script("breaker_record")
         self._record_probe = guard.script("breaker_probe")
+        self._throttle = guard.script("breaker_throttle")
         self._lock = threading.Lock()
         self._local = BreakerState()
 
@@ -169,7 +222,7 @@ class CircuitBreaker:
         token = uuid.uuid4().hex
         config = self.config
         ramping = [config.ramp_for, config.ramp_from, config.ramp_to]
-        arguments = [token, config.open_for, config.probe_lease, *ramping]
+        arguments = [token, config.open_for, config.probe_lease, *ramping, config.trial_every]
         try:
             allowed, retry_after, probe = self._admit(self._keys, [_clock(now), *arguments])
         except Gone:
@@ -181,15 +234,28 @@ class CircuitBreaker:
             admission, self._local = admit(self._local, time.monotonic(), token, self.config)
         return admission
 
-    def record(self, *, failed: bool, lasted: float = 0.0, now: float | None = None) -> None:
-        """Report the outcome of a call that lasted so many seconds, see `is_failure`."""
+    def record(
+        self, *, failed: bool, lasted: float = 0.0, key: str = "", now: float | None = None
+    ) -> None:
+        """Report the outcome of a call that lasted so many seconds, see `is_failure`.
+
+        Further failures of the same key are not counted; the empty one is no key.
+        """
         config = self.config
-        arguments: list[Any] = [int(failed), config.window, config.horizon, config.min_calls]
+        limits = [config.window, config.horizon, config.min_calls, config.share]
         try:
-            self._record(self._keys, [_clock(now), *arguments, config.share, lasted])
+            self._record(self._keys, [_clock(now), int(failed), *limits, lasted, key])
         except Gone:
             with self._lock:
-                self._local = record(self._local, time.monotonic(), failed, config, lasted)
+                self._local = record(self._local, time.monotonic(), failed, config, lasted, key=key)
+
+    def throttle(self, seconds: float, *, now: float | None = None) -> None:
+        """Report a 429 that asks for so many seconds of peace, see `throttled_for`."""
+        try:
+            self._throttle(self._keys, [_clock(now), seconds, self.config.trial_every])
+        except Gone:
+            with self._lock:
+                self._local = throttle(self._local, time.monotonic(), seconds, self.config)
 
     def record_probe(self, token: str, *, alive: bool, now: float | None = None) -> None:
         """Report the result of the probe that `admit` asked for."""
@@ -205,17 +271,20 @@ class CircuitBreaker:
             kept, (seconds, micro) = self._guard.ask(self._ask_pace)
         except Gone:
             return _pace(self._local, time.monotonic(), self.config)
-        mode, changed_at, ramping = (_text(value or "") for value in kept)
+        mode, changed_at, ramping, gated_at, gated_until = (_text(value or "") for value in kept)
         state = BreakerState(
             "closed" if mode in ("", "closed") else "open",
             changed_at=float(changed_at or 0),
             ramping=ramping == "1",
+            gated_at=float(gated_at or 0),
+            gated_until=float(gated_until or 0),
         )
         return _pace(state, int(seconds) + int(micro) / 1e6, self.config)
 
     def _ask_pace(self) -> Any:
         pipeline = self._guard.client.pipeline(transaction=False)
-        pipeline.hmget(self._keys[0], ["mode", "changed_at", "ramping"])
+        fields = ["mode", "changed_at", "ramping", "gated_at", "gated_until"]
+        pipeline.hmget(self._keys[0], fields)
         pipeline.time()
         return pipeline.execute()
 
@@ -232,7 +301,10 @@ class CircuitBreaker:
 def _pace(state: BreakerState, now: float, config: BreakerConfig) -> float | None:
     if state.mode != "closed":
         return 0.0
-    since = now - state.changed_at
+    if state.gated_at:
+        due = state.gated_until - now <= config.trial_every
+        return 1 / config.trial_every if due else 0.0
+    since = max(0.0, now - state.changed_at)
     return ramp(since, config)[0] if state.ramping and since < config.ramp_for else None
 
 

@@ -3,13 +3,15 @@
 A carrier that hangs fills its own slots and nobody else's. Each slot is a lease in a Redis sorted
 set: a killed process gives nothing back, its lease runs out instead. When Redis is gone each
 process counts for itself, so that the limit holds per process; when Redis comes back, or comes back
-empty, it does not know the slots taken before for as long as their calls last.
+empty, it does not know the slots taken before for as long as their calls last. Slots that a process
+could not give back meanwhile go back with its next question.
 """
 
 from __future__ import annotations
 
 import contextlib
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from typing import Any
@@ -41,15 +43,34 @@ class Bulkhead:
         self._fallback_limit = limit if fallback_limit is None else fallback_limit
         self._lock = threading.Lock()
         self._local: set[str] = set()
+        # Slots to give back as soon as Redis is there, until their leases end (`time.monotonic`).
+        self._owed: dict[str, float] = {}
 
     def acquire(self, now: float | None = None) -> str | None:
         """Take a slot and return its token; None where all are taken. Never waits."""
         token = uuid.uuid4().hex
-        arguments: list[Any] = [self.limit, self.lease, token, "" if now is None else now]
+        owed = self._take_owed()
+        arguments: list[Any] = [self.limit, self.lease, token, "" if now is None else now, *owed]
         try:
             return token if self._acquire([self._key], arguments) else None
-        except Gone:
+        except Gone as gone:
+            # Redis may still carry out what it was asked.
+            self._owe(owed | self._until_its_lease([token] if gone.asked else []))
             return self._acquire_local(LOCAL + token)
+
+    def _until_its_lease(self, tokens: list[str]) -> dict[str, float]:
+        return dict.fromkeys(tokens, time.monotonic() + self.lease)
+
+    def _take_owed(self) -> dict[str, float]:
+        if not self._owed:
+            return {}
+        with self._lock:
+            owed, self._owed = self._owed, {}
+        return {token: ends for token, ends in owed.items() if ends > time.monotonic()}
+
+    def _owe(self, tokens: dict[str, float]) -> None:
+        with self._lock:
+            self._owed |= tokens
 
     def _acquire_local(self, token: str) -> str | None:
         with self._lock:
@@ -59,13 +80,16 @@ class Bulkhead:
         return token
 
     def release(self, token: str) -> None:
-        """Give a slot back; where Redis is gone its lease does."""
+        """Give a slot back; where Redis is gone, with the next question that it answers."""
         if token.startswith(LOCAL):
             with self._lock:
                 self._local.discard(token)
             return
-        with contextlib.suppress(Gone):
-            self._guard.ask(lambda: self._guard.client.zrem(self._key, token))
+        owed = self._take_owed() | self._until_its_lease([token])
+        try:
+            self._guard.ask(lambda: self._guard.client.zrem(self._key, *owed))
+        except Gone:
+            self._owe(owed)
 
     @contextlib.contextmanager
     def slot(self) -> Iterator[None]:

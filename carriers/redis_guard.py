@@ -27,7 +27,12 @@ SCRIPTS = Path(__file__).parent / "lua"
 
 
 class Gone(Exception):
-    """Redis is not to be had: use the fallback"""
+    """Redis is not to be had: use the fallback.
+
+    `asked`: it was asked and may still do what the question said.
+    """
+
+    asked = False
 
 
 class RedisGuard:
@@ -68,7 +73,9 @@ class RedisGuard:
             answer = question()
         except (redis.RedisError, OSError) as error:
             self._note(error)
-            raise Gone from error
+            gone = Gone()
+            gone.asked = True
+            raise gone from error
         self._gone_until = None
         return answer
 

@@ -1,6 +1,6 @@
 -- May a call be made? The same rules as `admit` in carriers/breaker.py; a test compares the two.
 -- KEYS: state (hash), outcomes (list).
--- ARGV: now ('' = Redis'), token, open_for, probe_lease, ramp_for, ramp_from, ramp_to.
+-- ARGV: now ('' = Redis'), token, open_for, probe_lease, ramp_for, ramp_from, ramp_to, trial_every.
 -- Returns {allowed, retry_after, probe token}.
 redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
 local now = tonumber(ARGV[1])
@@ -8,12 +8,21 @@ if not now then
   local time = redis.call('TIME')
   now = time[1] + time[2] / 1000000
 end
-local kept = redis.call('HMGET', KEYS[1], 'mode', 'changed_at', 'ramping', 'admitted', 'probe_until')
+local kept = redis.call('HMGET', KEYS[1], 'mode', 'changed_at', 'ramping', 'admitted', 'probe_until',
+  'gated_at', 'gated_until')
 local mode = kept[1] or 'closed'
 local changed_at = tonumber(kept[2] or '0')
+local gated_until = tonumber(kept[7] or '0')
 
+if now < gated_until then
+  return {0, string.format('%.6f', gated_until - now), ''}
+end
+if mode == 'closed' and kept[6] then
+  redis.call('HSET', KEYS[1], 'gated_until', string.format('%.6f', now + tonumber(ARGV[8])))
+  return {1, '0', ''}
+end
 if mode == 'closed' then
-  local since = now - changed_at
+  local since = math.max(0, now - changed_at)
   local ramp_for, ramp_from = tonumber(ARGV[5]), tonumber(ARGV[6])
   if kept[3] ~= '1' then
     return {1, '0', ''}

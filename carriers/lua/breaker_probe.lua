@@ -10,11 +10,8 @@ local kept = redis.call('HMGET', KEYS[1], 'mode', 'probe')
 if kept[1] ~= 'half_open' or kept[2] ~= ARGV[2] then
   return 0
 end
-redis.call('DEL', KEYS[1], KEYS[2])
-local at = string.format('%.6f', now)
-if ARGV[3] == '1' then
-  redis.call('HSET', KEYS[1], 'mode', 'closed', 'changed_at', at, 'ramping', '1', 'admitted', '0')
-else
-  redis.call('HSET', KEYS[1], 'mode', 'open', 'changed_at', at)
-end
+local closed = ARGV[3] == '1'
+redis.call('DEL', KEYS[2])
+redis.call('HSET', KEYS[1], 'mode', closed and 'closed' or 'open', 'probe', '',
+  'changed_at', string.format('%.6f', now), 'ramping', closed and '1' or '0', 'admitted', '0')
 return 1

@@ -1,5 +1,6 @@
 -- Take a slot, unless all are taken. One script, so that two callers never take the last one.
--- KEYS[1] sorted set: token → the end of its lease. ARGV: limit, lease (s), token, now ('' = Redis').
+-- KEYS[1] sorted set: token → the end of its lease. ARGV: limit, lease (s), token, now ('' = Redis'),
+-- then tokens that could not be given back before.
 -- Returns 1 where the slot is taken, else 0.
 redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
 local now = tonumber(ARGV[4])
@@ -9,6 +10,9 @@ if not now then
 end
 -- Slots of killed processes come back here.
 redis.call('ZREMRANGEBYSCORE', KEYS[1], '-inf', now)
+for index = 5, #ARGV do
+  redis.call('ZREM', KEYS[1], ARGV[index])
+end
 if redis.call('ZCARD', KEYS[1]) >= tonumber(ARGV[1]) then
   return 0
 end

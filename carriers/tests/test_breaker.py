@@ -17,6 +17,8 @@ from carriers.breaker import (
     ramp,
     record,
     record_probe,
+    throttle,
+    throttled_for,
 )
 from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
 
@@ -24,6 +26,7 @@ CONFIG = BreakerConfig()
 OPEN = BreakerState("open", changed_at=100.0)
 PROBING = BreakerState("half_open", probe="p", probe_until=125.0)
 RAMPING = BreakerState("closed", changed_at=100.0, ramping=True)
+GATED = BreakerState("closed", gated_at=100.0, gated_until=130.0)
 
 ADMISSIONS = [
     # state, now, allowed, probes, retry_after, remark
@@ -36,6 +39,10 @@ ADMISSIONS = [
     (replace(RAMPING, admitted=1), 100.0, False, False, 0.5, "2/s: the next in half a second"),
     (replace(RAMPING, admitted=261), 109.99, False, False, 0.02, "nearly up, still bounded"),
     (replace(RAMPING, admitted=999), 110.0, True, False, 0.0, "the ramp is over"),
+    (GATED, 129.0, False, False, 1.0, "the carrier asked for 30 s"),
+    (GATED, 130.0, True, False, 0.0, "a trial"),
+    (replace(GATED, gated_until=131.0), 130.5, False, False, 0.5, "one trial a second"),
+    (replace(OPEN, gated_until=130.0), 105.0, False, False, 25.0, "no probe through a closed gate"),
 ]
 
 
@@ -106,6 +113,54 @@ def test_the_ramp_lets_out_what_its_rates_say():
     assert ramp(10.0, CONFIG) == (50.0, 261.0)
 
 
+def test_a_gate_closes_for_as_long_as_is_asked_and_never_for_less_than_before():
+    closed = throttle(BreakerState(), 100.0, 30.0, CONFIG)
+    assert (closed.mode, closed.gated_at, closed.gated_until) == ("closed", 100.0, 130.0)
+    assert throttle(closed, 101.0, 0.0, CONFIG).gated_until == 130.0
+    assert throttle(BreakerState(), 100.0, 0.0, CONFIG).gated_until == 101.0
+
+
+def test_a_trial_s_answer_opens_the_gate_with_a_ramp():
+    _, tried = admit(GATED, 130.0, "token", CONFIG)
+    assert tried.gated_until == 131.0
+    assert record(tried, 140.0, False, CONFIG, lasted=10.0) == replace(RAMPING, changed_at=140.0)
+
+
+@pytest.mark.parametrize(
+    ("failed", "lasted", "remark"),
+    [(False, 45.0, "begun before the gate closed"), (True, 1.0, "a time-out is no answer")],
+)
+def test_what_is_no_trial_s_answer_leaves_the_gate_closed(failed, lasted, remark):
+    after = record(GATED, 140.0, failed, CONFIG, lasted=lasted)
+    assert (after.gated_at, after.gated_until) == (100.0, 130.0), remark
+
+
+def test_a_gate_stays_closed_over_a_change_of_mode():
+    state = GATED
+    for _ in range(10):
+        state = record(state, 101.0, True, CONFIG)
+    assert (state.mode, state.gated_until) == ("open", 130.0)
+    _, probing = admit(state, 131.0, "p", CONFIG)
+    assert record_probe(probing, 132.0, "p", True).gated_at == 100.0
+
+
+def test_failures_of_one_announcement_count_once():
+    state = BreakerState()
+    for second in range(50):
+        state = record(state, second / 1.0, True, CONFIG, key="poison")
+    assert (state.mode, len(state.outcomes)) == ("closed", 1)
+    for number in range(9):
+        state = record(state, 50.0, True, CONFIG, key=str(number))
+    assert state.mode == "open"
+
+
+def test_successes_of_one_announcement_all_count():
+    state = BreakerState()
+    for _ in range(5):
+        state = record(state, 0.0, False, CONFIG, key="x")
+    assert len(state.outcomes) == 5
+
+
 EVENTS = st.lists(
     st.tuples(st.floats(0, 3), st.sampled_from(["admit", "fail", "ok", "alive", "dead"])),
     max_size=200,
@@ -138,7 +193,9 @@ LABEL = Announced("1", "T1", Decimal("1.00"), ())
 BLAME = [
     (LABEL, False, "well done"),
     (Refused("X", "no"), False, "a refusal is work well done"),
-    (Throttled(1.0, True), False, "it answers"),
+    (Throttled(1.0, True), None, "closes the gate"),
+    (Unknown("throttled"), None, "likewise"),
+    (Unknown("no_lookup"), None, "nothing was asked"),
     (Found((LABEL,)), False, "it answers"),
     (Absent(), False, "it answers"),
     (Unknown("timeout"), True, "hangs"),
@@ -154,3 +211,17 @@ BLAME = [
 @pytest.mark.parametrize(("outcome", "failure", "remark"), BLAME)
 def test_what_counts_against_a_carrier(outcome, failure, remark):
     assert is_failure(outcome) is failure, remark
+
+
+@pytest.mark.parametrize(
+    ("outcome", "seconds"),
+    [
+        (Throttled(7.0, False), 7.0),
+        (Throttled(None, True), 0.0),
+        (Unknown("throttled"), 0.0),
+        (Unknown("timeout"), None),
+        (Absent(), None),
+    ],
+)
+def test_how_long_an_outcome_closes_the_gate(outcome, seconds):
+    assert throttled_for(outcome) == seconds

@@ -23,8 +23,9 @@ from carriers.breaker import (
     admit,
     record,
     record_probe,
+    throttle,
 )
-from carriers.bulkhead import Bulkhead
+from carriers.bulkhead import LOCAL, Bulkhead
 from carriers.errors import BulkheadFull
 from carriers.health import Health
 from carriers.redis_guard import RedisGuard
@@ -68,12 +69,12 @@ def bulkhead(client, limit=3, lease=30.0, name=None):
 
 # Steps that are exact in binary and in the six decimals that the scripts keep, and that land on the
 # limits below as well as beside them: most mistakes are made at a limit.
+MODES = ["burst", "burst", "fail", "fail", "ok", "late", "alive", "dead", "stranger"]
+GATES = ["throttled", "asked", "same", "same", "slow"]
 EVENTS = st.lists(
     st.tuples(
         st.sampled_from([0.0, 0.0, 0.0, 0.125, 0.5, 1.0, 4.0, 8.0, 16.0]),
-        st.sampled_from(
-            ["burst", "burst", "fail", "fail", "ok", "late", "alive", "dead", "stranger"]
-        ),
+        st.sampled_from(MODES + GATES),
     ),
     min_size=40,
     max_size=120,
@@ -89,7 +90,18 @@ LIMITS = BreakerConfig(
     ramp_for=8.0,
     ramp_from=0.25,
     ramp_to=4.0,
+    trial_every=0.5,
 )
+# event → (failed, seconds that the call lasted, key)
+CALLS = {
+    "fail": (True, 0.0, ""),
+    "ok": (False, 0.0, ""),
+    "late": (True, LASTED, ""),
+    "same": (True, 0.0, "one"),
+    "slow": (False, LASTED, "one"),
+}
+# event → seconds that a 429 asks for
+THROTTLES = {"throttled": 0.0, "asked": 4.0}
 
 
 @settings(
@@ -101,6 +113,12 @@ LIMITS = BreakerConfig(
 @example([(0.0, "ok")] * 9 + [(0.0, "fail"), (0.0, "fail"), (0.0, "burst")])  # the window's length
 @example(OPENED + [(0.0, "alive")] + [(1.0, "burst")] * 12)  # a ramp from end to end
 @example([*OPENED, (0.0, "alive"), (0.0, "fail"), (0.0, "burst")])  # forgets what opened it
+@example([(0.0, "asked"), (4.0, "burst"), (0.5, "burst"), (0.0, "ok")] + [(1.0, "burst")] * 12)
+@example([(0.0, "throttled"), (0.125, "slow"), (0.0, "burst"), (1.0, "burst")])  # from before it
+@example([(0.0, "asked"), (0.0, "fail"), (0.0, "fail"), (0.0, "burst"), (4.0, "burst")])  # and open
+@example(
+    [(0.0, "same"), (0.0, "same"), (0.0, "burst"), (8.0, "same"), (0.0, "fail"), (0.0, "burst")]
+)
 @example([*OPENED, (0.0, "alive"), (0.125, "late"), (0.0, "late"), (0.0, "burst")])  # not its call
 def test_the_scripts_do_what_the_pure_rules_say(client, events):
     config = LIMITS
@@ -116,15 +134,32 @@ def test_the_scripts_do_what_the_pure_rules_say(client, events):
                 assert bool(given_.probe) == bool(expected.probe)
                 assert given_.retry_after == pytest.approx(expected.retry_after, abs=1e-4)
                 claim = given_.probe or claim
-        elif event in ("fail", "ok", "late"):
-            failed, lasted = event != "ok", LASTED if event == "late" else 0.0
-            shared.record(failed=failed, lasted=lasted, now=now)
-            state = record(state, now, failed, config, lasted)
+        elif event in CALLS:
+            failed, lasted, key = CALLS[event]
+            shared.record(failed=failed, lasted=lasted, key=key, now=now)
+            state = record(state, now, failed, config, lasted, key=key)
+        elif event in THROTTLES:
+            shared.throttle(THROTTLES[event], now=now)
+            state = throttle(state, now, THROTTLES[event], config)
         else:
             token = "stranger" if event == "stranger" else claim
             shared.record_probe(token, alive=event == "alive", now=now)
             state = record_probe(state, now, token, event == "alive")
         assert shared.mode() == state.mode
+
+
+def test_all_processes_know_that_the_gate_is_closed(client):
+    """Two objects stand for two processes: they share nothing but Redis."""
+    guard, name = RedisGuard(client, "breaker"), uuid.uuid4().hex
+    one, other = CircuitBreaker(guard, name), CircuitBreaker(guard, name)
+    one.throttle(30.0)
+    refused = other.admit()
+    assert not refused.allowed
+    assert 25 < refused.retry_after <= 30
+    assert (other.mode(), other.pace()) == ("closed", 0.0)
+    one = CircuitBreaker(guard, uuid.uuid4().hex)
+    one.throttle(0.0)
+    assert one.pace() == 1.0
 
 
 def test_exactly_one_of_many_callers_is_told_to_probe(client):
@@ -266,6 +301,43 @@ def test_a_redis_that_swallows_everything_costs_one_caller_a_second(redis_server
         # One time-out at once, and then one per second at most.
         assert 1 <= len(troubles) == guard.troubles <= 4
         assert calls > 500
+
+
+def test_slots_that_a_paused_redis_kept_go_back_with_the_next_question(redis_server_of_my_own):
+    now = [0.0]
+    with client_of(redis_server_of_my_own) as client:
+        guard = RedisGuard(client, "bulkhead", clock=lambda: now[0])
+        shared = Bulkhead(guard, "x", limit=3, lease=30.0)
+        kept, pid = [shared.acquire(), shared.acquire()], redis_pid(client)
+        os.kill(pid, signal.SIGSTOP)
+        for token in kept:
+            shared.release(token or "")  # the first is lost by a time-out, the second not asked
+        now[0] = 1.1
+        assert (shared.acquire() or "").startswith("local:")  # asked, and carried out when it wakes
+        assert (shared.acquire() or "").startswith("local:")
+        os.kill(pid, signal.SIGCONT)
+        now[0] = 2.2
+        shared.release("another's")
+        assert client.zcard("carriers:bulkhead:x") == 0
+        assert not shared._owed
+
+
+def test_an_acquire_settles_what_is_owed(client):
+    guard = RedisGuard(client, "bulkhead", clock=lambda: now[0])
+    now = [0.0]
+    shared = Bulkhead(guard, uuid.uuid4().hex, limit=1, lease=30.0)
+    token = shared.acquire()
+    guard._note(redis.ConnectionError())
+    shared.release(token or "")
+    now[0] = 1.1
+    assert not (shared.acquire() or LOCAL).startswith(LOCAL)
+
+
+def test_what_is_owed_is_forgotten_with_its_lease(gone):
+    alone = bulkhead(gone, lease=0.0)
+    for _ in range(5):
+        alone.release(uuid.uuid4().hex)
+    assert len(alone._owed) <= 1
 
 
 def test_the_guard_notices_that_redis_is_back(client):

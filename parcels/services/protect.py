@@ -20,12 +20,13 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from carriers import registry, transport
-from carriers.breaker import BreakerConfig, CircuitBreaker, Mode, is_failure
+from carriers.breaker import BreakerConfig, CircuitBreaker, Mode, is_failure, throttled_for
 from carriers.bulkhead import Bulkhead
 from carriers.health import Health, Snapshot
 from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
 from carriers.redis_guard import RedisGuard
 from parcels import metrics
+from parcels.services import faults
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +39,9 @@ OPEN_SPREAD = 2.0
 BELIEVED = 0.5
 # Room beyond the free slots: they free up between two rounds of the sweeper.
 SLACK = 0.1
+# For the fault suite's controls: more calls, and a larger share of failures, than there can be.
+NO_BOUND = 1_000_000
+NEVER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +82,9 @@ class Gates:
         self.bulkhead = Bulkhead(
             _guard("bulkhead"),
             code,
-            limit=int(settings.CARRIERS[code]["bulkhead"]),
+            limit=NO_BOUND
+            if faults.is_off("bulkhead")
+            else int(settings.CARRIERS[code]["bulkhead"]),
             # A lease that a killed process leaves behind ends with the announcement's own.
             lease=settings.ANNOUNCEMENT_LEASE,
             prefix=prefix,
@@ -106,13 +112,14 @@ def breaker_config() -> BreakerConfig:
         window=settings.CARRIER_BREAKER_WINDOW,
         horizon=settings.CARRIER_BREAKER_HORIZON,
         min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
-        share=settings.CARRIER_BREAKER_SHARE,
+        share=NEVER if faults.is_off("breaker") else settings.CARRIER_BREAKER_SHARE,
         open_for=settings.CARRIER_BREAKER_OPEN_FOR,
         # Twice the probe's deadline: a killed prober's claim is free after it.
         probe_lease=2 * settings.CARRIER_PROBE_DEADLINE,
-        ramp_for=settings.CARRIER_BREAKER_RAMP_FOR,
+        ramp_for=0.0 if faults.is_off("ramp") else settings.CARRIER_BREAKER_RAMP_FOR,
         ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
         ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
+        trial_every=settings.TIME_SCALE,
     )
 
 
@@ -152,14 +159,14 @@ def enter(code: str) -> Pass | TurnedAway:
     gates = gates_of(code)
     slot = gates.bulkhead.acquire()
     if slot is None:
-        return TurnedAway("bulkhead_full", random.uniform(*FULL_WAIT))
+        return TurnedAway("bulkhead_full", settings.TIME_SCALE * random.uniform(*FULL_WAIT))
     admission = gates.breaker.admit()
     if admission.allowed:
         return Pass(gates, slot)
     gates.bulkhead.release(slot)
     if admission.probe:
         _probe_aside(gates, admission.probe)
-    delay = admission.retry_after + random.uniform(0, OPEN_SPREAD)
+    delay = admission.retry_after + settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
     return TurnedAway("breaker_open", delay)
 
 
@@ -174,16 +181,32 @@ def leave(
     """Give the slot back and note what the call showed; None: there was no call.
 
     `duration` in seconds. Only purchases count for the carrier's median: that is what clients
-    wait for.
+    wait for. `key` is the announcement's reference: its failures count once.
     """
     gates = permission.gates
-    failed = None if outcome is None else is_failure(outcome)
-    if failed is not None:
-        # Before the slot is free: who takes it next must know what became of this call.
-        gates.breaker.record(failed=failed, lasted=duration)
-        if buys:
-            gates.health.record(duration, ok=not failed)
+    if outcome is not None:
+        # Before the slot is free: the caller that takes it next must know what this call showed.
+        _note(gates, outcome, duration, buys=buys, key=key)
     gates.bulkhead.release(permission.slot)
+
+
+def _note(
+    gates: Gates,
+    outcome: Outcome | LookupResult | VoidResult,
+    duration: float,
+    *,
+    buys: bool,
+    key: str,
+) -> None:
+    asked = throttled_for(outcome)
+    if asked is not None and not faults.is_off("gate"):
+        gates.breaker.throttle(asked)
+    failed = is_failure(outcome)
+    if failed is None:
+        return
+    gates.breaker.record(failed=failed, lasted=duration, key=key)
+    if buys:
+        gates.health.record(duration, ok=not failed)
 
 
 def tend(code: str) -> None:

@@ -3,15 +3,28 @@
 from __future__ import annotations
 
 import contextlib
+from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
+from time import monotonic
 from typing import Any
 
 import pytest
+from django.conf import settings as django_settings
 from django.utils import timezone
 
 from carriers import transport
-from carriers.outcomes import Absent, Announced, Answered, Document, NotSent, Unknown, Voided
+from carriers.breaker import BreakerState
+from carriers.outcomes import (
+    Absent,
+    Announced,
+    Answered,
+    Document,
+    NotSent,
+    Throttled,
+    Unknown,
+    Voided,
+)
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
 from parcels.services import protect, spares
 from parcels.services.announce import announce
@@ -182,3 +195,86 @@ def void_one() -> SpareLabel:
     spares.settle_spare(spare.pk)
     spare.refresh_from_db()
     return spare
+
+
+def call(outcome: Any, *, key: str = "", duration: float = 0.0) -> None:
+    """Make one call through the guards."""
+    permission = protect.enter("postnl")
+    assert isinstance(permission, protect.Pass)
+    protect.leave(permission, outcome, duration, key=key)
+
+
+@pytest.mark.parametrize("answer", [Throttled(30.0, True), Unknown("throttled")])
+def test_a_429_closes_the_gate_and_holds_clients_all_the_same(answer: Any) -> None:
+    call(answer)
+    refused = protect.enter("postnl")
+    assert isinstance(refused, protect.TurnedAway)
+    assert refused.delay > 0.9
+    assert not protect.is_open("postnl")
+    assert protect.room("postnl") <= 1
+    assert protect.gates_of("postnl").health.read().count == 0
+
+
+def test_a_gate_opens_with_a_ramp(settings: Any) -> None:
+    settings.TIME_SCALE = 0.001
+    protect.forget()
+    call(Throttled(None, True))
+    while isinstance(permission := protect.enter("postnl"), protect.TurnedAway):
+        continue  # for a millisecond
+    protect.leave(permission, LABEL, 0.0)
+    assert protect.room("postnl") <= 3
+
+
+def test_one_poisoned_announcement_does_not_open_the_breaker() -> None:
+    for _ in range(20):
+        call(TIMEOUT, key="P1")
+    assert not protect.is_open("postnl")
+    for number in range(9):
+        call(TIMEOUT, key=f"Q{number}")
+    assert protect.gates_of("postnl").breaker.mode() == "open"
+
+
+@pytest.fixture
+def switch(settings: Any) -> Callable[[str], None]:
+    def off(guard: str) -> None:
+        settings.DEMO, settings.FAULT_GUARDS_OFF = True, [guard] if guard else []
+        protect.forget()
+
+    return off
+
+
+def opens() -> bool:
+    for _ in range(10):
+        call(TIMEOUT)
+    return protect.gates_of("postnl").breaker.mode() == "open"
+
+
+def ramps() -> bool:
+    breaker = protect.gates_of("postnl").breaker
+    breaker._local = BreakerState("closed", changed_at=monotonic(), ramping=True)
+    return not all(breaker.admit().allowed for _ in range(5))
+
+
+def is_bounded() -> bool:
+    gates = protect.gates_of("postnl")
+    return not all(
+        gates.bulkhead.acquire()
+        for _ in range(int(django_settings.CARRIERS["postnl"]["bulkhead"]) + 1)
+    )
+
+
+def is_gated() -> bool:
+    call(Throttled(30.0, True))
+    return isinstance(protect.enter("postnl"), protect.TurnedAway)
+
+
+GUARDS = {"breaker": opens, "ramp": ramps, "bulkhead": is_bounded, "gate": is_gated}
+
+
+@pytest.mark.parametrize("off", ["", *GUARDS])
+@pytest.mark.parametrize("asked", GUARDS)
+def test_each_guard_has_a_switch_of_its_own(
+    switch: Callable[[str], None], off: str, asked: str
+) -> None:
+    switch(off)
+    assert GUARDS[asked]() is (asked != off)
