@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import os
 import shlex
 import subprocess
 import sys
@@ -140,9 +141,12 @@ def write(
 @contextmanager
 def _locked(folder: Path) -> Iterator[None]:
     """Keep other processes of the suite out, by a lock on the folder itself."""
-    with (folder / ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
+    finally:
+        os.close(descriptor)
 
 
 def _key(run: Mapping[str, Any]) -> Run:
