@@ -232,9 +232,9 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     fault.strike(rig)
     rig.finish_loads()
     rig.note("all clients answered")
-    rest = STARTING + rig.scale * fault.rest
     # What a control has broken need not come to rest: a sale too many is seen at once.
-    rig.rest(rest if control else rest + EACH_REST * fault.dose.requests)
+    own = rig.scale * fault.rest
+    rig.rest(own if control else own + STARTING + EACH_REST * fault.dose.requests)
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)
