@@ -40,7 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = all_faults()
     options = _options(known).parse_args(arguments)
     lane, lanes = map(int, options.lane.split("/"))
-    os.environ[LANE] = f"{lane - 1}/{lanes}"
+    if lanes > 1:
+        os.environ[LANE] = f"{lane - 1}/{lanes}"
     chosen = [id_.upper() for id_ in options.faults] or in_order(known)
     results: list[Result] = []
     broken: list[Run] = []
