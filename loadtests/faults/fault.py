@@ -7,17 +7,24 @@ import pkgutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from loadtests.faults import kinds
-from loadtests.faults.invariants import Finding, check, purchases_by_intent
+from loadtests.faults.invariants import Finding, check, purchases_by_intent, sold_twice
 from loadtests.faults.journals import Journals
-from loadtests.faults.rig import Rig
+from loadtests.faults.rig import DEADLINE, FULL, LEASE, SETTLING, SHORT, WAIT, Rig
 
-# Seconds: an answer later than the longest wait (rig.ENVIRONMENT: 30 s) and a second.
-LATE = 31.0
-# Seconds: a lease of 7.5 s, a settling window of 4 s, and some for the sweeper's rounds.
-CONTROL_REST = 20.0
+# A measure that a run has where one of its fault's controls must break it: references that were
+# ever sold more than once, voided or not. A label that was bought too often may be voided by the
+# time the journals are read, and then I2 holds although a guard was missing.
+SOLD_TWICE = "references sold twice"
+# Seconds beyond the longest wait; a later answer is late.
+GRACE = 1.0
+# Seconds, by the run's scale: what everything may take to end after the last strike. A lease runs
+# out, the carrier's records settle, two lookups find nothing, and the purchase is made again.
+REST = LEASE + SETTLING + DEADLINE + 60.0
+# Seconds, whatever the scale: processes that start, and the sweeper's rounds.
+STARTING = 30.0
 # Seconds for each request of the dose: a queue is drained at ten a second at least, on two cores
 # that carry everything.
 EACH_REST = 0.1
@@ -42,6 +49,21 @@ class Measure:
     met: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The fault without one of its guards.
+
+    `reddens`: what must turn red then, an invariant ("I2"), the name of a measure, or SOLD_TWICE;
+    any red would prove less. `environment` takes the guard away; by default `FAULT_GUARDS_OFF` with
+    the control's name. Where the guard is the strategy itself, `strategy` names another. A control
+    may also differ in what `strike` does, by `Fault.control`.
+    """
+
+    reddens: str = "I2"
+    environment: Mapping[str, str] | None = None
+    strategy: str = ""
+
+
 @dataclass(slots=True)
 class Result:
     """One run: red if an invariant broke or a target was missed."""
@@ -50,20 +72,22 @@ class Result:
     title: str
     dose: str
     database: str
-    control: bool
+    control: str  # the guard that was taken away; empty: the guarded run
     seed: int
     requests: int
     tried: int = 0
     lost: int = 0
+    # Intents with more than one live purchase, and references that were ever sold more than once.
     doubled: int = 0
+    sold_twice: int = 0
     late: int = 0
     parked: int = 0
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     schedule: list[tuple[float, str]] = field(default_factory=list)
-    guards_off: str = ""
     reddens: str = ""
+    scale: float = SHORT
 
     @property
     def green(self) -> bool:
@@ -74,9 +98,9 @@ class Result:
 
     @property
     def caught(self) -> bool:
-        """Tell whether a control broke what it must break: that invariant, or a target."""
+        """Tell whether a control broke what it must break: that invariant or that measure."""
         broken = {finding.invariant for finding in self.findings if not finding.holds}
-        broken |= {"targets" for measure in self.measures if not measure.met}
+        broken |= {measure.name for measure in self.measures if not measure.met}
         return self.reddens in broken
 
     @property
@@ -86,15 +110,18 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self) | {"green": self.green}
+        return asdict(self) | {"green": self.green, "caught": self.caught}
 
 
 class Fault:
-    """One kind of fault: how it strikes, and what is wanted beside the seven invariants.
+    """One kind of fault: how it strikes, and what is wanted beside the invariants.
 
-    `control` is the environment that takes its guard away; a control may also differ in what
-    `strike` does, by `is_control`. `rest` is the seconds that everything may
-    take to end after the last strike.
+    `environment` changes the deployment's, `short_environment` that of the short dose and the
+    controls only; `times`, too: variables in seconds at full scale, multiplied by the run's. A full
+    dose keeps the shipped deadlines, settling windows and bulkheads. `rest` is the seconds at full
+    scale that everything may take to end after the last strike. `controls` are runs of the short
+    dose, each without one guard; `uncontrolled` says why there is none. `short_scale` is what the
+    short dose and the controls shrink all times by.
     """
 
     id: ClassVar[str]
@@ -102,19 +129,19 @@ class Fault:
     doses: ClassVar[Mapping[str, Dose]]
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
-    # The strategy of the control, where the guard is the strategy itself; empty: the same.
-    control_strategy: ClassVar[str] = ""
     environment: ClassVar[Mapping[str, str]] = {}
-    control: ClassVar[Mapping[str, str]] = {}
-    # What the control does without, for the table; empty: it has no control.
-    without: ClassVar[str] = ""
-    # What must turn red then: an invariant, or "targets". Any red would prove less.
-    reddens: ClassVar[str] = "I2"
-    rest: ClassVar[float] = 60.0
+    short_environment: ClassVar[Mapping[str, str]] = {}
+    times: ClassVar[Mapping[str, float]] = {}
+    controls: ClassVar[Mapping[str, Control]] = {}
+    rest: ClassVar[float] = REST
+    short_scale: ClassVar[float] = SHORT
+    # Its targets are times: it must not share the machine with another run.
+    alone: ClassVar[bool] = False
+    uncontrolled: ClassVar[str] = ""
 
-    def __init__(self, dose: Dose, *, control: bool) -> None:
+    def __init__(self, dose: Dose, *, control: str = "") -> None:
         self.dose = dose
-        self.is_control = control
+        self.control = control  # the guard that is taken away; empty: none
 
     def strike(self, rig: Rig) -> None:
         """Send the load and break things."""
@@ -146,43 +173,72 @@ def all_faults() -> dict[str, type[Fault]]:
     return dict(sorted(REGISTERED.items(), key=lambda item: int(item[0][1:])))
 
 
-def execute(
-    kind: type[Fault], dose: str, *, database: str, seed: int, control: bool = False
-) -> Result:
+class Run(NamedTuple):
+    """What a result is of. `control` is the guard that was taken away; empty: none."""
+
+    fault: str
+    dose: str
+    database: str
+    control: str = ""
+
+    def __str__(self) -> str:
+        kind = f"without {self.control}" if self.control else "guarded"
+        return f"{self.fault} {kind} on {self.database}, {self.dose} dose"
+
+
+def planned(kind: type[Fault], dose: str, *, only: str = "", controls: bool = True) -> list[Run]:
+    """Return a fault's runs, on its databases or on one only.
+
+    The second database shows that nothing depends on the first one's locks, and red needs one
+    violation: for both the short dose is enough.
+    """
+    databases = [database for database in kind.databases if only in ("", database)]
+    doses = [dose if database in (only, kind.databases[0]) else "short" for database in databases]
+    guarded = [Run(kind.id, *run) for run in zip(doses, databases, strict=True)]
+    first = only or kind.databases[0]
+    return guarded + [Run(kind.id, "short", first, name) for name in kind.controls if controls]
+
+
+def execute(kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "") -> Result:
     """Run a fault once on a deployment of its own, and read the journals."""
-    environment = environment_of(kind, control=control)
-    strategy = (kind.control_strategy if control else "") or kind.strategy
-    with Rig(database=database, seed=seed, strategy=strategy, env=environment) as rig:
+    strategy = (control and kind.controls[control].strategy) or kind.strategy
+    scale = FULL if dose == "full" else kind.short_scale
+    changes = environment_of(kind, dose, scale=scale, control=control)
+    with Rig(database=database, seed=seed, strategy=strategy, env=changes, scale=scale) as rig:
         return execute_on(rig, kind, dose, seed=seed, control=control)
 
 
-def environment_of(kind: type[Fault], *, control: bool) -> dict[str, str]:
+def environment_of(kind: type[Fault], dose: str, *, scale: float, control: str) -> dict[str, str]:
     """Return what a run adds to the deployment's environment."""
-    return {**kind.environment, **(kind.control if control else {})}
+    times = {name: f"{seconds * scale:g}" for name, seconds in kind.times.items()}
+    short = kind.short_environment if dose == "short" else {}
+    off: Mapping[str, str] = {}
+    if control:
+        given = kind.controls[control].environment
+        off = {"FAULT_GUARDS_OFF": control} if given is None else given
+    return {**kind.environment, **times, **short, **off}
 
 
-def execute_on(
-    rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: bool = False
-) -> Result:
+def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: str = "") -> Result:
     """Run a fault once on a deployment that others are run on, too."""
     begun = time.monotonic()
     fault = kind(kind.doses[dose], control=control)
     result = Result(
         kind.id, kind.title, dose, rig.database_kind, control, seed, fault.dose.requests,
-        guards_off=kind.without if control else "",
-        reddens=kind.reddens if control else "",
+        reddens=kind.controls[control].reddens if control else "", scale=rig.scale,
     )  # fmt: skip
-    rig.begin(f"{kind.id}{'c' if control else ''}.", environment_of(kind, control=control), seed)
+    changes = environment_of(kind, dose, scale=rig.scale, control=control)
+    rig.begin(f"{kind.id}{control}.", changes, seed)
     fault.strike(rig)
     rig.finish_loads()
     rig.note("all clients answered")
     # What a control has broken need not come to rest: a sale too many is seen at once.
-    longest = fault.rest + EACH_REST * fault.dose.requests
-    rig.rest(CONTROL_REST if control else longest)
+    own = rig.scale * fault.rest
+    rig.rest(own if control else own + STARTING + EACH_REST * fault.dose.requests)
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)
-    result.measures = fault.measure(rig, journals)
+    result.measures = [*fault.measure(rig, journals), *_sold_twice(kind, journals)]
     result.schedule = rig.schedule
     fault.tidy(rig)
     _count(result, journals)
@@ -190,12 +246,20 @@ def execute_on(
     return result
 
 
+def _sold_twice(kind: type[Fault], journals: Journals) -> list[Measure]:
+    count = len(sold_twice(journals))
+    wanted = any(control.reddens == SOLD_TWICE for control in kind.controls.values())
+    return [Measure(SOLD_TWICE, count, "0", not count)] if wanted else []
+
+
 def _count(result: Result, journals: Journals) -> None:
     by_name = {finding.invariant: finding for finding in result.findings}
     result.tried = len(journals.told)
     result.lost = by_name["I1"].violations + by_name["I3"].violations
     result.doubled = sum(count > 1 for count in purchases_by_intent(journals).values())
+    result.sold_twice = len(sold_twice(journals))
+    longest = WAIT * result.scale + GRACE
     result.late = sum(
         told.answered_at is None and not told.hung_up for told in journals.told
-    ) + sum((told.seconds or 0) > LATE for told in journals.told)
+    ) + sum((told.seconds or 0) > longest for told in journals.told)
     result.parked = sum(row.state == "needs_review" for row in journals.announcements)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from deploy.child import Child
 from loadtests.faults.clients import Load
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
-from loadtests.faults.rig import Rig
+from loadtests.faults.rig import MIX, Rig
 
 POINTS = (
     "before_intent",
@@ -18,6 +18,9 @@ POINTS = (
     "after_notify",
 )
 
+# Carriers that sell a repeated reference again.
+DOUBLING = ("postnl", "meridian")
+
 
 @register
 class KilledAtAPoint(Fault):
@@ -27,18 +30,18 @@ class KilledAtAPoint(Fault):
     title = "SIGKILL at each named point"
     doses = {"short": Dose(7 * 16, 1), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
-    control = {"FAULT_GUARDS_OFF": "unknown"}
-    without = "unknown"
+    controls = {"unknown": Control(SOLD_TWICE)}
     deaths = 0
 
     def strike(self, rig: Rig) -> None:
         each = self.dose.requests // len(POINTS)
         # The control's guard matters where a label may have been bought and nobody wrote it down.
-        for point in POINTS[2:5] if self.is_control else POINTS:
+        for point in POINTS[2:5] if self.control else POINTS:
             rig.stack.kill("worker")
             every = max(1, each // (self.dose.strikes + 1))
             worker = rig.one_more("worker", env={"FAULT_CRASH_AT": f"{point}:{every}"})
-            load = rig.send(rig.wishes(each, prefix=point), at_once=20)
+            carriers = DOUBLING if self.control else MIX
+            load = rig.send(rig.wishes(each, carriers=carriers, prefix=point), at_once=20)
             self.deaths += self._deaths(rig, worker, load)
             load.join()
             worker.kill()
@@ -59,5 +62,5 @@ class KilledAtAPoint(Fault):
         return self.dose.strikes
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        wanted = 3 if self.is_control else len(POINTS)
+        wanted = 3 if self.control else len(POINTS)
         return [Measure("deaths", self.deaths, f"{wanted} at least", self.deaths >= wanted)]
