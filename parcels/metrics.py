@@ -48,7 +48,7 @@ TURNED_AWAY = Counter(
 SECOND_LABELS = Counter(
     "second_labels_total",
     "Labels that a carrier sold beside the one that is kept, by where they were seen",
-    ["carrier", "source"],
+    ["source"],
 )
 SPARES = Gauge(
     "spare_labels_open",

@@ -6,16 +6,13 @@ one reference the same id.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from parcels.models import Announcement, SpareLabel, State
+from parcels.models import Announcement, State
 from parcels.models.announcement import OPEN
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,35 +108,3 @@ class Check:
             "reference", "state", "parcel__tracking_number", "pk"
         )
         return (Ours(*row) for row in rows.iterator(chunk_size=1_000))
-
-
-def note_spares(extra: Iterable[Extra], source: str) -> int:
-    """Have the sweeper void labels that were sold beside ours; return how many are new.
-
-    `source` is where they were seen: lookup, late_look or invoice. One that was noted before is
-    left as it is, also when the carrier said since that it is gone: the check goes on naming it.
-    """
-    wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
-    noted = SpareLabel.objects.filter(announcement__in={announcement for announcement, _ in wanted})
-    for known in noted.values_list("announcement_id", "tracking_number"):
-        wanted.pop(known, None)
-    SpareLabel.objects.bulk_create(
-        [
-            SpareLabel(
-                announcement_id=each.ours.announcement,
-                carrier_id=each.sold.carrier_id,
-                tracking_number=each.sold.tracking_number,
-                source=source,
-            )
-            for each in wanted.values()
-        ],
-        ignore_conflicts=True,
-    )
-    for each in wanted.values():
-        log.error(
-            "%s: label %s was sold beside ours (%s) and is to be voided",
-            each.ours.reference,
-            each.sold.tracking_number,
-            source,
-        )
-    return len(wanted)

@@ -14,7 +14,7 @@ from carriers.shapes.documents import (
     identifier,
     price,
 )
-from parcels.services.books import Sold
+from parcels.books.compare import Sold
 
 HEADER = ("reference", "label_id", "tracking_number", "price", "date", "credited")
 # A reference that isn't ours may have any length that carriers take.

@@ -17,6 +17,7 @@ from django.db.models import F
 from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, NotSent
+from parcels.books.compare import Ours, Sold, compare
 from parcels.models import Announcement, State
 from parcels.services.announce import admit, buy, finish
 from parcels.services.attempts import note_attempt
@@ -26,7 +27,7 @@ from parcels.services.clock import DatabaseNow
 from parcels.services.ending import end, park
 from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
 from parcels.services.record import move_on, record
-from parcels.services.spares import note_spares, other_labels
+from parcels.services.spares import note_spares
 
 log = logging.getLogger(__name__)
 
@@ -133,8 +134,13 @@ def look_again(announcement_id: int) -> None:
     if isinstance(result, Found | Absent):
         with transaction.atomic():
             note_attempt(announcement, "late_look", result, duration)
+            reference, number = announcement.reference, announcement.parcel.tracking_number
             sold = result.announced if isinstance(result, Found) else ()
-            note_spares(announcement, other_labels(announcement, sold), "late_look")
+            found = compare(
+                [Sold(reference, each.carrier_id, each.tracking_number) for each in sold],
+                {reference: Ours(reference, announcement.state, number, announcement.pk)},
+            )
+            note_spares(found.extra, "late_look")
             _next_look(announcement)
     connection.close()
 

@@ -23,7 +23,7 @@ from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import OURS, end
 from parcels.services.next_state import after_buying
-from parcels.services.spares import note_spares
+from parcels.services.spares import extras, note_spares
 
 ERROR_LENGTH = 500
 
@@ -48,9 +48,8 @@ def record(
         attempt = note_attempt(announcement, kind, outcome, duration, recorded=ours)
         if isinstance(outcome, Announced) and not ours:
             Document.objects.bulk_create(documents_of(announcement, outcome, attempt))
-            note_spares(announcement, [outcome], "answer", attempt)
-        if others:
-            note_spares(announcement, others, kind)
+            note_spares(extras(announcement, [outcome]), "answer", attempt)
+        note_spares(extras(announcement, others), kind)
         faults.passing("before_commit")
     metrics.announcement_tried(announcement.carrier, kind, outcome_class(outcome), duration)
     return ours

@@ -13,6 +13,7 @@ from django.utils import timezone
 from carriers.base import Purchase
 from carriers.outcomes import Absent, Announced, Found, LookupResult, Refused, Voided, VoidResult
 from parcels import metrics
+from parcels.books.compare import Extra, Ours, Sold
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
 from parcels.models.announcement import OPEN
 from parcels.services import faults
@@ -30,42 +31,50 @@ REFUSED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
 
 
-def note_spares(
-    announcement: Announcement,
-    labels: Iterable[Announced],
-    source: str,
-    attempt: Attempt | None = None,
-) -> None:
-    """Write down labels that may not be the announcement's. Call it in a transaction.
+def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:
+    """Write down live labels beside the announcements' own; return how many are new.
 
-    `source`: answer, lookup, late_look or invoice; `attempt` is the one that brought them.
+    `source` is where they were seen: answer, lookup, late_look or invoice; `attempt` the one that
+    brought them. One that was noted before is left as it is, also when the carrier has said since
+    that it is gone: the check goes on naming it. Call it in a transaction.
     """
-    rows = [
-        SpareLabel(
-            announcement=announcement,
-            attempt=attempt,
-            carrier_id=label.carrier_id,
-            tracking_number=label.tracking_number,
-            source=source,
+    wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
+    if not wanted:
+        return 0
+    noted = SpareLabel.objects.filter(announcement__in={pk for pk, _ in wanted})
+    for known in noted.values_list("announcement_id", "tracking_number"):
+        wanted.pop(known, None)
+    for each in wanted.values():
+        log.error(
+            "%s: label %s was sold beside ours (%s) and is to be voided",
+            each.ours.reference,
+            each.sold.tracking_number,
+            source,
         )
+        metrics.SECOND_LABELS.labels(source).inc()
+    SpareLabel.objects.bulk_create(
+        [
+            SpareLabel(
+                announcement_id=each.ours.announcement,
+                attempt=attempt,
+                carrier_id=each.sold.carrier_id,
+                tracking_number=each.sold.tracking_number,
+                source=source,
+            )
+            for each in wanted.values()
+        ],
+        ignore_conflicts=True,
+    )
+    return len(wanted)
+
+
+def extras(announcement: Announcement, labels: Iterable[Announced]) -> list[Extra]:
+    """Return labels under its reference as what may not be its own."""
+    ours = Ours(announcement.reference, announcement.state, "", announcement.pk)
+    return [
+        Extra(ours, Sold(announcement.reference, label.carrier_id, label.tracking_number))
         for label in labels
     ]
-    for row in rows:
-        log.error("%s: a label beside its own, %s", announcement.reference, row.tracking_number)
-        metrics.SECOND_LABELS.labels(announcement.carrier, source).inc()
-    if rows:
-        SpareLabel.objects.bulk_create(rows, ignore_conflicts=True)
-
-
-def other_labels(announcement: Announcement, sold: Iterable[Announced]) -> list[Announced]:
-    """Return those of the carrier's labels that are not the announcement's own."""
-    own = own_label(announcement)
-    return [label for label in sold if label.tracking_number != own]
-
-
-def own_label(announcement: Announcement) -> str:
-    """Return the tracking number of the label that the announcement keeps; empty for none."""
-    return announcement.parcel.tracking_number if announcement.state == State.ANNOUNCED else ""
 
 
 def due_spares() -> list[int]:
@@ -84,15 +93,14 @@ def settle_spare(spare_id: int) -> None:
     announcement = spare.announcement
     if announcement.state in OPEN:
         _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
-    elif announcement.state == State.ANNOUNCED and _is_kept(spare):
+    elif (
+        announcement.state == State.ANNOUNCED
+        and spare.tracking_number == announcement.parcel.tracking_number
+    ):
         _close(spare, SpareState.KEPT)
     else:
         _void(spare)
     connection.close()
-
-
-def _is_kept(spare: SpareLabel) -> bool:
-    return spare.tracking_number == own_label(spare.announcement)
 
 
 def _void(spare: SpareLabel) -> None:

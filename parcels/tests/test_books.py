@@ -10,6 +10,7 @@ import pytest
 
 from carriers.shapes import documents
 from deploy.stores import PostgresServer
+from parcels.books.compare import Comparison, Extra, Ours, Sold, compare
 from parcels.models import (
     Announcement,
     Attempt,
@@ -20,7 +21,7 @@ from parcels.models import (
     TrackingEvent,
 )
 from parcels.models.announcement import FINAL, OPEN
-from parcels.services.books import Comparison, Extra, Ours, Sold, compare, note_spares
+from parcels.services.spares import note_spares
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
 
 KEPT = Sold("P1", "c1", "T1")

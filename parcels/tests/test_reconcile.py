@@ -48,6 +48,13 @@ def pass_time(seconds: float) -> None:
     SpareLabel.objects.update(run_at=F("run_at") - back)
 
 
+def contract_with(key: str, row: Announcement) -> CarrierContract:
+    credentials: Any = {"api_key": key}
+    return CarrierContract.objects.create(
+        account=row.account, carrier=row.carrier, credentials=credentials
+    )
+
+
 class Carrier:
     """Answers calls from a list; `calls` are their kinds with what they were made with."""
 
@@ -184,15 +191,11 @@ def test_a_proved_absence_is_followed_by_two_purchases(carrier: Carrier) -> None
 def test_the_contract_is_fixed_by_the_first_purchase(carrier: Carrier) -> None:
     """Finding 4: a new default contract buys nothing that the old one has bought already."""
     row = AnnouncementFactory.create()
-    old = CarrierContract.objects.create(
-        account=row.account, carrier="postnl", credentials={"api_key": "old"}
-    )
+    old = contract_with("old", row)
     carrier.answers = [TIMEOUT]
     announce(row.pk)
     CarrierContract.objects.filter(pk=old.pk).update(is_default=False)
-    CarrierContract.objects.create(
-        account=row.account, carrier="postnl", credentials={"api_key": "new"}
-    )
+    contract_with("new", row)
     row = go_on(carrier, row, Found((label("3S1"),)))
     assert (row.state, carrier.keys) == (State.ANNOUNCED, ["old", "old"])
 
@@ -209,9 +212,7 @@ def test_an_absence_seen_with_other_credentials_proves_nothing(
     carrier: Carrier, guard: str, code: str, state: State
 ) -> None:
     row = AnnouncementFactory.create(carrier=code, parcel__carrier=code)
-    contract = CarrierContract.objects.create(
-        account=row.account, carrier=code, credentials={"api_key": "old"}
-    )
+    contract = contract_with("old", row)
     carrier.answers = [TIMEOUT]
     announce(row.pk)
     contract.credentials = {"api_key": "of another account"}

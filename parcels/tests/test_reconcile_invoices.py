@@ -17,8 +17,8 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 
 from carriers.simulator.ceiling import buy, carrier_state, simulator_process
+from parcels.books.invoice import BadInvoice, read
 from parcels.models import Announcement, SpareLabel, State
-from parcels.services.invoice import BadInvoice, read
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 
 pytestmark = pytest.mark.django_db

@@ -18,9 +18,10 @@ from django.core.management.base import BaseCommand, CommandError
 from django.utils import timezone
 
 from carriers import registry
+from parcels.books.compare import Check, Comparison, Sold
+from parcels.books.invoice import BadInvoice, read
 from parcels.models import State
-from parcels.services.books import Check, Comparison, Sold, note_spares
-from parcels.services.invoice import BadInvoice, read
+from parcels.services.spares import note_spares
 
 # One query each. A million lines are a thousand of them.
 LINES_AT_ONCE = 1_000

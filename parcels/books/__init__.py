@@ -1,0 +1,1 @@
+"""The carriers' books against ours: what was sold, and to whom."""
