@@ -6,6 +6,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from carriers.simulator.latency import fixed
 from carriers.simulator.tests.clients import PRODUCT, RECEIVER, basic, bearer, xml_address
 
 pytestmark = pytest.mark.integration
@@ -59,8 +60,9 @@ async def test_json_items_answers_each_item_by_itself(clients):
     assert clients.booked("bad") == 0
 
 
-async def test_json_items_returns_the_first_label_again(clients):
+async def test_json_items_returns_the_first_label_again_at_once(clients, simulator):
     first = (await clients.buy("colibri", "c1")).data
+    simulator.carriers["colibri"].latency = fixed(3600)
     assert (await clients.buy("colibri", "c1")).data == first
     assert clients.booked("c1") == 1
 
