@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import io
 import sys
+import threading
 import tracemalloc
 from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -227,6 +229,34 @@ def test_lines_before_a_bad_one_are_read() -> None:
     assert next(read_lines).sold.reference == "P1"
     with pytest.raises(BadInvoice, match="line 3"):
         next(read_lines)
+
+
+class Cut(BaseHTTPRequestHandler):
+    """Promises more than it sends."""
+
+    def do_GET(self) -> None:
+        body = f"{HEADER}\n{GOOD}\n".encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body) + 9))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *args: Any) -> None:
+        """Say nothing."""
+
+
+@pytest.mark.integration
+def test_a_list_that_ends_too_soon_is_no_list() -> None:
+    """Taken for a whole one, it would show what is missing in it as never sold."""
+    server = HTTPServer(("127.0.0.1", 0), Cut)
+    thread = threading.Thread(target=server.handle_request)
+    thread.start()
+    try:
+        with pytest.raises(CommandError, match="9 more expected"):
+            run(f"http://127.0.0.1:{server.server_port}/list.csv", carrier="tortoise")
+    finally:
+        thread.join()
+        server.server_close()
 
 
 @pytest.mark.integration
