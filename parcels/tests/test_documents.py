@@ -9,7 +9,7 @@ from PIL import Image
 from pypdf import PdfReader
 from reportlab.pdfgen import canvas
 
-from parcels.services.labels import A4, A6
+from parcels.papers.labels import A4, A6
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
 

@@ -11,11 +11,11 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from parcels.papers.documents import document
+from parcels.papers.labels import as_png, on_sheets, one_after_another
 from parcels.query import identifier, identifiers, small_integer
 from parcels.representation import label_payload
 from parcels.selectors import labels_of
-from parcels.services.documents import document
-from parcels.services.labels import as_png, on_sheets, one_after_another
 from parcels.views.request import account_of, base_url
 
 TYPES = {"pdf": "application/pdf", "zpl": "application/zpl", "png": "image/png"}

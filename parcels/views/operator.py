@@ -16,8 +16,8 @@ from django.views.decorators.http import require_GET, require_POST
 from carriers import registry
 from parcels.models import Account, Announcement, Document, Parcel, State, WebhookDelivery
 from parcels.models.announcement import OPEN
+from parcels.papers.labels import as_png
 from parcels.services import webhooks
-from parcels.services.labels import as_png
 from parcels.statuses import WITHOUT_LABEL, Status
 from parcels.timeline import timeline, what_to_do
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from parcels.customs import customs_kinds
 from parcels.models import Account, Document
+from parcels.papers.customs import customs_paper
 from parcels.selectors import document_of, parcel_of
-from parcels.services.customs_papers import customs_paper
 from parcels.statuses import WITHOUT_LABEL
 
 
