@@ -13,6 +13,12 @@ SAID = ("SECRET_KEY", "SECRET_KEY_FILE", "DEBUG", "DEMO")
 # These serve nobody and store nothing: they need no secret, and help before anything is set up.
 HELPERS = {"doctor", "strategies", "explain", "carriers", "outage", "loadtest"}
 
+# Their statements may take longer than one that a client waits for.
+UNHURRIED = {
+    "migrate", "demo_account", "after_restore", "bench_data",
+    "loaddata", "dumpdata", "shell", "dbshell",
+}  # fmt: skip
+
 
 def join_run() -> None:
     """Work on the `make run` that goes on here, where the caller says nothing else."""
@@ -28,6 +34,8 @@ def join_run() -> None:
 def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
     join_run()
+    if UNHURRIED.intersection(sys.argv[1:2]):
+        os.environ.setdefault("DATABASE_STATEMENT_TIMEOUT", "0")
     from django.core.management import execute_from_command_line
 
     execute_from_command_line(sys.argv)

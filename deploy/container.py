@@ -34,7 +34,7 @@ APP_ADDRESS = re.compile(r"127\.0\.0\.1:(?=\$[({]APP_)")
 # The sweeper writes its file each round, a second apart; thirty missed ones are a stand-still.
 SWEEPER_SECONDS = 30.0
 # Where neither the strategy nor the composition says otherwise. No LIVE_URL: no live page.
-DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "500", "HUB_WORKERS": "1", "LIVE_URL": ""}
+DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "2500", "HUB_WORKERS": "1", "LIVE_URL": ""}
 PASSWORDS = {"DATABASE_URL": "DATABASE_PASSWORD_FILE", "REDIS_URL": "REDIS_PASSWORD_FILE"}
 
 

@@ -172,7 +172,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "WEB_WORKERS": "2",
         "OFFLOAD_ADMIT": str(ADMIT),  # the live page draws a square for each
         "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
-        "WORKER_CONCURRENCY": "500",
+        "WORKER_CONCURRENCY": "2500",
     }
 
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from django.conf import settings
-from django.core.checks import CheckMessage, Error, register
+from django.core.checks import CheckMessage, Error, Tags, register
+from django.core.checks import Warning as CheckWarning
+from django.db import connections
 
 from carriers import registry
 from parcels.services import faults
@@ -146,3 +148,41 @@ def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
         hint = "Unset it: it belongs to the fault suite, with DEMO=1."
         return [Error(f"{name} is set.", hint=hint, id="shipping.E008") for name in given]
     return [Error(text, id="shipping.E009") for text in faults.mistakes()]
+
+
+@register(deploy=True)
+def check_room(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Carriers that hang must leave threads for the others."""
+    calls = sum(int(carrier["bulkhead"]) for carrier in settings.CARRIERS.values())
+    if calls < settings.WORKER_CONCURRENCY:
+        return []
+    return [
+        CheckWarning(
+            f"All carriers' bulkheads together ({calls}) take every thread of a worker "
+            f"(WORKER_CONCURRENCY={settings.WORKER_CONCURRENCY}): carriers that hang stop it.",
+            hint="Raise WORKER_CONCURRENCY or lower CARRIER_BULKHEAD. With several workers, "
+            "compare the sum of their threads.",
+            id="shipping.W001",
+        )
+    ]
+
+
+@register(Tags.database)
+def check_synchronous_commit(databases: Any = None, **_: Any) -> list[CheckMessage]:
+    """What was accepted, and that a purchase was begun, must not be lost by a restart."""
+    return [
+        CheckWarning(
+            "The database says synchronous_commit=off: a crash loses what was answered 202, and "
+            "what was bought may be bought again.",
+            hint="Set it to on, in postgresql.conf and for the role.",
+            id="shipping.W002",
+        )
+        for alias in databases or []
+        if connections[alias].vendor == "postgresql" and _synchronous_commit(alias) == "off"
+    ]
+
+
+def _synchronous_commit(alias: str) -> str:
+    with connections[alias].cursor() as cursor:
+        cursor.execute("SHOW synchronous_commit")
+        return str(cursor.fetchone()[0])

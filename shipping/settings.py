@@ -88,19 +88,21 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defin
     # processes side by side would get a file by the name of `test_` and the whole path.
     DATABASES["default"]["TEST"] = {"NAME": ":memory:"}
 else:
+    from shipping import postgresql
+
     # A restart of the database leaves the pool full of dead connections; each would cost a client
     # a 500. Asking first costs a tenth of a millisecond.
     DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
-    # Threads that wait for a carrier give their connection back: 500 of them share this pool.
-    DATABASES["default"]["OPTIONS"] = {
-        "pool": {
-            "min_size": 1,
-            "max_size": env.integer("DATABASE_POOL", 16, minimum=1),
-            # Longer than any statement of ours, shorter than a client's patience.
-            "timeout": 15,
-        },
-        "connect_timeout": 5,
-    }
+    # Threads that wait for a carrier give their connection back: 2,500 of them share a pool.
+    DATABASES["default"]["OPTIONS"] = postgresql.options(
+        pool=env.integer("DATABASE_POOL", 16, minimum=1),
+        # Seconds, 0 for none: manage.py sets that for commands that may take their time. None of
+        # our own statements takes a second; one that waits for a lock this long waits in vain.
+        statement_timeout=env.seconds("DATABASE_STATEMENT_TIMEOUT", 10),
+        connect_timeout=env.integer("DATABASE_CONNECT_TIMEOUT", 5, minimum=2),
+        # libpq's own variable, which ours would replace.
+        server_options=env.text("PGOPTIONS", ""),
+    )
 # Under ASGI each request has a thread of its own: kept connections would never be used again.
 CONN_MAX_AGE = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
@@ -238,6 +240,9 @@ WEBHOOK_PORTS = env.words("WEBHOOK_PORTS", "443,8443")
 WEBHOOK_KEEP = env.seconds("WEBHOOK_KEEP", 30 * 24 * 3600, minimum=1)
 
 # Celery --------------------------------------------------------------------------------------
+# Threads of a worker. Over the sum of all bulkheads: carriers that hang leave room for the others,
+# for voids and for webhooks (shipping.W001). Threads are made on demand: idle ones cost nothing.
+WORKER_CONCURRENCY = env.integer("WORKER_CONCURRENCY", 2500, minimum=1)
 CELERY_BROKER_URL = env.text("BROKER_URL", REDIS_URL)
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False  # the row and the sweeper guarantee; see docs/adr

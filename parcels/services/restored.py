@@ -1,23 +1,49 @@
-"""After a restored backup: what it shows as not yet bought may have been bought since."""
+"""After a restored backup or a failover: what is shown as not yet bought may have been bought.
+
+A standby that is promoted lacks what the old primary committed last, unless commits waited for it
+(`synchronous_standby_names`). Each promotion begins a new timeline.
+"""
 
 from __future__ import annotations
 
+from django.conf import settings
+from django.db import connection
 from django.db.models import F
+from django.db.models.functions import Coalesce
 
 from parcels.models import Announcement, State
 from parcels.services.clock import DatabaseNow
+
+TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+
+
+def timeline() -> str | None:
+    """Return the history that the database writes; None where it has only one."""
+    if connection.vendor != "postgresql":
+        return None
+    with connection.cursor() as cursor:
+        cursor.execute(TIMELINE)
+        return str(cursor.fetchone()[0])
 
 
 def distrust_unsent() -> int:
     """Make every waiting announcement unknown, as if sent now; return how many there were.
 
     Reconciliation then asks each carrier before anything is bought, and parks for a person what a
-    carrier can't tell. Only for a database that went back in time: no worker may run meanwhile.
+    carrier can't tell. An unknown one may have been sent again: its settling begins anew. Calls
+    under way whose guard the database still has are left to their workers.
     """
-    waiting = Announcement.objects.filter(state__in=[State.PENDING, State.ANNOUNCING])
+    open_ = [State.PENDING, State.ANNOUNCING, State.UNKNOWN]
+    under_way = {"state": State.ANNOUNCING, "sent_at__isnull": False}
+    waiting = Announcement.objects.filter(state__in=open_).exclude(
+        **under_way, lease_until__gt=DatabaseNow()
+    )
     return waiting.update(
         state=State.UNKNOWN,
         sent_at=DatabaseNow(),
+        # A call whose guard was lost may go on for as long.
+        call_ended_at=DatabaseNow(settings.CARRIER_CALL_DEADLINE),
+        unknown_since=Coalesce("unknown_since", DatabaseNow()),
         lease_until=None,
         run_at=DatabaseNow(),
         wake_at=DatabaseNow(),

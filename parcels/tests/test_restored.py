@@ -1,9 +1,17 @@
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
+from django.conf import settings
 from django.core.management import call_command
 
+from parcels.management.commands.sweeper import Sweeper
 from parcels.models import Announcement, State
+from parcels.services import restored
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow
 from parcels.tests.factories import AnnouncementFactory
@@ -11,7 +19,7 @@ from parcels.tests.factories import AnnouncementFactory
 pytestmark = pytest.mark.django_db
 
 
-@pytest.mark.parametrize("state", [State.PENDING, State.ANNOUNCING])
+@pytest.mark.parametrize("state", [State.PENDING, State.ANNOUNCING, State.UNKNOWN])
 def test_what_waits_is_looked_up_first(state: State, capsys: pytest.CaptureFixture[str]) -> None:
     AnnouncementFactory(state=state, fence=3, lease_until=DatabaseNow(60))
     call_command("after_restore")
@@ -19,12 +27,62 @@ def test_what_waits_is_looked_up_first(state: State, capsys: pytest.CaptureFixtu
     waiting = Announcement.objects.get()
     assert (waiting.state, waiting.fence, waiting.lease_until) == (State.UNKNOWN, 4, None)
     assert waiting.sent_at is not None
+    assert waiting.call_ended_at is not None
+    assert waiting.call_ended_at > waiting.sent_at
     assert claim_unknown(waiting.pk) is not None
 
 
-@pytest.mark.parametrize("state", sorted(set(State.values) - {"pending", "announcing"}))
+@pytest.mark.parametrize("state", sorted(set(State.values) - {"pending", "announcing", "unknown"}))
 def test_the_rest_stays_as_it_is(state: str) -> None:
     AnnouncementFactory(state=state)
     before = Announcement.objects.values().get()
     call_command("after_restore")
     assert Announcement.objects.values().get() == before
+
+
+@pytest.mark.parametrize(("seconds", "state"), [(60, State.ANNOUNCING), (-1, State.UNKNOWN)])
+def test_a_call_under_way_is_left_to_its_worker(seconds: int, state: State) -> None:
+    AnnouncementFactory(
+        state=State.ANNOUNCING, sent_at=DatabaseNow(), lease_until=DatabaseNow(seconds)
+    )
+    call_command("after_restore")
+    assert Announcement.objects.get().state == state
+
+
+def test_the_sweeper_distrusts_a_database_with_another_timeline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    sweeper = Sweeper()
+    monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
+    states = []
+    for seen in ("00000001", "00000001", "00000002"):
+        monkeypatch.setattr(restored, "timeline", lambda seen=seen: seen)
+        AnnouncementFactory(carrier="postnl")
+        sweeper._notice_new_timeline()
+        states.append(set(Announcement.objects.values_list("state", flat=True)))
+    sweeper.end()
+    assert states == [{State.PENDING}, {State.PENDING}, {State.UNKNOWN}]
+
+
+HANGS = """
+import threading, django
+django.setup()
+from django.core.management import call_command
+from parcels.services import restored
+restored.timeline = threading.Event().wait
+call_command("sweeper", hung=1.0)
+"""
+
+
+def test_a_round_that_hangs_ends_the_process(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", HANGS],
+        cwd=settings.BASE_DIR,
+        env=os.environ | {"DJANGO_SETTINGS_MODULE": "shipping.settings", "RUN_DIR": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "_notice_new_timeline" in done.stderr  # where it hung

@@ -6,6 +6,11 @@ from typing import Any
 
 import pytest
 from django.core.checks import run_checks
+from django.db import connections
+from django.db.utils import ConnectionHandler
+
+from deploy.stores import PostgresServer
+from shipping.checks import check_synchronous_commit
 
 from carriers.adapters.postnl import PostNL
 
@@ -27,6 +32,40 @@ RIGHT: list[dict[str, Any]] = [
     {},
     {"FAULT_GUARDS_OFF": ["unknown"], "FAULT_CRASH_AT": "after_send:2", "DEMO": True},
 ]
+
+
+def test_carriers_that_hang_must_leave_threads(settings: Any) -> None:
+    def warned() -> bool:
+        found = run_checks(include_deployment_checks=True)
+        return "shipping.W001" in {message.id for message in found}
+
+    assert not warned()
+    settings.WORKER_CONCURRENCY = 2000
+    assert warned()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("said", ["on", "off"])
+def test_a_database_that_forgets_commits_is_named(
+    said: str, postgresql: PostgresServer, django_db_blocker: Any
+) -> None:
+    """As the role would be told: by the options of the connection."""
+    database = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "postgres",
+        "USER": "postgres",
+        "HOST": "127.0.0.1",
+        "PORT": postgresql.port,
+        "OPTIONS": {"options": f"-c synchronous_commit={said}"},
+    }
+    connections["asked"] = ConnectionHandler({"default": database, "asked": database})["asked"]
+    try:
+        with django_db_blocker.unblock():
+            found = check_synchronous_commit(databases=["asked"])
+    finally:
+        connections["asked"].close()
+        del connections["asked"]
+    assert [message.id for message in found] == ["shipping.W002"] * (said == "off")
 
 
 def ids() -> set[str | None]:

@@ -1,10 +1,12 @@
 """Run the sweeper: a plain loop in a process of its own.
 
-Not a periodic task of the broker that it guards. Several may run at once.
+Not a periodic task of the broker that it guards. Several may run at once. A round that hangs ends
+the process, with a traceback of each thread: whatever supervises it starts it anew.
 """
 
 from __future__ import annotations
 
+import faulthandler
 import logging
 import os
 import random
@@ -19,7 +21,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
-from parcels.services import idempotency, spares, sweep, void, webhooks
+from parcels.services import idempotency, restored, spares, sweep, void, webhooks
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
@@ -31,6 +33,9 @@ log = logging.getLogger(__name__)
 # Calls that the sweeper makes itself while the broker is away: enough to keep going, few enough
 # to stay a safety net.
 OWN_CALLS = 32
+# Seconds. A statement ends after 12 (shipping.postgresql), calls to carriers go on beside a round:
+# ten such statements in one are no slow database.
+HUNG = 120.0
 WORK = {"announce": announce, "reconcile": reconcile}
 
 
@@ -40,16 +45,20 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--every", type=float, default=1.0, help="seconds between rounds")
         parser.add_argument("--rounds", type=int, default=0, help="end after N rounds; 0: never")
+        parser.add_argument("--hung", type=float, default=HUNG, help="longest round in seconds")
 
-    def handle(self, *args: Any, every: float, rounds: int, **options: Any) -> None:
+    def handle(self, *args: Any, every: float, rounds: int, hung: float, **options: Any) -> None:
         stop = Event()
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         sweeper = Sweeper()
         done = 0
         while not stop.is_set():
+            # A thread in C: it strikes whatever this process is stuck in.
+            faulthandler.dump_traceback_later(hung, exit=True)
             if sweeper.round():
                 (settings.RUN_DIR / "sweeper.ready").write_text(str(os.getpid()))
+            faulthandler.cancel_dump_traceback_later()
             done += 1
             if done == rounds:
                 break
@@ -59,18 +68,20 @@ class Command(BaseCommand):
 
 
 class Sweeper:
-    """One sweeper's state: its own callers, and which broker it saw last."""
+    """One sweeper's state: its own callers, and which broker and database it saw last."""
 
     def __init__(self) -> None:
         self.pool = ThreadPoolExecutor(OWN_CALLS, thread_name_prefix="sweeper")
         self.room = BoundedSemaphore(OWN_CALLS)
         self.broker: str | None = None
+        self.timeline: str | None = None
         self.follower = Follower()
         self.following: Future[None] | None = None
 
     def round(self) -> bool:
         """Do everything once; False when the database was away."""
         try:
+            self._notice_new_timeline()
             sweep.end_leases()
             sweep.end_overdue()
             self._notice_new_broker()
@@ -96,6 +107,13 @@ class Sweeper:
     def end(self) -> None:
         """Wait for the calls under way: what was sent must be recorded."""
         self.pool.shutdown(wait=True)
+
+    def _notice_new_timeline(self) -> None:
+        timeline = restored.timeline()
+        if self.timeline and timeline != self.timeline:
+            count = restored.distrust_unsent()
+            log.error("the database failed over: %s announcements are looked up first", count)
+        self.timeline = timeline
 
     def _notice_new_broker(self) -> None:
         """Wake everything when the broker has lost its queue, or was away: messages are missing."""

@@ -1,0 +1,79 @@
+"""PostgreSQL connections on which no statement outlasts its time, whatever becomes of the network.
+
+`statement_timeout` is the server's, and a server that can't be reached tells nobody. TCP's own
+limits see a peer that is gone, but not one that is reachable and silent: a proxy whose server is
+away, a machine that swaps. libpq has no limit to reading an answer. So the client has one, too:
+psycopg waits for a statement's answer in one place, and takes the limit there. No thread, no
+system call and no round trip more.
+"""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import psycopg
+from psycopg.abc import RV, PQGen
+from psycopg.pq import TransactionStatus
+
+# Seconds over `statement_timeout`: a server that can be reached ends a statement itself, says why,
+# and the connection stays.
+GRACE = 2.0
+# Seconds between two looks at the clock; psycopg's own.
+INTERVAL = 0.1
+# Seconds without an acknowledgement, in milliseconds as libpq wants them. An idle connection is
+# asked after 10 s, and is dead after three questions: the pool then has none that only look alive.
+TCP = {
+    "tcp_user_timeout": 10_000,
+    "keepalives": 1,
+    "keepalives_idle": 10,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
+# Seconds that a transaction may wait for its client: the locks of a machine that has vanished end.
+IDLE_IN_TRANSACTION = 30
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """A connection that is closed when a statement takes more than `longest` seconds."""
+
+    longest: ClassVar[float]
+
+    def wait(self, gen: PQGen[RV], interval: float = INTERVAL, timeout: float | None = None) -> RV:
+        """Wait for an answer; OperationalError where there is none in time."""
+        try:
+            return super().wait(gen, interval, timeout or self.longest)
+        except psycopg.OperationalError:
+            if self.pgconn.transaction_status != TransactionStatus.ACTIVE or timeout:
+                raise
+            # Whatever comes now is late, and the rollback would wait as long again.
+            self.pgconn.finish()
+            raise psycopg.OperationalError(
+                f"no answer from the database within {self.longest:g} s"
+            ) from None
+
+
+def options(
+    *, pool: int, statement_timeout: float, connect_timeout: int, server_options: str
+) -> dict[str, Any]:
+    """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none."""
+    chosen: dict[str, Any] = {
+        **TCP,
+        "connect_timeout": connect_timeout,
+        "pool": {
+            "min_size": 1,
+            "max_size": pool,
+            # Longer than any statement of ours, shorter than a client's patience.
+            "timeout": 15,
+            # The pool doubles its pause between tries until it gives up; the next client that asks
+            # for a connection begins anew. The default of 300 s has pauses of two minutes.
+            "reconnect_timeout": 10,
+        },
+    }
+    if statement_timeout:
+        bounds = {"longest": statement_timeout + GRACE}
+        chosen["pool"]["connection_class"] = type("Bounded", (BoundedConnection,), bounds)
+        chosen["options"] = (
+            f"{server_options} -c statement_timeout={statement_timeout * 1000:.0f}"
+            f" -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION * 1000}"
+        ).strip()
+    return chosen

@@ -1,0 +1,151 @@
+"""No statement outlasts its time: at a server that is slow, and at one that has gone silent."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.conf import settings
+from django.db import OperationalError, connections, transaction
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.utils import ConnectionHandler
+
+from deploy.stores import PostgresServer
+from shipping import postgresql as bounds
+from shipping.tests.black_hole import Proxy
+
+pytestmark = pytest.mark.integration
+
+TIMEOUT = 1.0
+POOL_TIMEOUT = 2.0
+# Seconds: the client's own bound, and a busy machine.
+BOUND = TIMEOUT + bounds.GRACE + 1.0
+
+
+@pytest.fixture
+def proxy(postgresql: PostgresServer) -> Iterator[Proxy]:
+    with Proxy(postgresql.port) as proxy:
+        yield proxy
+
+
+@pytest.fixture
+def database(proxy: Proxy, django_db_blocker: Any) -> Iterator[BaseDatabaseWrapper]:
+    """The application's way to the server, through the proxy, with a short bound."""
+    options = bounds.options(
+        pool=2, statement_timeout=TIMEOUT, connect_timeout=2, server_options="-c lock_timeout=700"
+    )
+    options["pool"]["timeout"] = POOL_TIMEOUT
+    behind: dict[str, Any] = {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "postgres",
+        "USER": "postgres",
+        "HOST": "127.0.0.1",
+        "PORT": proxy.port,
+        "CONN_HEALTH_CHECKS": True,
+        "OPTIONS": options,
+    }
+    handler = ConnectionHandler({"default": behind, "behind": behind})
+    wrapper = connections["behind"] = handler["behind"]
+    try:
+        with django_db_blocker.unblock():
+            yield wrapper
+    finally:
+        proxy.forward()
+        wrapper.close()
+        wrapper.close_pool()  # type: ignore[attr-defined] # PostgreSQL's
+        del connections["behind"]
+
+
+def ask(database: BaseDatabaseWrapper, sql: str = "SELECT 1") -> Any:
+    with database.cursor() as cursor:
+        cursor.execute(sql)
+        return cursor.fetchone()[0]
+
+
+def test_the_server_ends_a_statement_and_keeps_the_connection(
+    database: BaseDatabaseWrapper,
+) -> None:
+    with pytest.raises(OperationalError, match="statement timeout"):
+        ask(database, "SELECT pg_sleep(20)")
+    assert ask(database) == 1
+    assert ask(database, "SHOW lock_timeout") == "700ms"  # PGOPTIONS is kept
+
+
+def test_a_server_that_went_silent_is_given_up(database: BaseDatabaseWrapper, proxy: Proxy) -> None:
+    assert ask(database) == 1
+    proxy.swallow()
+    started = time.monotonic()
+    with pytest.raises(OperationalError, match="no answer from the database"):
+        ask(database)
+    assert TIMEOUT < time.monotonic() - started < BOUND
+    proxy.forget()
+    database.close()
+    comes_back(database)
+
+
+def test_a_transaction_that_lost_its_server_ends(
+    database: BaseDatabaseWrapper, proxy: Proxy
+) -> None:
+    def change() -> None:
+        with transaction.atomic(using="behind"):
+            ask(database)
+            proxy.swallow()
+            ask(database)
+
+    started = time.monotonic()
+    with pytest.raises(OperationalError):
+        change()
+    # Django takes a new connection at the end of a transaction whose rollback has failed.
+    assert time.monotonic() - started < BOUND + 2 * POOL_TIMEOUT
+
+
+def test_waiting_for_a_connection_has_a_bound(database: BaseDatabaseWrapper, proxy: Proxy) -> None:
+    """Also where the connections of the pool only look alive."""
+    assert ask(database) == 1
+    database.close()
+    proxy.swallow()
+    started = time.monotonic()
+    with pytest.raises(OperationalError):
+        ask(database)
+    assert time.monotonic() - started < BOUND + 2 * POOL_TIMEOUT
+    proxy.forget()
+    comes_back(database)
+
+
+def comes_back(database: BaseDatabaseWrapper) -> None:
+    end = time.monotonic() + 10
+    while not answers(database):
+        assert time.monotonic() < end
+
+
+def answers(database: BaseDatabaseWrapper) -> bool:
+    try:
+        return bool(ask(database))
+    except OperationalError:
+        return False
+
+
+@pytest.mark.parametrize(("command", "bound"), [("check", True), ("migrate", False)])
+def test_a_migration_may_take_its_time(command: str, bound: bool) -> None:
+    """What `manage.py` sets reaches the settings."""
+    program = (
+        "import manage, sys, os; sys.argv = ['manage.py', sys.argv[1], '--help']\n"
+        "try: manage.main()\n"
+        "except SystemExit: pass\n"
+        "from django.conf import settings\n"
+        "print('options' in settings.DATABASES['default']['OPTIONS'])\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, command],
+        cwd=settings.BASE_DIR,
+        env=os.environ | {"DEBUG": "1", "DATABASE_URL": "postgresql://x@127.0.0.1:1/x"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.splitlines()[-1] == str(bound)
