@@ -8,8 +8,8 @@ from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
-# Calls in flight at most: the shipped bulkhead, and the short dose's, which half of it fills.
-LIMITS = {"short": 100, "full": 400}
+# Calls in flight at most: the shipped bulkhead, and the short dose's, which a part of it fills.
+LIMITS = {"short": 40, "full": 400}
 # Seconds at full scale: an open breaker lets nobody pass, then the rate rises (calls a second).
 OPEN_FOR, RAMP_FOR, RAMP_FROM, RAMP_TO = 5.0, 10.0, 2.0, 50.0
 # The share of the ramp after which the calls are counted, and what may be over for the moments
@@ -32,9 +32,14 @@ class Recovery(Fault):
     short_scale = 0.5
     controls = {
         "bulkhead": Control("calls in flight, at most"),
-        "ramp": Control("calls in the ramp's first quarter"),
+        # With the shipped bulkhead: the short dose's would hold the calls back, too.
+        "ramp": Control(
+            "calls in the ramp's first quarter",
+            {"FAULT_GUARDS_OFF": "ramp", "CARRIER_BULKHEAD": str(LIMITS["full"])},
+        ),
     }
     rest = 900.0
+    alone = True
     peak = probes = early = 0
     open_for = 0.0
 
