@@ -26,10 +26,10 @@ class Recovery(Fault):
 
     id = "F18"
     title = "a breaker's recovery with a backlog"
-    doses = {"short": Dose(200, seconds=6), "full": Dose(5_000, seconds=20)}
+    doses = {"short": Dose(120, seconds=8), "full": Dose(5_000, seconds=20)}
     short_environment = {"CARRIER_BULKHEAD": str(LIMITS["short"])}
-    # Long enough for the counts: a tenth of the ramp would be over before ten processes know.
-    short_scale = 0.5
+    # A steeper ramp lets out more than two busy cores can send.
+    short_scale = 1.0
     controls = {
         "bulkhead": Control("calls in flight, at most"),
         # With the shipped bulkhead: the short dose's would hold the calls back, too.
