@@ -8,8 +8,8 @@ from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
-# Calls in flight at most: the shipped bulkhead, and the short dose's, which half of it fills.
-LIMITS = {"short": 100, "full": 400}
+# Calls in flight at most: the shipped bulkhead, and the short dose's, which a part of it fills.
+LIMITS = {"short": 40, "full": 400}
 # Seconds at full scale: an open breaker lets nobody pass, then the rate rises (calls a second).
 OPEN_FOR, RAMP_FOR, RAMP_FROM, RAMP_TO = 5.0, 10.0, 2.0, 50.0
 # The share of the ramp after which the calls are counted, and what may be over for the moments
@@ -26,15 +26,20 @@ class Recovery(Fault):
 
     id = "F18"
     title = "a breaker's recovery with a backlog"
-    doses = {"short": Dose(200, seconds=6), "full": Dose(5_000, seconds=20)}
+    doses = {"short": Dose(120, seconds=8), "full": Dose(5_000, seconds=20)}
     short_environment = {"CARRIER_BULKHEAD": str(LIMITS["short"])}
-    # Long enough for the counts: a tenth of the ramp would be over before ten processes know.
-    short_scale = 0.5
+    # A steeper ramp lets out more than two busy cores can send.
+    short_scale = 1.0
     controls = {
         "bulkhead": Control("calls in flight, at most"),
-        "ramp": Control("calls in the ramp's first quarter"),
+        # With the shipped bulkhead: the short dose's would hold the calls back, too.
+        "ramp": Control(
+            "calls in the ramp's first quarter",
+            {"FAULT_GUARDS_OFF": "ramp", "CARRIER_BULKHEAD": str(LIMITS["full"])},
+        ),
     }
     rest = 900.0
+    alone = True
     peak = probes = early = 0
     open_for = 0.0
 
