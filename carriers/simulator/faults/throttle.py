@@ -1,4 +1,4 @@
-"""throttle: 429 with Retry-After; nothing was made."""
+"""throttle: 429, with or without Retry-After; nothing was made."""
 
 from __future__ import annotations
 
@@ -18,7 +18,11 @@ class Throttle(Fault):
     def __init__(self, params: Params) -> None:
         super().__init__(params)
         self.retry_after = params.whole("retry_after", 1, low=0, high=3600)
+        self.header = params.choice("header", "yes", ("yes", "no"))
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
         """Put off."""
-        return premises.throttled(self.retry_after)
+        answer = premises.throttled(self.retry_after)
+        if self.header == "no":
+            del answer.headers["Retry-After"]
+        return answer

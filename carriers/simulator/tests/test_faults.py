@@ -198,6 +198,20 @@ async def test_throttle_says_when_to_come_again(clients, code):
     assert clients.booked("r1") == 0
 
 
+async def test_throttle_may_leave_out_when_to_come_again(clients):
+    await put(clients, "throttle", "postnl", header="no")
+    answer = await clients.buy("postnl", "r1")
+    assert (answer.status, answer.headers.get("Retry-After")) == (429, None)
+
+
+@pytest.mark.parametrize(("how", "poison"), [("long", "X" * 300), ("nul", "X\x001")])
+async def test_poison_answer_spoils_the_number_alone(clients, how, poison):
+    await put(clients, "poison_answer", "postnl", how=how)
+    answer = await clients.buy("postnl", "r1")
+    assert (answer.status, clients.booked("r1")) == (201, 1)
+    assert (answer.data["reference"], answer.data["tracking_number"]) == ("r1", poison)
+
+
 async def test_flap_of_refuse_closes_and_opens_the_port(clients):
     await put(clients, "flap", period=0.4, of="refuse")
     listener = clients.simulator.listeners["postnl"]
