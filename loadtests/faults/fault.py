@@ -10,14 +10,17 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar
 
 from loadtests.faults import kinds
-from loadtests.faults.invariants import Finding, check, purchases_by_intent
+from loadtests.faults.invariants import Finding, check, purchases_by_intent, sold_twice
 from loadtests.faults.journals import Journals
-from loadtests.faults.rig import Rig
+from loadtests.faults.rig import DEADLINE, FULL, LEASE, SETTLING, SHORT, WAIT, Rig
 
-# Seconds: an answer later than the longest wait (rig.ENVIRONMENT: 30 s) and a second.
-LATE = 31.0
-# Seconds: a lease of 7.5 s, a settling window of 4 s, and some for the sweeper's rounds.
-CONTROL_REST = 20.0
+# Seconds beyond the longest wait; a later answer is late.
+GRACE = 1.0
+# Seconds, by the run's scale: what everything may take to end after the last strike. A lease runs
+# out, the carrier's records settle, two lookups find nothing, and the purchase is made again.
+REST = LEASE + SETTLING + DEADLINE + 60.0
+# Seconds, whatever the scale: processes that start, and the sweeper's rounds.
+STARTING = 30.0
 # Seconds for each request of the dose: a queue is drained at ten a second at least, on two cores
 # that carry everything.
 EACH_REST = 0.1
@@ -42,6 +45,21 @@ class Measure:
     met: bool
 
 
+@dataclass(frozen=True, slots=True)
+class Control:
+    """The fault without one of its guards.
+
+    `reddens`: what must turn red then, an invariant ("I2") or the name of a measure; any red would
+    prove less. `environment` takes the guard away; by default `FAULT_GUARDS_OFF` with the control's
+    name. Where the guard is the strategy itself, `strategy` names another. A control may also
+    differ in what `strike` does, by `Fault.control`.
+    """
+
+    reddens: str = "I2"
+    environment: Mapping[str, str] | None = None
+    strategy: str = ""
+
+
 @dataclass(slots=True)
 class Result:
     """One run: red if an invariant broke or a target was missed."""
@@ -50,20 +68,22 @@ class Result:
     title: str
     dose: str
     database: str
-    control: bool
+    control: str  # the guard that was taken away; empty: the guarded run
     seed: int
     requests: int
     tried: int = 0
     lost: int = 0
+    # Intents with more than one live purchase, and references that were ever sold more than once.
     doubled: int = 0
+    sold_twice: int = 0
     late: int = 0
     parked: int = 0
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
     schedule: list[tuple[float, str]] = field(default_factory=list)
-    guards_off: str = ""
     reddens: str = ""
+    scale: float = SHORT
 
     @property
     def green(self) -> bool:
@@ -74,9 +94,9 @@ class Result:
 
     @property
     def caught(self) -> bool:
-        """Tell whether a control broke what it must break: that invariant, or a target."""
+        """Tell whether a control broke what it must break: that invariant or that measure."""
         broken = {finding.invariant for finding in self.findings if not finding.holds}
-        broken |= {"targets" for measure in self.measures if not measure.met}
+        broken |= {measure.name for measure in self.measures if not measure.met}
         return self.reddens in broken
 
     @property
@@ -90,11 +110,12 @@ class Result:
 
 
 class Fault:
-    """One kind of fault: how it strikes, and what is wanted beside the seven invariants.
+    """One kind of fault: how it strikes, and what is wanted beside the invariants.
 
-    `control` is the environment that takes its guard away; a control may also differ in what
-    `strike` does, by `is_control`. `rest` is the seconds that everything may
-    take to end after the last strike.
+    `environment` changes the deployment's; `times` does, too: variables in seconds at full scale,
+    multiplied by the run's. `rest` is the seconds at full scale that everything may take to end
+    after the last strike. `controls` are runs of the short dose, each without one guard.
+    `short_scale`: what the short dose and the controls shrink all times by.
     """
 
     id: ClassVar[str]
@@ -102,19 +123,15 @@ class Fault:
     doses: ClassVar[Mapping[str, Dose]]
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
-    # The strategy of the control, where the guard is the strategy itself; empty: the same.
-    control_strategy: ClassVar[str] = ""
     environment: ClassVar[Mapping[str, str]] = {}
-    control: ClassVar[Mapping[str, str]] = {}
-    # What the control does without, for the table; empty: it has no control.
-    without: ClassVar[str] = ""
-    # What must turn red then: an invariant, or "targets". Any red would prove less.
-    reddens: ClassVar[str] = "I2"
-    rest: ClassVar[float] = 60.0
+    times: ClassVar[Mapping[str, float]] = {}
+    controls: ClassVar[Mapping[str, Control]] = {}
+    rest: ClassVar[float] = REST
+    short_scale: ClassVar[float] = SHORT
 
-    def __init__(self, dose: Dose, *, control: bool) -> None:
+    def __init__(self, dose: Dose, *, control: str = "") -> None:
         self.dose = dose
-        self.is_control = control
+        self.control = control  # the guard that is taken away; empty: none
 
     def strike(self, rig: Rig) -> None:
         """Send the load and break things."""
@@ -146,39 +163,46 @@ def all_faults() -> dict[str, type[Fault]]:
     return dict(sorted(REGISTERED.items(), key=lambda item: int(item[0][1:])))
 
 
-def execute(
-    kind: type[Fault], dose: str, *, database: str, seed: int, control: bool = False
-) -> Result:
+def execute(kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "") -> Result:
     """Run a fault once on a deployment of its own, and read the journals."""
-    environment = environment_of(kind, control=control)
-    strategy = (kind.control_strategy if control else "") or kind.strategy
-    with Rig(database=database, seed=seed, strategy=strategy, env=environment) as rig:
+    scale = scale_of(kind, dose)
+    strategy = (control and kind.controls[control].strategy) or kind.strategy
+    changes = environment_of(kind, control=control, scale=scale)
+    with Rig(database=database, seed=seed, strategy=strategy, env=changes, scale=scale) as rig:
         return execute_on(rig, kind, dose, seed=seed, control=control)
 
 
-def environment_of(kind: type[Fault], *, control: bool) -> dict[str, str]:
+def scale_of(kind: type[Fault], dose: str) -> float:
+    """Return what the dose multiplies the shipped times by."""
+    return FULL if dose == "full" else kind.short_scale
+
+
+def environment_of(kind: type[Fault], *, control: str, scale: float) -> dict[str, str]:
     """Return what a run adds to the deployment's environment."""
-    return {**kind.environment, **(kind.control if control else {})}
+    times = {name: f"{seconds * scale:g}" for name, seconds in kind.times.items()}
+    off: Mapping[str, str] = {}
+    if control:
+        given = kind.controls[control].environment
+        off = {"FAULT_GUARDS_OFF": control} if given is None else given
+    return {**kind.environment, **times, **off}
 
 
-def execute_on(
-    rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: bool = False
-) -> Result:
+def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: str = "") -> Result:
     """Run a fault once on a deployment that others are run on, too."""
     begun = time.monotonic()
     fault = kind(kind.doses[dose], control=control)
     result = Result(
         kind.id, kind.title, dose, rig.database_kind, control, seed, fault.dose.requests,
-        guards_off=kind.without if control else "",
-        reddens=kind.reddens if control else "",
+        reddens=kind.controls[control].reddens if control else "", scale=rig.scale,
     )  # fmt: skip
-    rig.begin(f"{kind.id}{'c' if control else ''}.", environment_of(kind, control=control), seed)
+    changes = environment_of(kind, control=control, scale=rig.scale)
+    rig.begin(f"{kind.id}{control}.", changes, seed)
     fault.strike(rig)
     rig.finish_loads()
     rig.note("all clients answered")
+    rest = STARTING + rig.scale * fault.rest
     # What a control has broken need not come to rest: a sale too many is seen at once.
-    longest = fault.rest + EACH_REST * fault.dose.requests
-    rig.rest(CONTROL_REST if control else longest)
+    rig.rest(rest if control else rest + EACH_REST * fault.dose.requests)
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)
@@ -195,7 +219,9 @@ def _count(result: Result, journals: Journals) -> None:
     result.tried = len(journals.told)
     result.lost = by_name["I1"].violations + by_name["I3"].violations
     result.doubled = sum(count > 1 for count in purchases_by_intent(journals).values())
+    result.sold_twice = len(sold_twice(journals))
+    longest = WAIT * result.scale + GRACE
     result.late = sum(
         told.answered_at is None and not told.hung_up for told in journals.told
-    ) + sum((told.seconds or 0) > LATE for told in journals.told)
+    ) + sum((told.seconds or 0) > longest for told in journals.told)
     result.parked = sum(row.state == "needs_review" for row in journals.announcements)

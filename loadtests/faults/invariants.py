@@ -1,4 +1,4 @@
-"""I1 to I7: what must hold whatever broke. Pure: three journals in, violations out."""
+"""I1 to I11: what must hold whatever broke. Pure: journals in, violations out."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from loadtests.faults.journals import UNFINISHED, Journals
+from loadtests.faults.journals import UNFINISHED, AnnouncementRow, Booking, Journals
 
 # Examples kept per invariant: enough to find the cause, few enough to read.
 EXAMPLES = 5
+# Carriers that can tell, by dedup or lookup, what they hold under a reference: there nothing is
+# bought twice, and no label is lost.
+ASKABLE = frozenset({"postnl", "tortoise", "colibri", "meridian"})
+# Parcel statuses that end an announcement, each with its webhook event.
+READY, FAILED, CANCELLED = 1000, 1002, 2000
+TERMINAL = (READY, FAILED, CANCELLED)
+# Statuses that tracking gives to an announced parcel are under this.
+TRACKED_BELOW, CANCELLATION_FAILED = 999, 94
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,12 +64,16 @@ def bought_once(journals: Journals) -> Finding:
 
 
 def each_row_ends(journals: Journals) -> Finding:
-    """I3: each announcement has ended, or is parked where an operator sees it."""
+    """I3: each announcement has ended, or is parked where an operator sees it.
+
+    A failure that no carrier asked for (I9) is no end: its parcel is lost.
+    """
     wrong = [
         f"{row.reference}: still {row.state} after {row.tries} tries"
         for row in journals.announcements
         if row.state in UNFINISHED
     ]
+    wrong += _failed_without_refusal(journals)
     with_row = {row.parcel for row in journals.announcements}
     wrong += [
         f"parcel {parcel.id}: being announced by nothing"
@@ -71,14 +83,16 @@ def each_row_ends(journals: Journals) -> Finding:
     return _finding("I3", len(journals.announcements), wrong)
 
 
-def label_was_bought(journals: Journals) -> Finding:
-    """I4: each label in a row is in the ledger under that row's reference."""
+def label_is_live(journals: Journals) -> Finding:
+    """I4: each label in a row is in the ledger under that row's reference, and not voided."""
     sold = {(line.reference, line.tracking_number) for line in journals.ledger}
+    live = {(line.reference, line.tracking_number) for line in journals.live}
     labelled = [row for row in journals.announcements if row.state == "announced"]
     wrong = [
-        f"{row.reference}: {row.tracking_number or 'no number'} was never sold"
+        f"{row.reference}: {row.tracking_number or 'no number'} was"
+        f" {'voided' if (row.reference, row.tracking_number) in sold else 'never sold'}"
         for row in labelled
-        if (row.reference, row.tracking_number) not in sold
+        if (row.reference, row.tracking_number) not in live
     ]
     return _finding("I4", len(labelled), wrong)
 
@@ -119,19 +133,145 @@ def nobody_else_s(journals: Journals) -> Finding:
     return _finding("I7", checked, wrong)
 
 
+def announced_is_one_live_booking(journals: Journals) -> Finding:
+    """I8: announced means one live booking, the row's own; ended without a label means none.
+
+    Of carriers that can be asked what they hold. What is parked is a person's to find out, what is
+    unfinished is I3's.
+    """
+    live: defaultdict[str, list[str]] = defaultdict(list)
+    for line in journals.live:
+        live[line.reference].append(line.tracking_number)
+    rows = [
+        row
+        for row in journals.announcements
+        if row.carrier in ASKABLE and row.state not in (*UNFINISHED, "needs_review")
+    ]
+    wrong = [
+        f"{row.reference}: {row.state} with {row.tracking_number or 'no label'},"
+        f" live at the carrier: {live[row.reference] or 'none'}"
+        for row in rows
+        if live[row.reference] != ([row.tracking_number] if row.state == "announced" else [])
+    ]
+    return _finding("I8", len(rows), wrong)
+
+
+def failed_means_refused(journals: Journals) -> Finding:
+    """I9: what fails was refused by its carrier, can't be built, or was given up by a person."""
+    failed = sum(row.state == "failed" for row in journals.announcements)
+    return _finding("I9", failed, _failed_without_refusal(journals))
+
+
+def _failed_without_refusal(journals: Journals) -> list[str]:
+    may_fail = {
+        attempt.announcement
+        for attempt in journals.attempts
+        if attempt.outcome in ("refused", "given_up")
+        or (attempt.outcome, attempt.detail) == ("not_sent", "unbuildable")
+    }
+    return [
+        f"{row.reference}: failed after {row.tries} tries, refused by nobody: {row.error}"
+        for row in journals.announcements
+        if row.state == "failed" and row.id not in may_fail
+    ]
+
+
+def sold_twice(journals: Journals) -> dict[str, list[Booking]]:
+    """Return, by reference, what was ever sold more than once, voided or not."""
+    booked: defaultdict[str, list[Booking]] = defaultdict(list)
+    for line in journals.ledger:
+        if line.event == "booked":
+            booked[line.reference].append(line)
+    return {reference: lines for reference, lines in booked.items() if len(lines) > 1}
+
+
+def spares_are_known(journals: Journals) -> Finding:
+    """I10: of what was ever sold twice, all but the row's own label is voided or known to us.
+
+    Known: the row is under review, or an open spare names the label.
+    """
+    rows = {row.reference: row for row in journals.announcements}
+    live = set(journals.live)
+    named = {
+        (spare.announcement, spare.tracking_number)
+        for spare in journals.spares
+        if spare.state == "open"
+    }
+    twice = sold_twice(journals)
+    wrong = [
+        f"{reference}: {_spare_numbers(rows.get(reference), lines, live, named)} of"
+        f" {len(lines)} labels live and unknown to us"
+        for reference, lines in twice.items()
+        if _spare_numbers(rows.get(reference), lines, live, named)
+    ]
+    return _finding("I10", len(twice), wrong)
+
+
+def _spare_numbers(
+    row: AnnouncementRow | None,
+    lines: list[Booking],
+    live: set[Booking],
+    named: set[tuple[int, str]],
+) -> list[str]:
+    """Return the labels that cost money and that nothing of ours names."""
+    if row is not None and row.state == "needs_review":
+        return []
+    own = row.tracking_number if row is not None and row.state == "announced" else ""
+    known = {number for announcement, number in named if row and announcement == row.id}
+    return [
+        line.tracking_number
+        for line in lines
+        if line in live and line.tracking_number not in known | {own}
+    ]
+
+
+def each_end_has_its_event(journals: Journals) -> Finding:
+    """I11: each terminal status has one event in the outbox, and the receiver saw no other."""
+    written = Counter((event.parcel, event.status) for event in journals.outbox)
+    wrong = [
+        f"parcel {parcel.id}: {written[parcel.id, expected]} events of its status {expected}"
+        for parcel in journals.parcels
+        if (expected := _terminal(parcel.status)) and written[parcel.id, expected] != 1
+    ]
+    ended = {parcel.id: _terminal(parcel.status) for parcel in journals.parcels}
+    wrong += [
+        f"parcel {parcel}: {count} events of status {status}"
+        for (parcel, status), count in written.items()
+        if status in TERMINAL and count > 1 and status != ended.get(parcel)
+    ]
+    known = {(event.id, event.parcel, event.status) for event in journals.outbox}
+    wrong += [
+        f"parcel {seen.parcel}: event {seen.id} of status {seen.status} is not in the outbox"
+        for seen in journals.events
+        if (seen.id, seen.parcel, seen.status) not in known
+    ]
+    return _finding("I11", len(journals.parcels), wrong)
+
+
+def _terminal(status: int) -> int:
+    """Return the terminal status that a parcel has passed, 0 where it has none."""
+    if status < TRACKED_BELOW and status != CANCELLATION_FAILED:
+        return READY  # tracking goes on from there
+    return status if status in TERMINAL else 0
+
+
 INVARIANTS: tuple[Callable[[Journals], Finding], ...] = (
     acknowledged_has_a_row,
     bought_once,
     each_row_ends,
-    label_was_bought,
+    label_is_live,
     purchase_has_a_row,
     answered_once_and_truly,
     nobody_else_s,
+    announced_is_one_live_booking,
+    failed_means_refused,
+    spares_are_known,
+    each_end_has_its_event,
 )
 
 
 def check(journals: Journals) -> list[Finding]:
-    """Check all seven."""
+    """Check them all."""
     return [invariant(journals) for invariant in INVARIANTS]
 
 

@@ -1,10 +1,11 @@
-"""The three journals: what clients were told, what the database holds, what the carriers sold."""
+"""The journals: what clients and webhooks were told, what the database holds, what was sold."""
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Mapping
+import uuid
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,8 @@ import psycopg
 
 # States in which an announcement still has to become something by itself.
 UNFINISHED = ("pending", "announcing", "unknown")
+# A parcel whose cancellation was asked for and not decided yet.
+CANCELLATION_REQUESTED = 1999
 
 
 @dataclass(slots=True)
@@ -57,7 +60,7 @@ class ParcelRow:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncementRow:
-    """An announcement as stored."""
+    """An announcement as stored; `ever_unknown` stays true for ever."""
 
     id: int
     parcel: int
@@ -66,22 +69,72 @@ class AnnouncementRow:
     state: str
     tries: int
     tracking_number: str
+    ever_unknown: bool = False
+    claims: int = 0
+    repeats: int = 0
+    late_looks: int = 0
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class AttemptRow:
+    """One try at a carrier, or a person's decision (kind "review")."""
+
+    announcement: int
+    kind: str
+    outcome: str
+    detail: str = ""
+    tracking_number: str = ""
+    recorded: bool = True
+    duration: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SpareRow:
+    """A label beside the one that is kept: open, kept or gone."""
+
+    announcement: int
+    tracking_number: str
+    state: str
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class EventRow:
+    """A status change in the outbox."""
+
+    id: str
+    parcel: int
+    status: int
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookSeen:
+    """One delivery as the shop's endpoint saw it; `at` in seconds since the epoch."""
+
+    id: str
+    parcel: int
+    status: int
+    intent: str = ""
+    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A line of the ledger."""
+    """A line of the ledger; `by` is "call" or "late commit", `at` seconds since the epoch."""
 
     carrier: str
     reference: str
     shipment: str
     tracking_number: str
     event: str = "booked"
+    by: str = "call"
+    at: float = 0.0
 
 
 @dataclass(slots=True)
 class Journals:
-    """All three, read after everything has come to rest."""
+    """All of them, read after everything has come to rest."""
 
     told: list[Told] = field(default_factory=list)
     parcels: list[ParcelRow] = field(default_factory=list)
@@ -89,17 +142,27 @@ class Journals:
     ledger: list[Booking] = field(default_factory=list)
     # API account (0, 1) → the database's id.
     accounts: Mapping[int, int] = field(default_factory=dict)
+    attempts: list[AttemptRow] = field(default_factory=list)
+    spares: list[SpareRow] = field(default_factory=list)
+    # Status changes in the outbox, and those that the shops' endpoint has received.
+    outbox: list[EventRow] = field(default_factory=list)
+    events: list[WebhookSeen] = field(default_factory=list)
 
     def of(self, prefix: str) -> Journals:
         """Return what is about intents with a prefix, and every purchase that no row knows of."""
         others = {parcel.id for parcel in self.parcels if not parcel.intent.startswith(prefix)}
         not_ours = {row.reference for row in self.announcements if row.parcel in others}
+        ids = {row.id for row in self.announcements if row.parcel in others}
         return Journals(
             self.told,
             [parcel for parcel in self.parcels if parcel.id not in others],
             [row for row in self.announcements if row.parcel not in others],
             [line for line in self.ledger if line.reference not in not_ours],
             self.accounts,
+            [row for row in self.attempts if row.announcement not in ids],
+            [row for row in self.spares if row.announcement not in ids],
+            [row for row in self.outbox if row.parcel not in others],
+            [seen for seen in self.events if seen.parcel not in others],
         )
 
     @property
@@ -138,6 +201,14 @@ class Database:
         sql = f"SELECT count(*) FROM parcels_announcement WHERE state IN ({states})"  # noqa: S608
         return int(self.ask(sql)[0][0])
 
+    def outstanding(self) -> int:
+        """Count what still has to happen: announcements, cancellations and spare labels."""
+        cancelling = self.ask(
+            f"SELECT count(*) FROM parcels_parcel WHERE status = {CANCELLATION_REQUESTED}"  # noqa: S608
+        )
+        spare = self.ask("SELECT count(*) FROM parcels_sparelabel WHERE state = 'open'")
+        return self.unfinished() + int(cancelling[0][0]) + int(spare[0][0])
+
     def parcels(self) -> list[ParcelRow]:
         """Return every parcel."""
         sql = "SELECT id, account_id, order_number, status, tracking_number FROM parcels_parcel"
@@ -147,10 +218,29 @@ class Database:
         """Return every announcement with its parcel's tracking number."""
         sql = (
             "SELECT a.id, a.parcel_id, a.carrier, a.reference, a.state, a.tries,"
-            " p.tracking_number FROM parcels_announcement a"
-            " JOIN parcels_parcel p ON p.id = a.parcel_id"
+            " p.tracking_number, a.unknown_since IS NOT NULL, a.claims, a.repeats, a.late_looks,"
+            " a.error FROM parcels_announcement a JOIN parcels_parcel p ON p.id = a.parcel_id"
         )
         return [AnnouncementRow(*row) for row in self.ask(sql)]
+
+    def attempts(self) -> list[AttemptRow]:
+        """Return every try, oldest first."""
+        sql = (
+            "SELECT announcement_id, kind, outcome, detail, tracking_number, recorded, duration"
+            " FROM parcels_attempt ORDER BY id"
+        )
+        return [AttemptRow(*row) for row in self.ask(sql)]
+
+    def spares(self) -> list[SpareRow]:
+        """Return every spare label."""
+        sql = "SELECT announcement_id, tracking_number, state, source FROM parcels_sparelabel"
+        return [SpareRow(*row) for row in self.ask(sql)]
+
+    def outbox(self) -> list[EventRow]:
+        """Return every status change that was written for webhooks."""
+        rows = self.ask("SELECT id, parcel_id, status FROM parcels_webhookevent")
+        # SQLite has no type for it and stores 32 hexadecimal digits.
+        return [EventRow(str(uuid.UUID(str(id_))), parcel, status) for id_, parcel, status in rows]
 
     def accounts(self, public_keys: Iterable[str]) -> dict[int, int]:
         """Return the account of each key, by the key's place."""
@@ -159,20 +249,30 @@ class Database:
 
 
 def read_ledger(path: Path) -> list[Booking]:
-    """Read the simulator's ledger; a torn last line is no entry."""
-    entries: list[Booking] = []
+    """Read the simulator's ledger."""
+    return [
+        Booking(
+            entry["carrier"],
+            entry["reference"],
+            entry["shipment_id"],
+            entry["tracking_number"],
+            entry["event"],
+            entry["by"],
+            entry["at"],
+        )
+        for entry in _lines(path)
+    ]
+
+
+def read_events(path: Path) -> list[WebhookSeen]:
+    """Read what the webhook receiver wrote down."""
+    return [WebhookSeen(**entry) for entry in _lines(path)]
+
+
+def _lines(path: Path) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a file; a torn last line is no entry."""
     for line in path.read_text().splitlines():
         try:
-            entry = json.loads(line)
+            yield json.loads(line)
         except ValueError:
             continue
-        entries.append(
-            Booking(
-                entry["carrier"],
-                entry["reference"],
-                entry["shipment_id"],
-                entry["tracking_number"],
-                entry["event"],
-            )
-        )
-    return entries

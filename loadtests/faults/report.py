@@ -18,7 +18,8 @@ FOLDER = Path(__file__).resolve().parents[2] / "docs" / "faults"
 BUT_THE_REPORT = ("--", ".", ":!docs/faults")
 NAMES = [f"I{number}" for number in range(1, len(INVARIANTS) + 1)]
 COLUMNS = [
-    "fault", "run", "database", "dose", "tried", "lost", "doubled", "late", *NAMES, "targets", "",
+    "fault", "run", "database", "dose", "tried", "lost", "doubled", "ever", "late", *NAMES,
+    "targets", "",
 ]  # fmt: skip
 INTRODUCTION = """# The fault suite's report
 
@@ -58,10 +59,10 @@ def row(result: Result) -> list[str]:
     cells = [f"{by_name[name].violations}/{by_name[name].checked}" for name in NAMES]
     missed = sum(not measure.met for measure in result.measures)
     verdict = "green" if result.green else "RED"
-    counts = [result.tried, result.lost, result.doubled, result.late]
+    counts = [result.tried, result.lost, result.doubled, result.sold_twice, result.late]
     return [
         result.fault,
-        f"control ({result.guards_off} off)" if result.control else "guarded",
+        f"control ({result.control} off)" if result.control else "guarded",
         result.database,
         result.dose,
         *map(str, counts),
@@ -164,7 +165,7 @@ def _markdown(entries: Mapping[str, Any]) -> str:
 def _line(id_: str, title: str, run: Mapping[str, Any]) -> str:
     by_name = {finding["invariant"]: finding for finding in run["findings"]}
     cells = [f"{by_name[name]['violations']}/{by_name[name]['checked']}" for name in NAMES]
-    kind = f"control: {run['guards_off']} off" if run["control"] else "guarded"
+    kind = f"control: {run['control']} off" if run["control"] else "guarded"
     verdict = "green" if run["green"] else "**red**"
     counts = [run["tried"], run["lost"], run["doubled"], run["late"]]
     words = [f"{id_} {title}", kind, run["database"], f"{run['dose']} ({run['requests']})"]

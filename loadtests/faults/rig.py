@@ -1,10 +1,12 @@
-"""A deployment on the bench: started with short times, struck, brought to rest, read."""
+"""A deployment on the bench: started at a scale of times, struck, brought to rest, read."""
 
 from __future__ import annotations
 
 import base64
+import contextlib
 import json
 import random
+import sys
 import tempfile
 import time
 import urllib.request
@@ -14,32 +16,41 @@ from typing import Any
 
 from deploy.child import Child
 from deploy.plan import ROOT
+from deploy.ports import free_port
+from deploy.readiness import wait_until_ready
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests.faults.clients import Load, Wish
-from loadtests.faults.journals import Database, Journals, Told, read_ledger
+from loadtests.faults.journals import Database, Journals, Told, read_events, read_ledger
 
-# Times short enough that a fault is over within seconds. Latencies in seconds.
-ENVIRONMENT = {
-    "CARRIER_CALL_DEADLINE": "3",
-    "CARRIER_CONNECT_TIMEOUT": "1",
-    "CARRIER_PROBE_DEADLINE": "1",
-    "CARRIER_BREAKER_OPEN_FOR": "1",
-    "CARRIER_BREAKER_RAMP_FOR": "3",
-    "TIME_SCALE": "0.1",
-    "WAIT_DEFAULT": "30",
-    "WORKER_CONCURRENCY": "100",
-    "WEB_WORKERS": "2",
-    "SIMULATOR_LATENCY_POSTNL": "0.3",
-    "SIMULATOR_LATENCY_TORTOISE": "0.3",
-    "SIMULATOR_LATENCY_COLIBRI": "0.3",
-    "SIMULATOR_LATENCY_LANTERN": "0.3",
-    "SIMULATOR_LATENCY_MERIDIAN": "0.3",
+# All times of a run are the shipped ones by one factor, so that their ratios are the shipped ones:
+# a full dose runs at the shipped times, a short one and a control at a tenth.
+FULL, SHORT = 1.0, 0.1
+# The carriers' latencies at full scale, p50 and p95 in seconds: those of the simulator's catalogue.
+LATENCIES = {
+    "postnl": (0.02, 0.02),
+    "tortoise": (10.0, 10.0),
+    "colibri": (0.4, 1.5),
+    "lantern": (2.0, 6.0),
+    "meridian": (1.5, 5.0),
 }
+# Seconds, at full scale: a synchronous client's wait (WAIT_DEFAULT), a lease (ANNOUNCEMENT_LEASE),
+# the longest settling window of a carrier, and a call's total deadline (CARRIER_CALL_DEADLINE).
+WAIT, LEASE, SETTLING, DEADLINE = 55.0, 75.0, 90.0, 30.0
 # The processes that read the settings.
 CHANGING = ("web", "worker", "sweeper")
 # What a load is mixed of: two that can be asked, one that dedups.
 MIX = ("postnl", "colibri", "meridian")
+
+
+def environment(scale: float) -> dict[str, str]:
+    """Return the environment of a deployment whose times are the shipped ones by `scale`."""
+    latencies = {
+        f"SIMULATOR_LATENCY_{carrier.upper()}": f"p50:{p50 * scale:.6g},p95:{p95 * scale:.6g}"
+        for carrier, (p50, p95) in LATENCIES.items()
+    }
+    # The shops' endpoint listens on loopback.
+    return {**latencies, "TIME_SCALE": f"{scale:g}", "WEBHOOK_ALLOW_PRIVATE": "1"}
 
 
 class Rig:
@@ -52,10 +63,13 @@ class Rig:
         seed: int,
         strategy: str = "asgi-hold",
         env: Mapping[str, str] | None = None,
+        scale: float = SHORT,
     ) -> None:
+        self.scale = scale
         self.rng = random.Random(seed)
         self.seed = seed
         self._folder = tempfile.TemporaryDirectory(prefix="faults-")
+        self.receiver = self._make_receiver()
         self.database_kind = database
         self.postgresql = PostgresServer() if database == "postgresql" else None
         self._strategy, self._env = strategy, dict(env or {})
@@ -67,39 +81,55 @@ class Rig:
         self._started = time.monotonic()
 
     def __enter__(self) -> Rig:
-        try:
-            if self.postgresql:
-                self.postgresql.start()
-            self.stack = Stack(
-                self._strategy,
-                database=self.postgresql.create_database("faults") if self.postgresql else "sqlite",
-                env=ENVIRONMENT | self._env,
-                run_dir=Path(self._folder.name),
-            ).open()
-        except BaseException:
-            self._tidy()
-            raise
+        with contextlib.ExitStack() as opened:
+            opened.callback(self._folder.cleanup)
+            self._open(opened)
+            self._closing = opened.pop_all()
+        return self
+
+    def _open(self, opened: contextlib.ExitStack) -> None:
+        if self.postgresql:
+            opened.callback(self.postgresql.close)
+            self.postgresql.start()
+        opened.callback(self.receiver.kill)
+        self._start_receiver()
+        self.stack = Stack(
+            self._strategy,
+            database=self.postgresql.create_database("faults") if self.postgresql else "sqlite",
+            env=environment(self.scale) | self._env,
+            run_dir=Path(self._folder.name),
+        ).open()
+        opened.callback(self.stack.close, graceful=False)
         self.database = Database(self.stack.env["DATABASE_URL"])
         keys = self.stack.accounts
         self.publics = [keys["PUBLIC_KEY"], keys["PUBLIC_KEY_2"]]
         secrets = [keys["SECRET_KEY"], keys["SECRET_KEY_2"]]
         self.logins = [f"{public}:{secret}" for public, secret in zip(self.publics, secrets)]  # noqa: B905
-        return self
+        self._register_webhooks()
 
     def __exit__(self, *_: object) -> None:
-        try:
-            for child in self._extra:
-                child.kill()
-            self.stack.close(graceful=False)
-        finally:
-            self._tidy()
+        for child in self._extra:
+            child.kill()
+        self._closing.close()
 
-    def _tidy(self) -> None:
-        if self.postgresql:
-            self.postgresql.close()
-        self._folder.cleanup()
+    def _make_receiver(self) -> Child:
+        """Make the shops' webhook endpoint, a process of its own: the load must not delay it."""
+        folder, port = Path(self._folder.name), free_port()
+        self.webhook_url = f"http://127.0.0.1:{port}/"
+        self._seen = folder / "webhooks.jsonl"
+        command = f"{sys.executable} -m loadtests.faults.receiver {port} {self._seen}"
+        return Child("receiver", command, log=folder / "receiver.log", cwd=ROOT)
 
-    def begin(self, prefix: str, environment: Mapping[str, str], seed: int) -> None:
+    def _start_receiver(self) -> None:
+        self.receiver.start()
+        question = f"GET {self.webhook_url}"
+        wait_until_ready(question, seconds=20, given_up=self.receiver.cause_of_death)
+
+    def _register_webhooks(self) -> None:
+        for account in range(len(self.logins)):
+            self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
+
+    def begin(self, prefix: str, changes: Mapping[str, str], seed: int) -> None:
         """Begin another run on the same deployment; its journals will tell of this run alone.
 
         Processes are started anew only where their environment differs.
@@ -108,11 +138,11 @@ class Rig:
         self.loads, self.schedule, self._started = [], [], time.monotonic()
         self.more_told = []
         self.simulator("POST", "/reset")
-        if environment != self._env:
-            self._env = dict(environment)
+        if changes != self._env:
+            self._env = dict(changes)
             for name in CHANGING:
                 self.stack.kill(name)
-            self.stack.change_environment({**ENVIRONMENT, **environment})
+            self.stack.change_environment({**environment(self.scale), **changes})
             self.stack.start(*CHANGING)
         self.note("ready")
 
@@ -194,14 +224,19 @@ class Rig:
         self.note("carriers healed")
         self.simulator("DELETE", "/faults")
 
-    def ask(self, path: str) -> Any:
-        """GET from the API as the first account."""
-        login = base64.b64encode(self.logins[0].encode()).decode()
+    def ask(
+        self, path: str, payload: Any = None, *, account: int = 0, method: str | None = None
+    ) -> Any:
+        """GET from the API, or POST a payload to it (`method`: something else)."""
+        login = base64.b64encode(self.logins[account].encode()).decode()
         request = urllib.request.Request(  # noqa: S310 # our own loopback
-            self.stack.base_url + path, headers={"Authorization": f"Basic {login}"}
+            self.stack.base_url + path,
+            method=method,
+            data=None if payload is None else json.dumps(payload).encode(),
+            headers={"Authorization": f"Basic {login}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-            return json.loads(response.read())
+            return json.loads(response.read() or b"null")
 
     # Processes -----------------------------------------------------------------------------
 
@@ -226,7 +261,7 @@ class Rig:
             f"{name}-{len(self._extra) + 2}",
             command,
             log=self.stack.plan.run_dir / f"{name}-{len(self._extra) + 2}.log",
-            env={**self.stack.env, **ENVIRONMENT, **self._env, **(env or {})},
+            env={**self.stack.env, **environment(self.scale), **self._env, **(env or {})},
             cwd=ROOT,
         )
         self._extra.append(child)
@@ -251,18 +286,22 @@ class Rig:
             load.join(timeout=600)
 
     def rest(self, seconds: float) -> float:
-        """Wait until no announcement has anything left to do; return how long that took."""
+        """Wait until nothing is left to do by itself; return how long that took."""
         begun = time.monotonic()
-        self.wait_until(lambda: self.database.unfinished() == 0, seconds)
+        self.wait_until(lambda: self.database.outstanding() == 0, seconds)
         return time.monotonic() - begun
 
     def journals(self) -> Journals:
-        """Read all three, as far as they are about this run."""
+        """Read them all, as far as they are about this run."""
         journals = Journals(
             told=self.told,
             parcels=self.database.parcels(),
             announcements=self.database.announcements(),
             ledger=read_ledger(Path(self.stack.env["SIMULATOR_LEDGER"])),
             accounts=self.database.accounts(self.publics),
+            attempts=self.database.attempts(),
+            spares=self.database.spares(),
+            outbox=self.database.outbox(),
+            events=read_events(self._seen),
         )
         return journals.of(self.prefix)

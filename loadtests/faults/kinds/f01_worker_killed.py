@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from loadtests.faults.fault import Dose, Fault, register
+from loadtests.faults.fault import Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
 
 
@@ -16,8 +16,7 @@ class WorkerKilled(Fault):
     title = "SIGKILL of workers at random"
     doses = {"short": Dose(300, 3), "full": Dose(10_000, 30)}
     databases = ("postgresql", "sqlite")
-    control = {"FAULT_GUARDS_OFF": "unknown"}
-    without = "unknown"
+    controls = {"unknown": Control("I2")}
 
     def strike(self, rig: Rig) -> None:
         load = rig.send(rig.wishes(self.dose.requests, synchronous=0.2), at_once=40)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from deploy.child import Child
 from loadtests.faults.clients import Load
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -27,14 +27,13 @@ class KilledAtAPoint(Fault):
     title = "SIGKILL at each named point"
     doses = {"short": Dose(7 * 16, 1), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
-    control = {"FAULT_GUARDS_OFF": "unknown"}
-    without = "unknown"
+    controls = {"unknown": Control("I2")}
     deaths = 0
 
     def strike(self, rig: Rig) -> None:
         each = self.dose.requests // len(POINTS)
         # The control's guard matters where a label may have been bought and nobody wrote it down.
-        for point in POINTS[2:5] if self.is_control else POINTS:
+        for point in POINTS[2:5] if self.control else POINTS:
             rig.stack.kill("worker")
             every = max(1, each // (self.dose.strikes + 1))
             worker = rig.one_more("worker", env={"FAULT_CRASH_AT": f"{point}:{every}"})
@@ -59,5 +58,5 @@ class KilledAtAPoint(Fault):
         return self.dose.strikes
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        wanted = 3 if self.is_control else len(POINTS)
+        wanted = 3 if self.control else len(POINTS)
         return [Measure("deaths", self.deaths, f"{wanted} at least", self.deaths >= wanted)]

@@ -8,7 +8,7 @@ import time
 from functools import partial
 
 from deploy.child import Child
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -27,8 +27,7 @@ class Frozen(Fault):
     title = "SIGSTOP longer than the lease between claim and send"
     doses = {"short": Dose(60, 2), "full": Dose(200, 6)}
     environment = {"WORKER_CONCURRENCY": "20"}
-    control = {"FAULT_GUARDS_OFF": "send_guard"}
-    without = "send_guard and deadline"
+    controls = {"send_guard": Control("I2"), "fence": Control("I4")}
     froze = 0
 
     def strike(self, rig: Rig) -> None:
@@ -36,7 +35,7 @@ class Frozen(Fault):
         rig.stack.stop("worker")
         for strike in range(self.dose.strikes):
             freezing = {"FAULT_PAUSE_AT": f"before_send:{each // 4}"}
-            if self.is_control:
+            if self.control:
                 freezing |= PATIENT
             frozen = rig.one_more("worker", env=freezing)
             load = rig.send(rig.wishes(each, carriers=("postnl", "meridian"), prefix=f"s{strike}"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from datetime import UTC, datetime
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -17,13 +17,12 @@ class RedisKilled(Fault):
     id = "F4"
     title = "Redis SIGKILL without persistence"
     doses = {"short": Dose(300, 2), "full": Dose(5_000, 5)}
-    without = "sweeper"
-    reddens = "I3"
+    controls = {"sweeper": Control("I3", environment={})}
     rest = 45.0
     resumed = 0.0
 
     def strike(self, rig: Rig) -> None:
-        if self.is_control:
+        if self.control:
             rig.stack.stop("sweeper")
         load = rig.send(rig.wishes(self.dose.requests, synchronous=0.3), at_once=40)
         for _ in range(self.dose.strikes):
@@ -49,5 +48,5 @@ class RedisKilled(Fault):
         return [Measure("seconds until work resumed, at most", resumed, "10", resumed <= 10)]
 
     def tidy(self, rig: Rig) -> None:
-        if self.is_control:
+        if self.control:
             rig.stack.start("sweeper")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from dataclasses import replace
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -20,12 +20,11 @@ class RedisBlackHole(Fault):
     id = "F5"
     title = "Redis black hole"
     doses = {"short": Dose(200, seconds=10), "full": Dose(2_000, seconds=30)}
-    without = "sweeper"
-    reddens = "I3"
+    controls = {"sweeper": Control("I3", environment={})}
     rest = 60.0
 
     def strike(self, rig: Rig) -> None:
-        if self.is_control:
+        if self.control:
             rig.stack.stop("sweeper")
         wishes = rig.wishes(self.dose.requests, synchronous=0.5)
         prefer = {"Prefer": f"wait={WAIT}"}
@@ -44,5 +43,5 @@ class RedisBlackHole(Fault):
         return [Measure("slowest answer, s", round(slowest, 2), f"{limit}", slowest <= limit)]
 
     def tidy(self, rig: Rig) -> None:
-        if self.is_control:
+        if self.control:
             rig.stack.start("sweeper")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import MIX, Rig
 
@@ -27,12 +27,11 @@ class PostgresqlCrash(Fault):
     id = "F6"
     title = "PostgreSQL immediate restart"
     doses = {"short": Dose(300, 1), "full": Dose(10_000, 3)}
-    control = {"FAULT_GUARDS_OFF": "unknown"}
-    without = "unknown"
+    controls = {"unknown": Control("I2")}
     rest = 90.0
 
     def strike(self, rig: Rig) -> None:
-        carriers = DOUBLING if self.is_control else MIX
+        carriers = DOUBLING if self.control else MIX
         wishes = rig.wishes(self.dose.requests, synchronous=0.2, carriers=carriers)
         load = rig.send(wishes, at_once=40)
         for _ in range(self.dose.strikes):
@@ -40,7 +39,7 @@ class PostgresqlCrash(Fault):
             time.sleep(rig.rng.uniform(0.2, 1.0))
             rig.note("postgresql: immediate restart")
             rig.cluster.stop("immediate")
-            time.sleep(AWAY if self.is_control else 0)
+            time.sleep(AWAY if self.control else 0)
             rig.cluster.start()
             time.sleep(2)
         load.join()

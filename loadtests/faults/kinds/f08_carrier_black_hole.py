@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from loadtests.faults.clients import Wish
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -21,16 +21,10 @@ class CarrierBlackHole(Fault):
     doses = {"short": Dose(200, seconds=15), "full": Dose(1_000, seconds=60)}
     # Ten hang at once; of those who take their slots one by one, the tenth finds the breaker open.
     environment = {"CARRIER_BULKHEAD": "10", "WORKER_CONCURRENCY": "60"}
-    # One room for all, as wide as the worker, and a breaker that never opens.
-    control = {
-        "CARRIER_BULKHEAD": "1000",
-        "CARRIER_BREAKER_SHARE": "1",
-        "CARRIER_BREAKER_WINDOW": "100000",
-        "CARRIER_BREAKER_MIN_CALLS": "100000",
-        "CARRIER_CALL_DEADLINE": "12",
+    controls = {
+        "bulkhead": Control("others' p99 during, s"),
+        "breaker": Control("purchases that the hanging carrier got"),
     }
-    without = "bulkhead and breaker"
-    reddens = "targets"
     rest = 90.0
     bought = 0
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -18,8 +18,7 @@ class Trickle(Fault):
     doses = {"short": Dose(40), "full": Dose(200)}
     # The breaker would keep the carrier from most of the calls that are to be cut.
     environment = {"CARRIER_BREAKER_WINDOW": "100000", "CARRIER_BREAKER_MIN_CALLS": "100000"}
-    control = {"FAULT_GUARDS_OFF": "unknown"}
-    without = "unknown"
+    controls = {"deadline": Control("calls cut"), "unknown": Control("I2")}
 
     def strike(self, rig: Rig) -> None:
         rig.fault("postnl", "trickle", interval=1, calls="buy")

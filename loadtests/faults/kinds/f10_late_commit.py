@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from loadtests.faults.fault import Dose, Fault, register
+from loadtests.faults.fault import Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
 
 # Seconds until the booking, and until a lookup shows it: together under the window.
@@ -21,17 +21,16 @@ class LateCommit(Fault):
     title = "carrier commits late, lookup lags"
     doses = {"short": Dose(300), "full": Dose(2_000)}
     environment = {"CARRIER_SETTLING": str(WINDOW)}
-    control = {"FAULT_GUARDS_OFF": "settling"}
-    without = "settling"
+    controls = {"settling": Control("I2")}
     # A share of the full dose's 2 % in 300 would be six: not enough to be sure of the control.
     shares = {300: 0.1, 2_000: 0.02}
 
     def strike(self, rig: Rig) -> None:
-        commit = CONTROL_COMMIT if self.is_control else COMMIT
+        commit = CONTROL_COMMIT if self.control else COMMIT
         share = self.shares[self.dose.requests]
         for carrier in ("postnl", "meridian"):
             rig.simulator("PUT", f"/carriers/{carrier}", {"lookup_lag": LAG})
             rig.fault(carrier, "late_commit", seconds=commit, share=share, seed=rig.seed)
         rig.send(rig.wishes(self.dose.requests, carriers=("postnl", "meridian"))).join()
-        if self.is_control:
+        if self.control:
             time.sleep(commit + 1)  # all rows may have ended long before the last booking

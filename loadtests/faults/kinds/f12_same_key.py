@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -19,8 +19,7 @@ class SameKey(Fault):
     title = "the same idempotency key 50 times at once"
     doses = {"short": Dose(8 * REPEATS), "full": Dose(200 * REPEATS)}
     databases = ("postgresql", "sqlite")
-    control = {"FAULT_GUARDS_OFF": "idempotency"}
-    without = "idempotency"
+    controls = {"idempotency": Control("I2")}
 
     def strike(self, rig: Rig) -> None:
         for number, wish in enumerate(rig.wishes(self.dose.requests // REPEATS)):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from celery import Celery
 
-from loadtests.faults.fault import Dose, Fault, register
+from loadtests.faults.fault import Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
 
 TIMES = 3
@@ -22,8 +22,7 @@ class MessagesThrice(Fault):
     id = "F13"
     title = "each message delivered three times, shuffled"
     doses = {"short": Dose(200), "full": Dose(3_000)}
-    control = {"FAULT_GUARDS_OFF": "claim"}
-    without = "claim"
+    controls = {"claim": Control("I2")}
 
     def strike(self, rig: Rig) -> None:
         rig.stack.stop("worker")

@@ -8,7 +8,7 @@ from dataclasses import replace
 import psutil
 
 from loadtests.faults.clients import Load
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -19,6 +19,7 @@ HANG_UP = (4.0, 5.0)
 # Seconds that the carrier takes: the patient half is still held when the connections are counted,
 # ALLOWED seconds after the last of the others has gone.
 CARRIER, ALLOWED = 12, 2.0
+LEFT_OVER = "connections left of them, at most"
 HALF_CLOSED = (psutil.CONN_ESTABLISHED, psutil.CONN_CLOSE_WAIT)
 
 
@@ -37,11 +38,11 @@ class HangUp(Fault):
         "CARRIER_CALL_DEADLINE": "18",
         "WORKER_CONCURRENCY": "250",
     }
-    control_strategy = "gunicorn-gthread"
-    without = "noticing"
-    reddens = "targets"
+    controls = {
+        "hang-up": Control(LEFT_OVER, environment={}, strategy="gunicorn-gthread"),
+    }
 
-    def __init__(self, dose: Dose, *, control: bool) -> None:
+    def __init__(self, dose: Dose, *, control: str = "") -> None:
         super().__init__(dose, control=control)
         self.left_over = self.held = 0
 
@@ -86,7 +87,7 @@ class HangUp(Fault):
             Measure("parcels of theirs", len(known), "some", bool(known)),
             Measure("of these without a label", missing, "0", not missing),
             Measure(
-                f"connections left of them after {ALLOWED:.0f} s, at most",
+                LEFT_OVER,
                 self.left_over,
                 "0",
                 self.left_over <= 0,

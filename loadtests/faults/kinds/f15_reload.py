@@ -6,7 +6,7 @@ import time
 
 from loadtests.deployment import reload
 from loadtests.faults.clients import Load
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -30,8 +30,7 @@ class Reload(Fault):
         "CARRIER_BULKHEAD": "600",
         "WORKER_CONCURRENCY": "600",
     }
-    without = "graceful reload"
-    reddens = "I6"
+    controls = {"drain": Control("I6", environment={})}
     held = held_on = 0
 
     def strike(self, rig: Rig) -> None:
@@ -42,7 +41,7 @@ class Reload(Fault):
             rig.wait_until(lambda: rig.database.unfinished() >= each, 10, every=0.1)
             time.sleep(0.5)  # the last one's way from the app to the hub
             self.held += _held(load)
-            if self.is_control:
+            if self.control:
                 rig.kill("front")
             else:
                 rig.note(f"{_held(load)} held; front: {reload(rig.stack, 'front')}")

@@ -8,7 +8,7 @@ import socket
 import threading
 import time
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.kinds.f08_carrier_black_hole import p99
 from loadtests.faults.rig import Rig
@@ -31,11 +31,12 @@ class SlowLoris(Fault):
     title = "slow-loris clients"
     doses = {"short": Dose(200), "full": Dose(1_000)}
     strategy = "nginx-accel"
-    control_strategy = "gunicorn-gthread"
     # Fewer threads in all than the short dose has lorises.
-    control = {"WEB_THREADS": "40"}
-    without = "front"
-    reddens = "targets"
+    controls = {
+        "front": Control(
+            "healthy p99 during, s", environment={"WEB_THREADS": "40"}, strategy="gunicorn-gthread"
+        )
+    }
 
     def strike(self, rig: Rig) -> None:
         _allow_sockets(self.dose.requests)
@@ -45,7 +46,7 @@ class SlowLoris(Fault):
         lorises.start()
         rig.note(f"{self.dose.requests} slow clients")
         time.sleep(3)
-        if self.is_control:  # nobody would be answered while they are there
+        if self.control:  # nobody would be answered while they are there
             threading.Timer(CONTROL_LASTS, stop.set).start()
         self._healthy(rig, "during")
         stop.set()

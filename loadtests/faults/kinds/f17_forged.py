@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from loadtests.faults.clients import METHODS, RECEIVER
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals, Told
 from loadtests.faults.rig import Rig
 
@@ -52,17 +52,16 @@ class Forged(Fault):
     id = "F17"
     title = "forged internal headers, tickets, paths"
     doses = {"short": Dose(40), "full": Dose(140)}
-    without = "the secret's secrecy"
-    reddens = "targets"
+    controls = {"secrecy": Control("honoured", environment={})}
 
-    def __init__(self, dose: Dose, *, control: bool) -> None:
+    def __init__(self, dose: Dose, *, control: str = "") -> None:
         super().__init__(dose, control=control)
         self.honoured: list[str] = []
 
     def strike(self, rig: Rig) -> None:
         # Real holds, of both accounts: what a forged question could be answered with.
         rig.send(rig.wishes(4, synchronous=1.0, carriers=("postnl",), prefix="held")).join()
-        secret = rig.stack.env["OFFLOAD_SECRET"] if self.is_control else "0" * 64
+        secret = rig.stack.env["OFFLOAD_SECRET"] if self.control else "0" * 64
         attacks = list(self._attacks(rig, secret))
         rig.rng.shuffle(attacks)
         # The signed questions first: each dose has them.

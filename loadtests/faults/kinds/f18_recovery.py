@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
-from loadtests.faults.rig import ENVIRONMENT, Rig
+from loadtests.faults.rig import Rig
 
 LIMIT = 10
-# Seconds that an open breaker lets nobody pass, as the rig sets it.
-OPEN_FOR = float(ENVIRONMENT["CARRIER_BREAKER_OPEN_FOR"])
+# Seconds at full scale that an open breaker lets nobody pass (CARRIER_BREAKER_OPEN_FOR).
+OPEN_FOR = 5.0
 
 
 @register
@@ -21,10 +21,10 @@ class Recovery(Fault):
     title = "a breaker's recovery with a backlog"
     doses = {"short": Dose(200, seconds=6), "full": Dose(5_000, seconds=20)}
     environment = {"CARRIER_BULKHEAD": str(LIMIT), "WORKER_CONCURRENCY": "60"}
-    control = {"CARRIER_BULKHEAD": "1000", "CARRIER_BREAKER_RAMP_FROM": "1000",
-               "CARRIER_BREAKER_RAMP_TO": "1000"}  # fmt: skip
-    without = "bulkhead and ramp"
-    reddens = "targets"
+    controls = {
+        "bulkhead": Control("calls in flight, at most"),
+        "ramp": Control("seconds of the ramp"),
+    }
     rest = 600.0
     peak = probes = 0
     open_for = 0.0
@@ -62,7 +62,7 @@ class Recovery(Fault):
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         # One at each end of the time, and one for each interval between.
-        most = int(self.open_for / OPEN_FOR) + 1
+        most = int(self.open_for / (OPEN_FOR * rig.scale)) + 1
         wanted = f"1 to {most} in {self.open_for:.0f} s"
         return [
             Measure("calls in flight, at most", self.peak, str(LIMIT), self.peak <= LIMIT),

@@ -6,7 +6,7 @@ import time
 
 import psycopg
 
-from loadtests.faults.fault import Dose, Fault, Measure, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -27,12 +27,11 @@ class ReadOnly(Fault):
     id = "F19"
     title = "read-only database"
     doses = {"short": Dose(40), "full": Dose(200)}
-    without = "the fault itself"
-    reddens = "targets"
+    controls = {"the fault itself": Control("2xx while read-only", environment={})}
     bought = 0
 
     def strike(self, rig: Rig) -> None:
-        if not self.is_control:
+        if not self.control:
             self._set(rig, "on")
         before = rig.simulator("GET", "/ledger/summary")
         rig.send(rig.wishes(self.dose.requests, synchronous=0.5, prefix="ro"), at_once=10).join()

@@ -6,13 +6,24 @@ from dataclasses import replace
 
 import pytest
 
-from loadtests.faults.invariants import check
-from loadtests.faults.journals import AnnouncementRow, Booking, Journals, ParcelRow, Told
+from loadtests.faults.invariants import check, sold_twice
+from loadtests.faults.journals import (
+    AnnouncementRow,
+    AttemptRow,
+    Booking,
+    EventRow,
+    Journals,
+    ParcelRow,
+    SpareRow,
+    Told,
+    WebhookSeen,
+)
 
 PARCEL = {"id": 1, "order_number": "one", "tracking_number": "T1"}
 TOLD = Told("one", 0, 10.0, True, False, 11.0, 200, [PARCEL])
 ROW = AnnouncementRow(1, 1, "postnl", "R1", "announced", 1, "T1")
 SOLD = Booking("postnl", "R1", "s1", "T1")
+SPARE = Booking("postnl", "R1", "s2", "T2")
 
 
 def sound() -> Journals:
@@ -22,6 +33,9 @@ def sound() -> Journals:
         announcements=[ROW],
         ledger=[SOLD],
         accounts={0: 7, 1: 8},
+        attempts=[AttemptRow(1, "announce", "announced", "", "T1")],
+        outbox=[EventRow("e1", 1, 1000)],
+        events=[WebhookSeen("e1", 1, 1000, "one")],
     )
 
 
@@ -31,7 +45,9 @@ def broken(journals: Journals) -> set[str]:
 
 def test_sound_journals_hold() -> None:
     assert broken(sound()) == set()
-    assert [finding.checked for finding in check(sound())] == [1] * 7
+    checked = {finding.invariant: finding.checked for finding in check(sound())}
+    # Nothing has failed, and nothing was sold twice.
+    assert checked == {f"I{number}": 1 for number in range(1, 12)} | {"I9": 0, "I10": 0}
 
 
 def test_a_lost_row() -> None:
@@ -42,8 +58,8 @@ def test_a_lost_row() -> None:
 
 def test_bought_twice_under_one_reference() -> None:
     journals = sound()
-    journals.ledger.append(replace(SOLD, shipment="s2", tracking_number="T2"))
-    assert broken(journals) == {"I2"}
+    journals.ledger.append(SPARE)
+    assert broken(journals) == {"I2", "I8", "I10"}
 
 
 def test_bought_twice_under_two_parcels_of_one_intent() -> None:
@@ -53,14 +69,144 @@ def test_bought_twice_under_two_parcels_of_one_intent() -> None:
         replace(ROW, id=2, parcel=2, reference="R2", tracking_number="T2")
     )
     journals.ledger.append(Booking("postnl", "R2", "s2", "T2"))
+    journals.outbox.append(EventRow("e2", 2, 1000))
     assert broken(journals) == {"I2"}
 
 
 def test_a_voided_spare_is_no_second_purchase() -> None:
     journals = sound()
-    spare = replace(SOLD, shipment="s2", tracking_number="T2")
-    journals.ledger += [spare, replace(spare, event="voided")]
+    journals.ledger += [SPARE, replace(SPARE, event="voided")]
     assert broken(journals) == set()
+    assert list(sold_twice(journals)) == ["R1"]  # counted all the same
+
+
+def test_the_wrong_one_of_two_labels_was_voided() -> None:
+    journals = sound()
+    journals.ledger += [SPARE, replace(SOLD, event="voided")]
+    assert broken(journals) == {"I4", "I8", "I10"}
+
+
+def test_a_spare_that_an_open_row_names_is_known() -> None:
+    journals = sound()
+    journals.ledger.append(SPARE)
+    journals.spares = [SpareRow(1, "T2", "open")]
+    assert broken(journals) == {"I2", "I8"}
+
+
+@pytest.mark.parametrize(
+    "spare", [SpareRow(1, "T2", "gone"), SpareRow(1, "T9", "open"), SpareRow(2, "T2", "open")]
+)
+def test_a_spare_that_no_open_row_names_is_unknown(spare: SpareRow) -> None:
+    journals = sound()
+    journals.ledger.append(SPARE)
+    journals.spares = [spare]
+    assert "I10" in broken(journals)
+
+
+def test_a_second_label_of_a_row_under_review_is_known() -> None:
+    journals = sound()
+    journals.announcements = [replace(ROW, state="needs_review")]
+    journals.ledger.append(SPARE)
+    assert broken(journals) == {"I2"}
+
+
+def test_two_labels_of_a_failed_row_are_unknown() -> None:
+    journals = refused()
+    journals.ledger = [SOLD, SPARE]
+    assert broken(journals) == {"I2", "I8", "I10"}
+
+
+def test_a_voided_label_in_a_row() -> None:
+    journals = sound()
+    journals.ledger.append(replace(SOLD, event="voided"))
+    assert broken(journals) == {"I4", "I8"}
+
+
+def test_a_carrier_that_cannot_be_asked_has_no_live_count() -> None:
+    journals = sound()
+    journals.announcements = [replace(ROW, carrier="lantern", state="cancelled")]
+    assert broken(journals) == set()
+
+
+@pytest.mark.parametrize("state", ["failed", "cancelled", "voided"])
+def test_a_live_label_of_what_ended_without_one(state: str) -> None:
+    journals = sound()
+    journals.announcements = [replace(ROW, state=state)]
+    journals.attempts.append(AttemptRow(1, "announce", "refused"))
+    assert broken(journals) == {"I8"}
+
+
+def refused() -> Journals:
+    journals = sound()
+    journals.told = []
+    journals.parcels = [ParcelRow(1, 7, "one", 1002, "")]
+    journals.announcements = [replace(ROW, state="failed", tracking_number="")]
+    journals.ledger = []
+    journals.attempts = [AttemptRow(1, "announce", "refused", "ADDRESS_INVALID")]
+    journals.outbox = [EventRow("e1", 1, 1002)]
+    journals.events = []
+    return journals
+
+
+@pytest.mark.parametrize(
+    ("attempt", "allowed"),
+    [
+        (AttemptRow(1, "announce", "refused", "ADDRESS_INVALID"), True),
+        (AttemptRow(1, "announce", "not_sent", "unbuildable"), True),
+        (AttemptRow(1, "review", "given_up", "by an operator"), True),
+        (AttemptRow(1, "announce", "not_sent", "refused_connection"), False),
+        (AttemptRow(1, "announce", "throttled"), False),
+        (AttemptRow(1, "announce", "unknown", "timeout"), False),
+        (AttemptRow(2, "announce", "refused", "another's"), False),
+    ],
+)
+def test_what_no_carrier_refused_does_not_fail(attempt: AttemptRow, allowed: bool) -> None:
+    journals = refused()
+    journals.attempts = [attempt]
+    assert broken(journals) == (set() if allowed else {"I3", "I9"})
+
+
+@pytest.mark.parametrize("status", [1000, 1002, 2000])
+def test_a_terminal_status_without_its_event(status: int) -> None:
+    journals = sound()
+    journals.parcels = [ParcelRow(1, 7, "one", status, "T1")]
+    journals.outbox = [EventRow("e1", 1, 1001)]
+    journals.events = []
+    assert broken(journals) == {"I11"}
+
+
+def test_a_terminal_status_with_two_events() -> None:
+    journals = sound()
+    journals.outbox.append(EventRow("e2", 1, 1000))
+    assert broken(journals) == {"I11"}
+
+
+def test_a_parcel_that_is_tracked_had_its_event() -> None:
+    journals = sound()
+    journals.parcels = [ParcelRow(1, 7, "one", 22, "T1")]
+    assert broken(journals) == set()
+    journals.outbox, journals.events = [], []
+    assert broken(journals) == {"I11"}
+
+
+def test_an_earlier_end_has_one_event_too() -> None:
+    journals = sound()
+    journals.parcels = [ParcelRow(1, 7, "one", 2000, "T1")]
+    journals.outbox = [EventRow(f"e{number}", 1, 1000) for number in (1, 2)]
+    journals.outbox.append(EventRow("e3", 1, 2000))
+    assert broken(journals) == {"I11"}
+
+
+def test_a_delivery_that_comes_twice_is_one_event() -> None:
+    journals = sound()
+    journals.events *= 2
+    assert broken(journals) == set()
+
+
+def test_a_delivery_of_no_event() -> None:
+    journals = sound()
+    journals.events.append(WebhookSeen("e9", 1, 1000, "one"))
+    assert broken(journals) == {"I11"}
 
 
 @pytest.mark.parametrize("state", ["pending", "announcing", "unknown"])
@@ -85,7 +231,7 @@ def test_a_parcel_that_nothing_announces() -> None:
 def test_a_label_that_was_never_sold() -> None:
     journals = sound()
     journals.ledger = [replace(SOLD, tracking_number="T9")]
-    assert broken(journals) == {"I4"}
+    assert broken(journals) == {"I4", "I8"}
 
 
 def test_a_purchase_without_a_row() -> None:

@@ -14,11 +14,11 @@ from loadtests.faults.invariants import Finding
 from loadtests.faults.report import NAMES, facts, passed, table, write
 
 GREEN = Result(
-    "F7", "resets", "short", "postgresql", False, 7, 300, tried=300,
+    "F7", "resets", "short", "postgresql", "", 7, 300, tried=300,
     findings=[Finding(name, 300, 0) for name in NAMES], schedule=[(0.1, "ready")],
 )  # fmt: skip
 RED = replace(GREEN, doubled=3, findings=[Finding(name, 300, 3) for name in NAMES])
-CONTROL = replace(RED, control=True, guards_off="unknown", reddens="I2")
+CONTROL = replace(RED, control="unknown", reddens="I2")
 
 
 def test_all_nineteen_are_there_and_each_has_both_doses() -> None:
@@ -33,7 +33,7 @@ def test_the_suite_s_order_has_each_once() -> None:
 
 
 def test_each_has_a_control() -> None:
-    assert [fault.id for fault in all_faults().values() if not fault.without] == []
+    assert [fault.id for fault in all_faults().values() if not fault.controls] == []
 
 
 @pytest.mark.parametrize(
@@ -42,8 +42,8 @@ def test_each_has_a_control() -> None:
         ([GREEN], True),
         ([GREEN, CONTROL], True),
         ([RED], False),
-        ([GREEN, replace(GREEN, control=True, reddens="I2")], False),
-        ([GREEN, replace(CONTROL, reddens="targets")], False),
+        ([GREEN, replace(GREEN, control="unknown", reddens="I2")], False),
+        ([GREEN, replace(CONTROL, reddens="p99")], False),
         ([replace(GREEN, measures=[Measure("p99", 9.0, "1", False)])], False),
     ],
 )
@@ -86,7 +86,7 @@ def test_a_guarded_run_leaves_the_control_s_entry(tmp_path: Path) -> None:
     write([GREEN, CONTROL], all_faults(), tmp_path)
     write([replace(GREEN, seed=8)], all_faults(), tmp_path)
     runs = json.loads((tmp_path / "report.json").read_text())["F7"]["runs"]
-    assert [(run["control"], run["seed"]) for run in runs] == [(False, 8), (True, 7)]
+    assert [(run["control"], run["seed"]) for run in runs] == [("", 8), ("unknown", 7)]
 
 
 def test_a_full_dose_replaces_the_short_one_and_not_the_other_way_round(tmp_path: Path) -> None:
