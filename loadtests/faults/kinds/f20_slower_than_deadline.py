@@ -1,0 +1,50 @@
+"""F20: carriers that answer after the call's deadline, having sold the label all the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from loadtests.faults.clients import METHODS, Wish
+from loadtests.faults.fault import Control, Dose, Fault, register
+from loadtests.faults.invariants import bought_once
+from loadtests.faults.rig import Rig
+
+# Seconds at full scale: over the call's deadline of 30 s, within what each carrier promises; and
+# over its promise and its settling window, so that only a late look finds the second label.
+SLOW, SLOWEST = 40.0, 200.0
+# Carriers whose list shows every label under a reference.
+LISTING = ("postnl", "tortoise")
+# Seconds at full scale, from the end: the first late look comes after ten minutes.
+LATE_LOOK = 700.0
+
+
+@register
+class SlowerThanDeadline(Fault):
+    """The settling window counts from the end of a call, not from its begin.
+
+    Each parcel's first call is slow, at every kind of carrier. A few of the full dose are slower
+    than their carrier promises: these are sold twice, and the second label is voided by us.
+    """
+
+    id = "F20"
+    title = "a carrier slower than the call's deadline"
+    doses = {"short": Dose(100, strikes=0), "full": Dose(300, strikes=10)}
+    controls = {"settling": Control("I2")}
+
+    def strike(self, rig: Rig) -> None:
+        slowest = self.dose.strikes
+        wishes = [
+            *rig.wishes(self.dose.requests - slowest, carriers=tuple(METHODS)),
+            *rig.wishes(slowest, carriers=LISTING, prefix="slowest"),
+        ]
+        rig.send([_slow(rig, wish) for wish in wishes], at_once=20).join()
+        rig.rest(self.rest * rig.scale)
+        if slowest:
+            rig.wait_until(
+                lambda: bought_once(rig.journals()).holds, LATE_LOOK * rig.scale, every=5
+            )
+
+
+def _slow(rig: Rig, wish: Wish) -> Wish:
+    seconds = (SLOWEST if ".slowest" in wish.intent else SLOW) * rig.scale
+    return replace(wish, fields={"company_name": f"SIM:SLOW:{seconds:g}"})
