@@ -27,6 +27,8 @@ class ClocksApart(Fault):
     title = "clocks of worker hosts apart"
     doses = {"short": Dose(150), "full": Dose(500)}
     controls = {"clock": Control("I2")}
+    # The sweeper's rounds are a second long at any scale: two looks must fit before the booking.
+    short_scale = 0.3
 
     def strike(self, rig: Rig) -> None:
         skew = SKEW * rig.scale
