@@ -14,6 +14,10 @@ from loadtests.faults.invariants import Finding, check, purchases_by_intent, sol
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import DEADLINE, FULL, LEASE, SETTLING, SHORT, WAIT, Rig
 
+# A measure that a run has where one of its fault's controls must break it: references that were
+# ever sold more than once, voided or not. A label that was bought too often may be voided by the
+# time the journals are read, and then I2 holds although a guard was missing.
+SOLD_TWICE = "references sold twice"
 # Seconds beyond the longest wait; a later answer is late.
 GRACE = 1.0
 # Seconds, by the run's scale: what everything may take to end after the last strike. A lease runs
@@ -49,10 +53,10 @@ class Measure:
 class Control:
     """The fault without one of its guards.
 
-    `reddens`: what must turn red then, an invariant ("I2") or the name of a measure; any red would
-    prove less. `environment` takes the guard away; by default `FAULT_GUARDS_OFF` with the control's
-    name. Where the guard is the strategy itself, `strategy` names another. A control may also
-    differ in what `strike` does, by `Fault.control`.
+    `reddens`: what must turn red then, an invariant ("I2"), the name of a measure, or SOLD_TWICE;
+    any red would prove less. `environment` takes the guard away; by default `FAULT_GUARDS_OFF` with
+    the control's name. Where the guard is the strategy itself, `strategy` names another. A control
+    may also differ in what `strike` does, by `Fault.control`.
     """
 
     reddens: str = "I2"
@@ -112,10 +116,12 @@ class Result:
 class Fault:
     """One kind of fault: how it strikes, and what is wanted beside the invariants.
 
-    `environment` changes the deployment's; `times` does, too: variables in seconds at full scale,
-    multiplied by the run's. `rest` is the seconds at full scale that everything may take to end
-    after the last strike. `controls` are runs of the short dose, each without one guard.
-    `short_scale`: what the short dose and the controls shrink all times by.
+    `environment` changes the deployment's, `short_environment` that of the short dose and the
+    controls only; `times`, too: variables in seconds at full scale, multiplied by the run's. A full
+    dose keeps the shipped deadlines, settling windows and bulkheads. `rest` is the seconds at full
+    scale that everything may take to end after the last strike. `controls` are runs of the short
+    dose, each without one guard; `uncontrolled` says why there is none. `short_scale` is what the
+    short dose and the controls shrink all times by.
     """
 
     id: ClassVar[str]
@@ -124,10 +130,12 @@ class Fault:
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
     environment: ClassVar[Mapping[str, str]] = {}
+    short_environment: ClassVar[Mapping[str, str]] = {}
     times: ClassVar[Mapping[str, float]] = {}
     controls: ClassVar[Mapping[str, Control]] = {}
     rest: ClassVar[float] = REST
     short_scale: ClassVar[float] = SHORT
+    uncontrolled: ClassVar[str] = ""
 
     def __init__(self, dose: Dose, *, control: str = "") -> None:
         self.dose = dose
@@ -165,26 +173,22 @@ def all_faults() -> dict[str, type[Fault]]:
 
 def execute(kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "") -> Result:
     """Run a fault once on a deployment of its own, and read the journals."""
-    scale = scale_of(kind, dose)
     strategy = (control and kind.controls[control].strategy) or kind.strategy
-    changes = environment_of(kind, control=control, scale=scale)
+    scale = FULL if dose == "full" else kind.short_scale
+    changes = environment_of(kind, dose, scale=scale, control=control)
     with Rig(database=database, seed=seed, strategy=strategy, env=changes, scale=scale) as rig:
         return execute_on(rig, kind, dose, seed=seed, control=control)
 
 
-def scale_of(kind: type[Fault], dose: str) -> float:
-    """Return what the dose multiplies the shipped times by."""
-    return FULL if dose == "full" else kind.short_scale
-
-
-def environment_of(kind: type[Fault], *, control: str, scale: float) -> dict[str, str]:
+def environment_of(kind: type[Fault], dose: str, *, scale: float, control: str) -> dict[str, str]:
     """Return what a run adds to the deployment's environment."""
     times = {name: f"{seconds * scale:g}" for name, seconds in kind.times.items()}
+    short = kind.short_environment if dose == "short" else {}
     off: Mapping[str, str] = {}
     if control:
         given = kind.controls[control].environment
         off = {"FAULT_GUARDS_OFF": control} if given is None else given
-    return {**kind.environment, **times, **off}
+    return {**kind.environment, **times, **short, **off}
 
 
 def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: str = "") -> Result:
@@ -195,7 +199,7 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
         kind.id, kind.title, dose, rig.database_kind, control, seed, fault.dose.requests,
         reddens=kind.controls[control].reddens if control else "", scale=rig.scale,
     )  # fmt: skip
-    changes = environment_of(kind, control=control, scale=rig.scale)
+    changes = environment_of(kind, dose, scale=rig.scale, control=control)
     rig.begin(f"{kind.id}{control}.", changes, seed)
     fault.strike(rig)
     rig.finish_loads()
@@ -206,12 +210,18 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)
-    result.measures = fault.measure(rig, journals)
+    result.measures = [*fault.measure(rig, journals), *_sold_twice(kind, journals)]
     result.schedule = rig.schedule
     fault.tidy(rig)
     _count(result, journals)
     result.seconds = round(time.monotonic() - begun, 1)
     return result
+
+
+def _sold_twice(kind: type[Fault], journals: Journals) -> list[Measure]:
+    count = len(sold_twice(journals))
+    wanted = any(control.reddens == SOLD_TWICE for control in kind.controls.values())
+    return [Measure(SOLD_TWICE, count, "0", not count)] if wanted else []
 
 
 def _count(result: Result, journals: Journals) -> None:

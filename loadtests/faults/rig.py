@@ -280,6 +280,12 @@ class Rig:
             time.sleep(every)
         return True
 
+    def wait_for_work(self, load: Load, rows: int = 10) -> None:
+        """Wait until so many announcements are under way, or the load has ended."""
+        self.wait_until(
+            lambda: self.database.unfinished() > rows or not load.is_alive(), 10, every=0.05
+        )
+
     def finish_loads(self) -> None:
         """Wait for every client's answer."""
         for load in self.loads:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from deploy.child import Child
 from loadtests.faults.clients import Load
-from loadtests.faults.fault import Control, Dose, Fault, Measure, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
-from loadtests.faults.rig import Rig
+from loadtests.faults.rig import MIX, Rig
 
 POINTS = (
     "before_intent",
@@ -18,6 +18,9 @@ POINTS = (
     "after_notify",
 )
 
+# Carriers that sell a repeated reference again.
+DOUBLING = ("postnl", "meridian")
+
 
 @register
 class KilledAtAPoint(Fault):
@@ -27,7 +30,7 @@ class KilledAtAPoint(Fault):
     title = "SIGKILL at each named point"
     doses = {"short": Dose(7 * 16, 1), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
-    controls = {"unknown": Control("I2")}
+    controls = {"unknown": Control(SOLD_TWICE)}
     deaths = 0
 
     def strike(self, rig: Rig) -> None:
@@ -37,7 +40,8 @@ class KilledAtAPoint(Fault):
             rig.stack.kill("worker")
             every = max(1, each // (self.dose.strikes + 1))
             worker = rig.one_more("worker", env={"FAULT_CRASH_AT": f"{point}:{every}"})
-            load = rig.send(rig.wishes(each, prefix=point), at_once=20)
+            carriers = DOUBLING if self.control else MIX
+            load = rig.send(rig.wishes(each, carriers=carriers, prefix=point), at_once=20)
             self.deaths += self._deaths(rig, worker, load)
             load.join()
             worker.kill()

@@ -1,63 +1,90 @@
-"""F3: a worker frozen between claim and send for longer than its lease, then thawed."""
+"""F3: a worker frozen for longer than its lease, before it sends or before it records; thawed."""
 
 from __future__ import annotations
 
 import os
 import signal
-import time
 from functools import partial
 
 from deploy.child import Child
-from loadtests.faults.fault import Control, Dose, Fault, Measure, register
+from loadtests.faults.fault import (
+    REST,
+    SOLD_TWICE,
+    STARTING,
+    Control,
+    Dose,
+    Fault,
+    Measure,
+    register,
+)
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
-# Of 3 s deadline: 7.5 s of lease. Then the absence is looked at twice after 4 s of settling.
-FROZEN = 18.0
-# The call's own deadline has passed after the thaw, too, and cuts the connection before or after
-# the purchase's first bytes, as it happens: the control's frozen worker goes without it.
-PATIENT = {"CARRIER_CALL_DEADLINE": "120", "ANNOUNCEMENT_LEASE": "7.5"}
+# Carriers that sell a repeated reference again.
+DOUBLING = ("postnl", "meridian")
+BEFORE_SEND, BEFORE_RECORD = "after_intent", "after_reply"
 
 
 @register
 class Frozen(Fault):
-    """Thawed just before a purchase's first byte, it must find that its time is over."""
+    """Another has taken the row over and bought the label before the thaw.
+
+    Frozen between its guard's row and the call, only a second look at the clock keeps it from
+    buying again. Frozen between an answer (429, nothing was made) and its record, only the fence
+    keeps it from making the announced row pending, which is then bought again.
+    """
 
     id = "F3"
-    title = "SIGSTOP longer than the lease between claim and send"
-    doses = {"short": Dose(60, 2), "full": Dose(200, 6)}
-    environment = {"WORKER_CONCURRENCY": "20"}
-    controls = {"send_guard": Control("I2"), "fence": Control("I4")}
-    froze = 0
+    title = "SIGSTOP longer than the lease"
+    doses = {"short": Dose(60, 2), "full": Dose(200, 2)}
+    controls = {"send_guard": Control(SOLD_TWICE), "fence": Control(SOLD_TWICE)}
+    froze = recorded = 0
 
     def strike(self, rig: Rig) -> None:
         each = self.dose.requests // self.dose.strikes
         rig.stack.stop("worker")
         for strike in range(self.dose.strikes):
-            freezing = {"FAULT_PAUSE_AT": f"before_send:{each // 4}"}
-            if self.control:
-                freezing |= PATIENT
-            frozen = rig.one_more("worker", env=freezing)
-            load = rig.send(rig.wishes(each, carriers=("postnl", "meridian"), prefix=f"s{strike}"))
-            if rig.wait_until(partial(_is_stopped, frozen), 30):
-                self.froze += 1
-                rig.note("frozen by itself before a send")
-            rig.stack.start("worker")  # another goes on
-            time.sleep(FROZEN)
-            # On a busy machine the other has not taken all over by then, and what nobody has bought
-            # again can't be bought twice.
-            rig.wait_until(lambda: not rig.database.unfinished(), 45)
-            os.kill(frozen.pid, signal.SIGCONT)
-            rig.note("thawed")
-            load.join()
-            rig.wait_until(lambda: not rig.database.unfinished(), 30)
-            frozen.kill()
+            point = (BEFORE_SEND, BEFORE_RECORD)[strike % 2]
+            frozen = self._freeze(rig, point, each, f"s{strike}")
+            rig.stack.start("worker")
+            rig.wait_until(lambda: not rig.database.unfinished(), STARTING + REST * rig.scale)
+            self._thaw(rig, frozen)
             rig.stack.stop("worker")
         rig.stack.start("worker")
 
+    def _freeze(self, rig: Rig, point: str, requests: int, prefix: str) -> Child:
+        """Return a worker that has frozen in the middle of its work."""
+        if point == BEFORE_RECORD:
+            for carrier in DOUBLING:
+                rig.fault(carrier, "throttle", retry_after=1)
+        frozen = rig.one_more("worker", env={"FAULT_PAUSE_AT": f"{point}:1"})
+        load = rig.send(rig.wishes(requests, carriers=DOUBLING, prefix=prefix))
+        if rig.wait_until(partial(_is_stopped, frozen), STARTING):
+            self.froze += 1
+            rig.note(f"frozen by itself at {point}")
+        load.join()
+        rig.heal()
+        return frozen
+
+    def _thaw(self, rig: Rig, frozen: Child) -> None:
+        """Let it go on until it has written down what became of its call."""
+        before = _attempts(rig)
+        os.kill(frozen.pid, signal.SIGCONT)
+        rig.note("thawed")
+        self.recorded += rig.wait_until(lambda: _attempts(rig) > before, STARTING)
+        rig.wait_until(lambda: not rig.database.unfinished(), STARTING)
+        frozen.kill()
+
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         wanted = self.dose.strikes
-        return [Measure("times frozen", self.froze, str(wanted), self.froze == wanted)]
+        return [
+            Measure("times frozen", self.froze, str(wanted), self.froze == wanted),
+            Measure("times thawed", self.recorded, str(wanted), self.recorded == wanted),
+        ]
+
+
+def _attempts(rig: Rig) -> int:
+    return int(rig.database.ask("SELECT count(*) FROM parcels_attempt")[0][0])
 
 
 def _is_stopped(child: Child) -> bool:

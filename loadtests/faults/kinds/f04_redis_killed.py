@@ -18,7 +18,6 @@ class RedisKilled(Fault):
     title = "Redis SIGKILL without persistence"
     doses = {"short": Dose(300, 2), "full": Dose(5_000, 5)}
     controls = {"sweeper": Control("I3", environment={})}
-    rest = 45.0
     resumed = 0.0
 
     def strike(self, rig: Rig) -> None:
@@ -26,7 +25,7 @@ class RedisKilled(Fault):
             rig.stack.stop("sweeper")
         load = rig.send(rig.wishes(self.dose.requests, synchronous=0.3), at_once=40)
         for _ in range(self.dose.strikes):
-            rig.wait_until(lambda: rig.database.unfinished() > 10, 10, every=0.05)
+            rig.wait_for_work(load)
             time.sleep(rig.rng.uniform(0.2, 1.0))
             rig.kill("redis")
             self._wait_for_progress(rig)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadtests.faults.fault import Control, Dose, Fault, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import MIX, Rig
 
 
@@ -14,7 +14,7 @@ class Reset(Fault):
     title = "carrier resets before / after booking"
     doses = {"short": Dose(300), "full": Dose(5_000)}
     databases = ("postgresql", "sqlite")
-    controls = {"unknown": Control("I2")}
+    controls = {"unknown": Control(SOLD_TWICE)}
 
     def strike(self, rig: Rig) -> None:
         for carrier in (*MIX, "lantern"):

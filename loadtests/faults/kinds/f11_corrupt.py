@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from loadtests.faults.fault import Control, Dose, Fault, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import MIX, Rig
 
 
@@ -13,7 +13,7 @@ class Corrupt(Fault):
     id = "F11"
     title = "corrupt or truncated 200; 500 after booking"
     doses = {"short": Dose(150), "full": Dose(1_000)}
-    controls = {"unknown": Control("I2")}
+    controls = {"unknown": Control(SOLD_TWICE)}
 
     def strike(self, rig: Rig) -> None:
         for number, carrier in enumerate(MIX):

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from celery import Celery
 
-from loadtests.faults.fault import Control, Dose, Fault, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
 
 TIMES = 3
@@ -22,7 +22,7 @@ class MessagesThrice(Fault):
     id = "F13"
     title = "each message delivered three times, shuffled"
     doses = {"short": Dose(200), "full": Dose(3_000)}
-    controls = {"claim": Control("I2")}
+    controls = {"claim": Control(SOLD_TWICE)}
 
     def strike(self, rig: Rig) -> None:
         rig.stack.stop("worker")

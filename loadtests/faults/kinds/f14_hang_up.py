@@ -13,12 +13,12 @@ from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
 # Clients at once: what two cores accept within a second or two, so that all are held when the
-# impatient half goes, between HANG_UP[0] and HANG_UP[1] seconds.
+# impatient half goes, between HANG_UP[0] and HANG_UP[1] seconds at full scale.
 WAVE = 200
 HANG_UP = (4.0, 5.0)
 # Seconds that the carrier takes: the patient half is still held when the connections are counted,
 # ALLOWED seconds after the last of the others has gone.
-CARRIER, ALLOWED = 12, 2.0
+CARRIER, ALLOWED = 12.0, 2.0
 LEFT_OVER = "connections left of them, at most"
 HALF_CLOSED = (psutil.CONN_ESTABLISHED, psutil.CONN_CLOSE_WAIT)
 
@@ -33,11 +33,8 @@ class HangUp(Fault):
     id = "F14"
     title = "client hangs up in the hold, half of them"
     doses = {"short": Dose(100), "full": Dose(2_000)}
-    environment = {
-        "SIMULATOR_LATENCY_POSTNL": str(CARRIER),
-        "CARRIER_CALL_DEADLINE": "18",
-        "WORKER_CONCURRENCY": "250",
-    }
+    times = {"SIMULATOR_LATENCY_POSTNL": CARRIER}
+    short_scale = 0.5
     controls = {
         "hang-up": Control(LEFT_OVER, environment={}, strategy="gunicorn-gthread"),
     }
@@ -47,6 +44,7 @@ class HangUp(Fault):
         self.left_over = self.held = 0
 
     def strike(self, rig: Rig) -> None:
+        first, last = (seconds * rig.scale for seconds in HANG_UP)
         for number in range(0, self.dose.requests, WAVE):
             count = min(WAVE, self.dose.requests - number)
             wishes = rig.wishes(
@@ -54,12 +52,12 @@ class HangUp(Fault):
             )  # fmt: skip
             load = rig.send(
                 [
-                    replace(wish, hang_up=rig.rng.uniform(*HANG_UP) if place % 2 else None)
+                    replace(wish, hang_up=rig.rng.uniform(first, last) if place % 2 else None)
                     for place, wish in enumerate(wishes)
                 ],
                 at_once=count,
             )
-            time.sleep(HANG_UP[1])
+            time.sleep(last)
             rig.wait_until(lambda load=load: _gone(load) >= len(load.wishes) // 2, 5, every=0.05)  # type: ignore[misc] # mypy: a default in a lambda
             rig.note(f"{_gone(load)} have gone")
             time.sleep(ALLOWED)

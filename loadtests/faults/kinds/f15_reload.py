@@ -23,13 +23,9 @@ class Reload(Fault):
     title = "front reload and app restart under holds"
     doses = {"short": Dose(80, 1), "full": Dose(2_500, 5)}
     strategy = "nginx-accel"
-    # Longer than it takes to accept all, to reload and to restart.
-    environment = {
-        "SIMULATOR_LATENCY_POSTNL": "20",
-        "CARRIER_CALL_DEADLINE": "28",
-        "CARRIER_BULKHEAD": "600",
-        "WORKER_CONCURRENCY": "600",
-    }
+    # Longer than it takes to accept all, to reload and to restart, which no scale shrinks.
+    times = {"SIMULATOR_LATENCY_POSTNL": 20.0}
+    short_scale = 1.0
     controls = {"drain": Control("I6", environment={})}
     held = held_on = 0
 

@@ -6,7 +6,7 @@ import time
 
 import psycopg
 
-from loadtests.faults.fault import Control, Dose, Fault, Measure, register
+from loadtests.faults.fault import Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
@@ -18,21 +18,16 @@ END_SESSIONS = (
 
 @register
 class ReadOnly(Fault):
-    """What can't be written down isn't bought: a 5xx, and no purchase.
-
-    No guard can be taken away (without its row nothing is announced); so its control leaves the
-    database as it is, which shows that the targets see what is accepted and bought.
-    """
+    """What can't be written down isn't bought: a 5xx, and no purchase."""
 
     id = "F19"
     title = "read-only database"
     doses = {"short": Dose(40), "full": Dose(200)}
-    controls = {"the fault itself": Control("2xx while read-only", environment={})}
+    uncontrolled = "without its row nothing is announced: there is no guard to take away"
     bought = 0
 
     def strike(self, rig: Rig) -> None:
-        if not self.control:
-            self._set(rig, "on")
+        self._set(rig, "on")
         before = rig.simulator("GET", "/ledger/summary")
         rig.send(rig.wishes(self.dose.requests, synchronous=0.5, prefix="ro"), at_once=10).join()
         time.sleep(2)
