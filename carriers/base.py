@@ -159,12 +159,15 @@ Steps = Generator[CarrierRequest, CarrierResponse, T]
 class Carrier:
     """A carrier's adapter. Stateless but for what it may cache under a lock: shared by all threads.
 
-    `settling`: seconds after a send until a lookup's "absent" can be believed.
+    `longest_work`: the longest time in seconds, by the carrier's documentation, that it may go on
+    working on a request after we have left it. `settling`: seconds from the end of a call until a
+    lookup's "absent" can be believed; not below `longest_work` (shipping.E010).
     """
 
     code: ClassVar[str]
     name: ClassVar[str]
     repeats: ClassVar[Repeats]
+    longest_work: ClassVar[float]
     settling: ClassVar[float] = 0.0
     promises: ClassVar[Promises] = Promises()
     methods: ClassVar[tuple[ShippingMethod, ...]]

@@ -119,6 +119,21 @@ def check_breaker(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 
 @register
+def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """An absence that is believed while the carrier may still book is a second purchase."""
+    return [
+        Error(
+            f"{c.name} may work for {c.longest_work:g} s on a request that was left, and its "
+            f"settling window ends after {c.settling:g} s.",
+            hint=f"Raise `settling` in the adapter of {c.code}.",
+            id="shipping.E010",
+        )
+        for c in registry.all_carriers()
+        if c.repeats == "lookup" and c.settling < c.longest_work
+    ]
+
+
+@register
 def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """Nobody may take a guard away, or have processes die, outside the demo and development."""
     given = [

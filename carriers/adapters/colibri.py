@@ -34,6 +34,8 @@ class ColibriExpress(Carrier):
     code = "colibri"
     name = "Colibri Express"
     repeats = "dedup"
+    # Its documentation. A repeated `client_id` waits for the first: no settling is needed.
+    longest_work = 30.0
     promises = Promises(throttle_promises_nothing=True)
     credential_names = ("api_key",)
     methods = (

@@ -42,6 +42,8 @@ class LanternFreight(Carrier):
     code = "lantern"
     name = "Lantern Freight"
     repeats = "none"
+    # Its documentation. A person who decides must not look before this has passed.
+    longest_work = 60.0
     promises = Promises(refusal_statuses=frozenset({500}))
     credential_names = ("username", "password")
     methods = (
@@ -119,7 +121,8 @@ class LanternFreight(Carrier):
             return NotSent("unreadable", str(error))
 
     def _keep(self, credentials: Credentials, login: ET.Element) -> str:
-        token = documents.identifier(xml_body.text(login, "token"), "the token")
+        said = xml_body.text(login, "token")
+        token = documents.identifier(said, "the token", documents.LONGEST_TOKEN)
         expires_in = documents.price(xml_body.text(login, "expires_in"))
         self.tokens.put(credentials, token, float(expires_in))
         return token
@@ -129,7 +132,7 @@ def _refusal(response: CarrierResponse) -> Refused | None:
     fault = soap.fault(response)
     if fault is None or not fault.is_refusal:
         return None
-    return Refused(fault.code, fault.message, credentials=fault.code == EXPIRED)
+    return documents.refused(fault.code, fault.message, credentials=fault.code == EXPIRED)
 
 
 def _request(

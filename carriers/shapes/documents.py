@@ -1,7 +1,9 @@
-"""Reading what every carrier's answer has in some shape: documents, prices, identifiers.
+"""Reading what every carrier's answer has in some shape: documents, prices, identifiers, refusals.
 
 Each reader raises `CarrierAnswerUnreadable` rather than pass on something half right: a label that
-doesn't print is found at the warehouse door, an unknown outcome within seconds.
+doesn't print is found at the warehouse door, an unknown outcome within seconds. The same holds for
+an identifier that the database can't store: cut to its column it would name another label. A
+refusal's words are only shown, so they are made to fit.
 """
 
 from __future__ import annotations
@@ -10,20 +12,39 @@ import base64
 import binascii
 from decimal import Decimal, InvalidOperation
 
-from carriers.base import Announced, Document, Format
+from carriers.base import Announced, Document, Format, Refused
 from carriers.errors import CarrierAnswerUnreadable
 
-# Why 255: the API's own limit for strings; a longer identifier is not an identifier.
-LONGEST_IDENTIFIER = 255
+# The columns that these are stored in; a test compares.
+LONGEST_CARRIER_ID = 128
+LONGEST_TRACKING_NUMBER = 64
+LONGEST_REFUSAL = 500
+# Why 255: the API's own limit for strings; lantern's tokens have 32.
+LONGEST_TOKEN = 255
 # Why 1024: where PDF readers look for the end-of-file marker (ISO 32000-1, implementation note 18).
 PDF_TAIL = 1024
 
 
-def identifier(value: object, name: str) -> str:
-    """Read a non-empty string."""
-    if not isinstance(value, str) or not 0 < len(value.strip()) <= LONGEST_IDENTIFIER:
+def identifier(value: object, name: str, longest: int) -> str:
+    """Read a non-empty string of printable characters: no NUL, no control, no lone surrogate."""
+    if not isinstance(value, str) or not value.strip():
         raise CarrierAnswerUnreadable(f"{name} is missing")
-    return value.strip()
+    text = value.strip()
+    if len(text) > longest or not text.isprintable():
+        raise CarrierAnswerUnreadable(f"{name} is unusable")
+    return text
+
+
+def refused(code: str, message: object, *, credentials: bool = False) -> Refused:
+    """Make a refusal of what a carrier said, in characters and lengths that can be stored."""
+    said = message if isinstance(message, str) else ""
+    return Refused(_storable(code), _storable(said), credentials)
+
+
+def _storable(text: str) -> str:
+    # Cut before replacing: a message may be as long as an answer.
+    cut = text[:LONGEST_REFUSAL].replace("\0", "\N{REPLACEMENT CHARACTER}")
+    return cut.encode("utf-8", "replace").decode().strip()
 
 
 def price(value: object) -> Decimal:
@@ -67,8 +88,8 @@ def announced(
     if zpl not in (None, ""):
         documents.append(document(zpl, "zpl"))
     return Announced(
-        identifier(carrier_id, "the shipment's id"),
-        identifier(tracking, "the tracking number"),
+        identifier(carrier_id, "the shipment's id", LONGEST_CARRIER_ID),
+        identifier(tracking, "the tracking number", LONGEST_TRACKING_NUMBER),
         price(cost),
         tuple(documents),
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 from carriers.base import Refused
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.shapes import documents
 
 
 def dump(value: object) -> bytes:
@@ -51,4 +52,4 @@ def refusal_of(said: Mapping[str, Any], code: str, message: str) -> Refused | No
     """Read a refusal from an object."""
     if not isinstance(said.get(code), str) or not said[code]:
         return None
-    return Refused(said[code], str(said.get(message, "")))
+    return documents.refused(said[code], said.get(message))

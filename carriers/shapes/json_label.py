@@ -34,8 +34,6 @@ class JsonLabelCarrier(Carrier):
     """`POST /shipments`, `GET /shipments?reference=`, `DELETE /shipments/{id}`."""
 
     repeats = "lookup"
-    # Why 30 s: three times the slowest of them takes to answer; one lagging more is an outage.
-    settling = 30.0
     promises = Promises(throttle_promises_nothing=True)
     credential_names = ("api_key",)
 

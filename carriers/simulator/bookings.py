@@ -6,7 +6,7 @@ import asyncio
 import secrets
 import time
 from collections import Counter, defaultdict, deque
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 
@@ -32,11 +32,17 @@ class Booking:
     price: str
     at: float
     by: str
+    owner: str = ""
+    listed: bool = True
     receiver: dict[str, str] | None = None
     voided: bool = False
     stage: int = 0
     # Set while its line is on the way to the disk: whoever asks for it waits for that.
     committing: asyncio.Future[None] | None = None
+
+    def is_seen_by(self, owner: str) -> bool:
+        """Return whether a credential's calls know it; without an owner it is everybody's."""
+        return not owner or self.owner in ("", owner)
 
 
 class Bookings:
@@ -53,15 +59,16 @@ class Bookings:
         for entry in ledger.entries:
             self._replay(entry)
 
-    async def book(self, spec: CarrierSpec, parcel: Parcel, by: By) -> Booking:
-        """Sell a label; a carrier that dedups returns the first one of that reference.
+    async def book(
+        self, spec: CarrierSpec, parcel: Parcel, by: By, owner: str = "", *, listed: bool = True
+    ) -> Booking:
+        """Sell a label; a carrier that dedups returns the owner's first one of that reference.
 
         Returns when it is in the ledger; raises LedgerError, and then nothing was sold.
         """
-        key = (spec.code, parcel.reference)
         # No await between this look and `_add`: fifty calls at once find one booking.
-        if spec.repeats == "dedup" and self._references.get(key):
-            first = self._references[key][0]
+        first = next(self._of(spec.code, parcel.reference, owner), None)
+        if spec.repeats == "dedup" and first is not None:
             if first.committing is not None:
                 await asyncio.shield(first.committing)
             return first
@@ -74,6 +81,8 @@ class Bookings:
             price=str(spec.products[parcel.product].price),
             at=time.time(),
             by=by,
+            owner=owner,
+            listed=listed,
             receiver=dict(parcel.receiver),
         )
         self._add(booking)
@@ -93,22 +102,25 @@ class Bookings:
             raise
         return True
 
-    def live(self, carrier: str, reference: str, lag: float = 0.0) -> list[Booking]:
+    def live(
+        self, carrier: str, reference: str, lag: float = 0.0, *, owner: str = ""
+    ) -> list[Booking]:
         """Return what isn't voided and is older than `lag` seconds, oldest first."""
         newest = time.time() - lag
         return [
             booking
-            for booking in self._references.get((carrier, reference), ())
+            for booking in self._of(carrier, reference, owner)
             if not booking.voided and booking.committing is None and booking.at <= newest
         ]
 
-    def known(self, carrier: str, reference: str) -> bool:
+    def known(self, carrier: str, reference: str, owner: str = "") -> bool:
         """Return whether a reference was ever booked, voided ones included."""
-        return bool(self._references.get((carrier, reference)))
+        return any(True for _ in self._of(carrier, reference, owner))
 
-    def by_shipment(self, carrier: str, shipment_id: str) -> Booking | None:
+    def by_shipment(self, carrier: str, shipment_id: str, owner: str = "") -> Booking | None:
         """Return a carrier's booking by the id that it gave it."""
-        return self._shipments.get((carrier, shipment_id))
+        booking = self._shipments.get((carrier, shipment_id))
+        return booking if booking and booking.is_seen_by(owner) else None
 
     def by_tracking(self, tracking_number: str) -> Booking | None:
         """Return a booking by its tracking number."""
@@ -117,6 +129,10 @@ class Bookings:
     def all(self) -> Iterable[Booking]:
         """Return every booking that is in the ledger, voided ones included."""
         return [booking for booking in self._shipments.values() if booking.committing is None]
+
+    def _of(self, carrier: str, reference: str, owner: str) -> Iterator[Booking]:
+        bookings = self._references.get((carrier, reference), ())
+        return (booking for booking in bookings if booking.is_seen_by(owner))
 
     async def _commit_first(self, booking: Booking) -> None:
         booking.committing = asyncio.ensure_future(self._enter("booked", booking))
@@ -140,6 +156,7 @@ class Bookings:
             product=booking.product,
             price=booking.price,
             by=booking.by if event == "booked" else "call",
+            owner=booking.owner,
         )
         if event == "booked":
             booking.at = entry.at
@@ -181,6 +198,7 @@ class Bookings:
                 price=entry.price,
                 at=entry.at,
                 by=entry.by,
+                owner=entry.owner,
             )
         )
 

@@ -23,7 +23,7 @@ from carriers.simulator.latency import Latency
 from carriers.simulator.ledger import LedgerError
 from carriers.simulator.magic import Magic, refuse_if_asked
 from carriers.simulator.params import Params
-from carriers.simulator.parcel import Parcel, check
+from carriers.simulator.parcel import Parcel, Refusal, check
 from carriers.simulator.shapes import SHAPES
 from carriers.simulator.tracking import Tracking
 
@@ -108,13 +108,24 @@ class Carrier:
         """Sell a label; raises Refusal."""
         refuse_if_asked(parcel)
         check(parcel, self.spec)
-        booking = await self.bookings.book(self.spec, parcel, call.by)
+        booking = await self.bookings.book(
+            self.spec, parcel, call.by, call.owner, listed=call.listed
+        )
         self._tracking.announced(booking)
         return booking
 
-    def found(self, reference: str) -> list[Booking]:
-        """Return what a lookup shows: live and settled, oldest first."""
-        return self.bookings.live(self.spec.code, reference, self.tuning.lookup_lag)
+    def found(self, reference: str, owner: str) -> list[Booking]:
+        """Return what a lookup shows: live, settled and not forgotten, oldest first."""
+        lag = self.tuning.lookup_lag
+        live = self.bookings.live(self.spec.code, reference, lag, owner=owner)
+        return [booking for booking in live if booking.listed]
+
+    def sold(self, tracking_number: str, owner: str) -> Booking | None:
+        """Return a booking of this carrier's by its tracking number."""
+        booking = self.bookings.by_tracking(tracking_number)
+        if booking is None or booking.carrier != self.spec.code or not booking.is_seen_by(owner):
+            return None
+        return booking
 
     def label(self, booking: Booking) -> Label:
         """Draw a booking's documents."""
@@ -128,11 +139,18 @@ class Carrier:
         """Return a server error in this carrier's own form."""
         return self.shape.error(status, "INTERNAL", "Something went wrong")
 
-    def throttled(self, retry_after: int) -> Response:
+    def throttled(self, retry_after: int | None) -> Response:
         """Return a 429 in this carrier's own form."""
         response = self.shape.error(429, "THROTTLED", "Too many requests")
-        response.headers["Retry-After"] = str(retry_after)
+        if retry_after is not None:
+            response.headers["Retry-After"] = str(retry_after)
         return response
+
+    def refused(self, code: str) -> Response:
+        """Return a documented refusal in this carrier's own form."""
+        if code == "UNAUTHORIZED":
+            return self.shape.unauthorized()
+        return self.shape.refused(Refusal(code, "The shipment is refused"))
 
     def later(self, work: Coroutine[Any, Any, object]) -> None:
         """Run something that no client waits for."""

@@ -25,8 +25,11 @@ class Premises(Protocol):
     def error(self, status: int) -> Response:
         """Return a server error in this carrier's own form."""
 
-    def throttled(self, retry_after: int) -> Response:
+    def throttled(self, retry_after: int | None) -> Response:
         """Return a 429 in this carrier's own form."""
+
+    def refused(self, code: str) -> Response:
+        """Return a documented refusal in this carrier's own form."""
 
     def later(self, work: Coroutine[Any, Any, object]) -> None:
         """Run something that no client waits for."""
@@ -56,7 +59,7 @@ class Fault:
         if self.per_call:
             self.share = params.number("share", 1.0, high=1.0)
             self.seed = params.whole("seed", 1, low=0, high=2**31)
-            self.calls = params.choice("calls", "buy", ("buy", "lookup", "all"))
+            self.calls = params.choice("calls", "buy", ("buy", "lookup", "void", "all"))
         self.struck = 0
         self._tries: Counter[str] = Counter()
 

@@ -28,7 +28,10 @@ class LedgerError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One line; `at` in unix seconds, `price` as the carrier writes it."""
+    """One line; `at` in unix seconds, `price` as the carrier writes it.
+
+    `owner` is a hash of the credential that bought it; lines from before there was one have none.
+    """
 
     seq: int
     at: float
@@ -40,6 +43,7 @@ class Entry:
     product: int
     price: str
     by: str
+    owner: str = ""
 
 
 class Ledger:
@@ -73,6 +77,7 @@ class Ledger:
         product: int,
         price: str,
         by: str,
+        owner: str = "",
     ) -> Entry:
         """Write one entry and return when it is on the disk; raises LedgerError."""
         if self._closed:
@@ -89,6 +94,7 @@ class Ledger:
             product,
             price,
             by,
+            owner,
         )
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))

@@ -49,6 +49,13 @@ class Params:
             raise BadParams(f"{name}: must be a whole number")
         return int(number)
 
+    def optional_whole(self, name: str, *, low: int, high: int) -> int | None:
+        """Return a whole number in [low, high], or None where it isn't given."""
+        if self._given.get(name) is None:
+            self.values[name] = None
+            return None
+        return self.whole(name, low, low=low, high=high)
+
     def choice(self, name: str, default: str, known: tuple[str, ...]) -> str:
         """Return one of the known words."""
         value = self._given.get(name, default)

@@ -9,7 +9,7 @@ import pytest
 
 from carriers.base import Address, Consignment, Purchase
 from carriers.outcomes import Absent, Announced, Answered, Found, Refused, Voided
-from carriers.registry import SHIPPING_METHODS, all_carriers
+from carriers.registry import SHIPPING_METHODS, all_carriers, carrier
 from carriers.simulator.catalogue import CATALOGUE
 from carriers.simulator.latency import fixed
 from carriers.simulator.settings import Address as Listen
@@ -74,6 +74,34 @@ async def test_a_label_is_bought_found_and_voided(adapter, talk):
     assert await talk(adapter.code, adapter.void(purchase, CREDENTIALS)) == Voided()
     again = await talk(adapter.code, adapter.void(purchase, CREDENTIALS))
     assert isinstance(again, Refused)
+
+
+@CARRIERS
+async def test_a_label_belongs_to_the_credentials_that_bought_it(adapter, talk):
+    parcel = consignment(adapter)
+    bought = await talk(adapter.code, adapter.announce(parcel))
+    others = {name: f"other {value}" for name, value in CREDENTIALS.items()}
+    purchase = Purchase(parcel.reference, bought.carrier_id, bought.tracking_number)
+    assert isinstance(await talk(adapter.code, adapter.void(purchase, others)), Refused)
+    if adapter.repeats == "lookup":
+        assert await talk(adapter.code, adapter.lookup(parcel.reference, others)) == Absent()
+    if adapter.repeats == "dedup":
+        again = await talk(adapter.code, adapter.announce(replace(parcel, credentials=others)))
+        assert again.tracking_number != bought.tracking_number
+    assert await talk(adapter.code, adapter.void(purchase, CREDENTIALS)) == Voided()
+
+
+async def test_a_second_label_of_meridian_is_seen_and_voided(talk):
+    adapter = carrier("meridian")
+    parcel = consignment(adapter)
+    for _ in range(2):
+        await talk(adapter.code, adapter.announce(parcel))
+    found = await talk(adapter.code, adapter.lookup(parcel.reference, CREDENTIALS))
+    first, second = found.announced
+    purchase = Purchase(parcel.reference, second.carrier_id, second.tracking_number)
+    assert await talk(adapter.code, adapter.void(purchase, CREDENTIALS)) == Voided()
+    found = await talk(adapter.code, adapter.lookup(parcel.reference, CREDENTIALS))
+    assert found == Found((first,))
 
 
 @CARRIERS

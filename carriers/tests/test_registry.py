@@ -70,9 +70,11 @@ def test_a_method_is_well_formed(method):
     assert set(method.countries) >= {"NL", "GB", "US", "CH"}
 
 
-def test_lookup_carriers_have_a_settling_window():
+def test_lookup_carriers_have_a_settling_window_that_outlasts_their_work():
     for carrier in registry.all_carriers():
         assert (carrier.settling > 0) == (carrier.repeats == "lookup")
+        assert carrier.longest_work > 0
+        assert carrier.settling >= carrier.longest_work or carrier.repeats != "lookup"
 
 
 def test_countries():

@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from django.core.checks import run_checks
 
+from carriers.adapters.postnl import PostNL
+
 WRONG = [
     ({"ANNOUNCEMENT_LEASE": 50.0, "CARRIER_CALL_DEADLINE": 30.0}, "shipping.E001"),
     ({"CARRIERS": {}}, "shipping.E002"),
@@ -36,6 +38,14 @@ def test_wrong_settings_are_named(settings: Any, wrong: dict[str, Any], expected
     for name, value in wrong.items():
         setattr(settings, name, value)
     assert expected in ids()
+
+
+@pytest.mark.parametrize(("settling", "wrong"), [(29.9, True), (30.0, False)])
+def test_a_settling_window_that_ends_before_the_carriers_work_is_named(
+    monkeypatch: pytest.MonkeyPatch, settling: float, wrong: bool
+) -> None:
+    monkeypatch.setattr(PostNL, "settling", settling)
+    assert ("shipping.E010" in ids()) is wrong
 
 
 @pytest.mark.parametrize("right", RIGHT)

@@ -166,10 +166,10 @@ MERIDIAN = carrier("meridian")
 ORDERED = response(201, Location="/orders/ref-1")
 
 
-def label(reference="ref-1", pdf=PDF64):
+def label(reference="ref-1", pdf=PDF64, others=""):
     return response(
         200,
-        f'<label reference="{reference}" tracking="MM1" price="5.40">'
+        f'<label reference="{reference}" tracking="MM1" price="5.40"{others}>'
         f"<pdf>{pdf}</pdf><zpl>{ZPL64}</zpl></label>",
     )
 
@@ -232,6 +232,20 @@ def test_an_order_whose_label_cannot_be_fetched_is_unknown(answer):
     ("answer", "expected"),
     [
         (label(), Found((FETCHED,))),
+        (
+            label(others=' others="MM2 MM3"'),
+            Found(
+                (
+                    FETCHED,
+                    Announced("ref-1", "MM2", Decimal("5.40"), ()),
+                    Announced("ref-1", "MM3", Decimal("5.40"), ()),
+                )
+            ),
+        ),
+        (
+            label(others=f' others="MM2 {"3" * 65}"'),
+            Unknown("unreadable", "another tracking number is unusable"),
+        ),
         (response(404), Absent()),
         (response(500), Unknown("server_error", "HTTP 500 to a lookup")),
         (label("ref-2"), Unknown("unreadable", "the answer is about another reference")),
@@ -243,7 +257,8 @@ def test_meridian_is_looked_up_by_its_label(answer, expected):
 
 
 @pytest.mark.parametrize(("status", "kind"), [(204, Voided), (404, Refused), (409, Refused)])
-def test_meridian_voids_by_reference(status, kind):
-    (request,), outcome = drive(MERIDIAN.void(PURCHASE, CREDENTIALS), response(status))
-    assert (request.method, request.path) == ("DELETE", "/orders/ref-1")
+def test_meridian_voids_the_label_that_is_named(status, kind):
+    purchase = Purchase("ref-1", "ref-1", "MM&1")
+    (request,), outcome = drive(MERIDIAN.void(purchase, CREDENTIALS), response(status))
+    assert (request.method, request.path) == ("DELETE", "/orders/ref-1?tracking=MM%261")
     assert isinstance(outcome, kind)

@@ -1,4 +1,4 @@
-"""throttle: 429, with or without Retry-After; nothing was made."""
+"""throttle: 429, with Retry-After or without; nothing was made."""
 
 from __future__ import annotations
 
@@ -10,19 +10,15 @@ from carriers.simulator.params import Params
 
 
 class Throttle(Fault):
-    """Answers at once that the client shall come again in `retry_after` seconds."""
+    """Answers at once that the client shall come again in `retry_after` seconds, or just later."""
 
     kind = "throttle"
     magic_argument = "retry_after"
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
-        self.retry_after = params.whole("retry_after", 1, low=0, high=3600)
-        self.header = params.choice("header", "yes", ("yes", "no"))
+        self.retry_after = params.optional_whole("retry_after", low=0, high=3600)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
         """Put off."""
-        answer = premises.throttled(self.retry_after)
-        if self.header == "no":
-            del answer.headers["Retry-After"]
-        return answer
+        return premises.throttled(self.retry_after)

@@ -34,13 +34,14 @@ class JsonItems(Shape):
 
     async def create(self, request: Request) -> Response:
         """Buy labels."""
+        owner = require(request.headers.get("x-api-key"))
         parcels = [
             parcel_from(item.get("client_id"), item.get("product"), item.get("grams"), item["to"])
             for item in await _items(request, "to")
         ]
         references = tuple(parcel.reference for parcel in parcels)
         companies = tuple(parcel.receiver["company"] for parcel in parcels)
-        call = Call("buy", references, companies)
+        call = Call("buy", references, companies, owner=owner)
 
         async def work() -> Response:
             results = await asyncio.gather(*(self._book(parcel, call) for parcel in parcels))
@@ -50,12 +51,13 @@ class JsonItems(Shape):
 
     async def void(self, request: Request) -> Response:
         """Take labels back."""
+        owner = require(request.headers.get("x-api-key"))
         references = tuple(
             reference_from(item["client_id"]) for item in await _items(request, "client_id")
         )
 
         async def work() -> Response:
-            results = await asyncio.gather(*map(self._void, references))
+            results = await asyncio.gather(*(self._void(ref, owner) for ref in references))
             return JSONResponse({"results": results})
 
         return await self.carrier.answer(Call("void", references), work)
@@ -76,15 +78,14 @@ class JsonItems(Shape):
             "label_zpl": b64encode(label.zpl).decode(),
         }
 
-    async def _void(self, reference: str) -> dict[str, str]:
+    async def _void(self, reference: str, owner: str) -> dict[str, str]:
         # No lag here: the lag is of lookups, and this carrier has none.
-        live = self.carrier.bookings.live(self.carrier.spec.code, reference)
+        live = self.carrier.bookings.live(self.carrier.spec.code, reference, owner=owner)
         voided = bool(live) and await self.carrier.bookings.void(live[0])
         return {"client_id": reference, "status": "ok" if voided else "error"}
 
 
 async def _items(request: Request, needed: str) -> list[dict[str, Any]]:
-    require(request.headers.get("x-api-key"))
     items = (await json_object(request)).get("items")
     if not isinstance(items, list) or not 1 <= len(items) <= _MOST_ITEMS:
         raise Malformed(f"items must be a list of 1 to {_MOST_ITEMS}")

@@ -33,31 +33,31 @@ class JsonLabel(Shape):
 
     async def create(self, request: Request) -> Response:
         """Buy a label."""
-        _authorize(request)
+        owner = _authorize(request)
         body = await json_object(request)
         parcel = parcel_from(
             body.get("reference"), body.get("product"), body.get("weight_g"), body.get("receiver")
         )
-        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],))
+        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def list(self, request: Request) -> Response:
         """Look bookings up by reference."""
-        _authorize(request)
+        owner = _authorize(request)
         reference = reference_from(request.query_params.get("reference"))
 
         async def work() -> Response:
-            found = self.carrier.found(reference)
+            found = self.carrier.found(reference, owner)
             return JSONResponse({"shipments": [self._shipment(booking) for booking in found]})
 
         return await self.carrier.answer(Call("lookup", (reference,)), work)
 
     async def void(self, request: Request) -> Response:
         """Take a label back."""
-        _authorize(request)
+        owner = _authorize(request)
         shipment_id = request.path_params["shipment_id"]
         return await self.carrier.answer(
-            Call("void", (shipment_id,)), lambda: self._void(shipment_id)
+            Call("void", (shipment_id,)), lambda: self._void(shipment_id, owner)
         )
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
@@ -67,8 +67,8 @@ class JsonLabel(Shape):
             return self.refused(refusal)
         return JSONResponse(self._shipment(booking), 201)
 
-    async def _void(self, shipment_id: str) -> Response:
-        booking = self.carrier.bookings.by_shipment(self.carrier.spec.code, shipment_id)
+    async def _void(self, shipment_id: str, owner: str) -> Response:
+        booking = self.carrier.bookings.by_shipment(self.carrier.spec.code, shipment_id, owner)
         if booking is None:
             return self.error(404, "NOT_FOUND", "No such shipment")
         if not await self.carrier.bookings.void(booking):
@@ -89,6 +89,6 @@ class JsonLabel(Shape):
         }
 
 
-def _authorize(request: Request) -> None:
+def _authorize(request: Request) -> str:
     scheme, _, key = request.headers.get("authorization", "").partition(" ")
-    require(key.strip() if scheme.lower() == "bearer" else None)
+    return require(key.strip() if scheme.lower() == "bearer" else None)

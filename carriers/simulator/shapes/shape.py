@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from functools import lru_cache
+from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
@@ -25,10 +27,19 @@ class Unauthorized(Exception):
     """No credentials, or the one that is always wrong."""
 
 
-def require(credential: str | None) -> None:
-    """Raise Unauthorized unless there is a credential; any but `invalid` will do."""
+def require(credential: str | None) -> str:
+    """Return the credential's owner; raise Unauthorized unless it is there and not `invalid`."""
     if not credential or credential == INVALID:
         raise Unauthorized
+    return _owner(credential)
+
+
+# Why 1,024: a benchmark's accounts; one that is not kept costs two microseconds.
+@lru_cache(1024)
+def _owner(credential: str) -> str:
+    """Hash a credential: the ledger, which names its bookings' owners, is kept and shown."""
+    # surrogatepass: XML and Basic can't, but JSON's neighbours may bring half a pair in a header.
+    return blake2b(credential.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 class Shape(ABC):

@@ -31,7 +31,8 @@ class Soap(Shape):
 
     def __init__(self, carrier: Carrier) -> None:
         super().__init__(carrier)
-        self._tokens: dict[str, float] = {}
+        # When each token ends, and whose it is.
+        self._tokens: dict[str, tuple[float, str]] = {}
 
     def routes(self) -> list[Route]:
         """Return the carrier's endpoint."""
@@ -70,32 +71,32 @@ class Soap(Shape):
         return await actions[name](action)
 
     async def _login(self, action: Element) -> Response:
-        require(action.findtext("username"))
+        owner = require(action.findtext("username"))
         require(action.findtext("password"))
 
         async def work() -> Response:
             ttl = self.carrier.tuning.token_ttl
-            token = self._new_token(ttl)
+            token = self._new_token(ttl, owner)
             return _reply("Login", token=token, expires_in=f"{ttl:.0f}")
 
         return await self.carrier.answer(Call("login", ("login",)), work)
 
     async def _create(self, action: Element) -> Response:
-        self._check_token(action)
+        owner = self._owner_of_token(action)
         parcel = parcel_from(
             action.findtext("customer_reference"),
             action.findtext("product"),
             action.findtext("grams"),
             address(action, "receiver"),
         )
-        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],))
+        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def _cancel(self, action: Element) -> Response:
-        self._check_token(action)
+        owner = self._owner_of_token(action)
         tracking_number = action.findtext("tracking_number") or ""
         return await self.carrier.answer(
-            Call("void", (tracking_number,)), lambda: self._void(tracking_number)
+            Call("void", (tracking_number,)), lambda: self._void(tracking_number, owner)
         )
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
@@ -113,26 +114,27 @@ class Soap(Shape):
             label_zpl=b64encode(label.zpl).decode(),
         )
 
-    async def _void(self, tracking_number: str) -> Response:
-        booking = self.carrier.bookings.by_tracking(tracking_number)
-        if booking is None or booking.carrier != self.carrier.spec.code:
+    async def _void(self, tracking_number: str, owner: str) -> Response:
+        booking = self.carrier.sold(tracking_number, owner)
+        if booking is None:
             return self.refused(Refusal("NOT_FOUND", "No such shipment"))
         if not await self.carrier.bookings.void(booking):
             return self.refused(Refusal("NOT_VOIDABLE", "Already voided, or on its way"))
         return _reply("CancelShipment")
 
-    def _new_token(self, ttl: float) -> str:
+    def _new_token(self, ttl: float, owner: str) -> str:
         now = time.monotonic()
         # Cleared here, so that a client which logs in for every call fills no memory.
-        self._tokens = {token: end for token, end in self._tokens.items() if end > now}
+        self._tokens = {token: kept for token, kept in self._tokens.items() if kept[0] > now}
         token = secrets.token_hex(16)
-        self._tokens[token] = now + ttl
+        self._tokens[token] = now + ttl, owner
         return token
 
-    def _check_token(self, action: Element) -> None:
-        end = self._tokens.get(action.findtext("token") or "")
-        if end is None or end <= time.monotonic():
+    def _owner_of_token(self, action: Element) -> str:
+        end, owner = self._tokens.get(action.findtext("token") or "", (0.0, ""))
+        if end <= time.monotonic():
             raise Unauthorized
+        return owner
 
 
 def _reply(name: str, **fields: str) -> Response:

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
 from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from
 from carriers.simulator.shapes.markup import (
@@ -46,31 +47,38 @@ class TwoStep(Shape):
 
     async def create(self, request: Request) -> Response:
         """Buy a label, and say only where it will be."""
-        _authorize(request)
+        owner = _authorize(request)
         root = await xml_root(request)
         if root.tag != "order":
             raise Malformed("the root is not an order")
         parcel = parcel_from(
             root.get("reference"), root.get("product"), root.get("grams"), address(root, "receiver")
         )
-        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],))
+        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def label(self, request: Request) -> Response:
-        """Return the oldest live label of a reference."""
-        _authorize(request)
+        """Return the oldest live label of a reference, and the numbers of the others."""
+        owner = _authorize(request)
         reference = request.path_params["reference"]
 
         async def work() -> Response:
-            return self._label(reference)
+            return self._label(reference, owner)
 
         return await self.carrier.answer(Call("lookup", (reference,)), work)
 
     async def void(self, request: Request) -> Response:
-        """Take a label back."""
-        _authorize(request)
+        """Take a label back: the one that is named, else the newest."""
+        owner = _authorize(request)
         reference = request.path_params["reference"]
-        return await self.carrier.answer(Call("void", (reference,)), lambda: self._void(reference))
+        tracking = request.query_params.get("tracking")
+
+        async def work() -> Response:
+            if tracking is None:
+                return await self._void_newest(reference, owner)
+            return await self._void(reference, tracking, owner)
+
+        return await self.carrier.answer(Call("void", (reference,)), work)
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         try:
@@ -80,31 +88,42 @@ class TwoStep(Shape):
         location = f"/orders/{quote(parcel.reference, safe='')}"
         return Response(status_code=201, headers={"Location": location})
 
-    def _label(self, reference: str) -> Response:
-        found = self.carrier.found(reference)
+    def _label(self, reference: str, owner: str) -> Response:
+        found = self.carrier.found(reference, owner)
         if not found:
             return self.error(404, "NOT_FOUND", "There is no label")
-        booking = found[0]
+        booking, *others = found
         label = self.carrier.label(booking)
         head = attributes(
             reference=booking.reference, tracking=booking.tracking_number, price=booking.price
         )
+        if others:
+            head += attributes(others=" ".join(other.tracking_number for other in others))
         pdf = element("pdf", base64.b64encode(label.pdf).decode())
         zpl = element("zpl", base64.b64encode(label.zpl).decode())
         return xml_response(f"<label{head}>{pdf}{zpl}</label>")
 
-    async def _void(self, reference: str) -> Response:
+    async def _void(self, reference: str, tracking: str, owner: str) -> Response:
+        booking = self.carrier.sold(tracking, owner)
+        if booking is None or booking.reference != reference:
+            return self.error(404, "NOT_FOUND", "No such order")
+        return await self._void_booking(booking)
+
+    async def _void_newest(self, reference: str, owner: str) -> Response:
         bookings = self.carrier.bookings
-        if not bookings.known(self.carrier.spec.code, reference):
+        if not bookings.known(self.carrier.spec.code, reference, owner):
             return self.error(404, "NOT_FOUND", "No such order")
         # The newest: where a reference was bought twice, the label that is shown is the oldest.
-        live = bookings.live(self.carrier.spec.code, reference)
-        if not live or not await bookings.void(live[-1]):
+        live = bookings.live(self.carrier.spec.code, reference, owner=owner)
+        return await self._void_booking(live[-1] if live else None)
+
+    async def _void_booking(self, booking: Booking | None) -> Response:
+        if booking is None or not await self.carrier.bookings.void(booking):
             return self.error(409, "NOT_VOIDABLE", "Already voided, or on its way")
         return Response(status_code=204)
 
 
-def _authorize(request: Request) -> None:
+def _authorize(request: Request) -> str:
     scheme, _, encoded = request.headers.get("authorization", "").partition(" ")
     if scheme.lower() != "basic":
         raise Unauthorized
@@ -112,5 +131,5 @@ def _authorize(request: Request) -> None:
         user, _, password = base64.b64decode(encoded, validate=True).decode().partition(":")
     except (binascii.Error, UnicodeDecodeError):
         raise Unauthorized from None
-    require(user)
     require(password)
+    return require(user)

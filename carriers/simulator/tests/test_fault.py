@@ -12,7 +12,8 @@ from carriers.simulator.params import BadParams, Params
 
 def test_every_file_is_a_kind():
     wanted = "slow hang refuse error reset_before reset_after truncate corrupt trickle"
-    assert {*wanted.split(), "late_commit", "throttle", "flap"} <= set(KINDS)
+    wanted += " late_commit throttle flap refuse_after forget"
+    assert set(wanted.split()) <= set(KINDS)
 
 
 def at(fault, age):
@@ -60,7 +61,12 @@ def test_each_try_of_a_reference_has_its_own_chance():
 
 @pytest.mark.parametrize(
     ("calls", "expected"),
-    [("buy", ["buy"]), ("lookup", ["lookup"]), ("all", ["buy", "lookup", "void", "login"])],
+    [
+        ("buy", ["buy"]),
+        ("lookup", ["lookup"]),
+        ("void", ["void"]),
+        ("all", ["buy", "lookup", "void", "login"]),
+    ],
 )
 def test_faults_strike_the_calls_that_they_are_for(calls, expected):
     fault = make("error", Params({"calls": calls}))
@@ -83,6 +89,9 @@ def test_faults_strike_the_calls_that_they_are_for(calls, expected):
         ("error", {"after": -1}, "after"),
         ("error", {"until": 3}, "unknown: until"),
         ("slow", {"seconds": []}, "seconds"),
+        ("throttle", {"retry_after": -1}, "retry_after"),
+        ("throttle", {"retry_after": 1.5}, "retry_after"),
+        ("refuse_after", {"reason": "MOOD"}, "reason"),
         ("refuse", {"share": 0.5}, "unknown: share"),
         ("flap", {"of": "flap"}, "of"),
         ("flap", {"of": "error", "with": {"status": 1}}, "status"),

@@ -50,6 +50,7 @@ async def test_an_entry_is_in_the_file_when_append_returns(path):
         "product",
         "price",
         "by",
+        "owner",
     ]
     await ledger.close()
 
@@ -143,6 +144,26 @@ async def test_bookings_survive_a_restart(path):
     assert voided is not None
     assert voided.voided
     assert len(ledger.entries) == 3
+    await ledger.close()
+
+
+async def test_owners_survive_a_restart_and_a_line_without_one_is_everybodys(path):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    await bookings.book(CATALOGUE["tortoise"], parcel("owned"), "call", "a")
+    await bookings.book(CATALOGUE["tortoise"], parcel("old"), "call")
+    await ledger.close()
+    lines = [json.loads(line) for line in path.read_text().splitlines()]
+    assert lines[1].pop("owner") == ""
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    seen = {
+        owner: [len(bookings.live("tortoise", name, owner=owner)) for name in ("owned", "old")]
+        for owner in ("a", "b", "")
+    }
+    assert seen == {"a": [1, 1], "b": [0, 1], "": [1, 1]}
     await ledger.close()
 
 

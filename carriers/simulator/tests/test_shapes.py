@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from typing import Any
+from xml.etree import ElementTree
 
 import pytest
 
@@ -119,14 +120,31 @@ async def test_two_step_sells_first_and_shows_the_label_afterwards(clients, refe
     assert (await clients.request("DELETE", missing, headers=basic())).status == 404
 
 
-async def test_two_step_shows_the_oldest_and_voids_the_newest_of_a_double_purchase(clients):
-    await clients.buy("meridian", "twice")
-    shown = await clients.order_label("twice")
-    await clients.buy("meridian", "twice")
-    assert (await clients.order_label("twice")).data == shown.data
+async def test_two_step_shows_the_oldest_and_names_the_others_of_a_double_purchase(clients):
+    for _ in range(3):
+        await clients.buy("meridian", "twice")
+    first, second, third = clients.simulator.bookings.live("meridian", "twice")
+    shown = ElementTree.fromstring((await clients.order_label("twice")).data)
+    assert shown.get("tracking") == first.tracking_number
+    assert shown.get("others") == f"{second.tracking_number} {third.tracking_number}"
     url = f"{clients.url('meridian')}/orders/twice"
     assert (await clients.request("DELETE", url, headers=basic())).status == 204
-    assert (await clients.order_label("twice")).data == shown.data
+    assert [first.voided, second.voided, third.voided] == [False, False, True]
+    named = f"{url}?tracking={first.tracking_number}"
+    answers = [(await clients.request("DELETE", named, headers=basic())).status for _ in range(2)]
+    assert answers == [204, 409]
+    shown = ElementTree.fromstring((await clients.order_label("twice")).data)
+    assert (shown.get("tracking"), shown.get("others")) == (second.tracking_number, None)
+
+
+async def test_two_step_voids_no_other_reference_s_label(clients):
+    for reference in ("one", "two"):
+        await clients.buy("meridian", reference)
+    (other,) = clients.simulator.bookings.live("meridian", "two")
+    for number in (other.tracking_number, "MM0", ""):
+        url = f"{clients.url('meridian')}/orders/one?tracking={number}"
+        assert (await clients.request("DELETE", url, headers=basic())).status == 404
+    assert not other.voided
 
 
 REFUSED: dict[str, dict[str, Any]] = {

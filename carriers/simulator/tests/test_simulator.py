@@ -33,7 +33,7 @@ async def test_what_was_sold_before_a_kill_is_known_after_a_restart(tmp_path):
         simulator_process(ledger, fast) as (_, control),
     ):
         url = (await carrier_state(session, control, "tortoise"))["url"]
-        headers = {"Authorization": "Bearer k"}
+        headers = {"Authorization": "Bearer ceiling"}  # as `buy` does
         params = {"reference": "r49"}
         async with session.get(f"{url}/shipments", params=params, headers=headers) as response:
             assert len((await response.json())["shipments"]) == 1

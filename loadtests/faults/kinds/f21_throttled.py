@@ -34,7 +34,7 @@ class Throttled(Fault):
     def strike(self, rig: Rig) -> None:
         asked = max(1, round(RETRY_AFTER * rig.scale))
         rig.fault("postnl", "throttle", retry_after=asked)
-        rig.fault("colibri", "throttle", header="no")
+        rig.fault("colibri", "throttle", retry_after=None)
         rig.fault("meridian", "throttle", retry_after=1)
         begun = time.monotonic()
         load = rig.send(rig.wishes(self.dose.requests), at_once=40)
