@@ -16,8 +16,8 @@ WORKER = "seconds until the worker announces again"
 SWEEPER = "seconds until the sweeper ends a round again"
 # What is announced afterwards, to see whether the worker works.
 AFTERWARDS = 20
-# Environment without the time-outs of the database's connections.
-NO_TIMEOUTS = {"DATABASE_STATEMENT_TIMEOUT": "0", "DATABASE_ANSWER_TIMEOUT": "0"}
+# No limit to a statement, at the server or at the client.
+NO_LIMIT = {"DATABASE_STATEMENT_TIMEOUT": "0"}
 
 
 @register
@@ -31,7 +31,7 @@ class SilentDatabase(Fault):
     title = "a database that answers nothing"
     # Seconds at full scale.
     doses = {"short": Dose(200, seconds=120), "full": Dose(1_000, seconds=120)}
-    controls = {"time-outs of the database": Control(SWEEPER, environment=NO_TIMEOUTS)}
+    controls = {"statement_timeout": Control(SWEEPER, environment=NO_LIMIT)}
     worker = sweeper = 0.0
 
     def strike(self, rig: Rig) -> None:

@@ -27,7 +27,8 @@ class TwoHang(Fault):
     id = "F26"
     title = "two carriers hang at once, shipped bulkheads"
     doses = {"short": Dose(200), "full": Dose(1_000)}
-    controls = {"bulkhead": Control(DURING)}
+    # As many threads as one carrier's bulkhead and a quarter.
+    controls = {"threads": Control(DURING, environment={"WORKER_CONCURRENCY": "500"})}
     # Two full bulkheads take seconds to begin, whatever the scale: they must hang for longer.
     short_scale = 0.5
     hanging = 0

@@ -20,7 +20,7 @@ SICK = "tortoise"
 EACH = 4
 # Seconds at full scale until what is poison is under review: some claims with a lease each, and for
 # the answers as many looks.
-PARKED = 6 * LEASE
+PARKED = 8 * LEASE
 # Seconds, whatever the scale, for a worker that is started again after each of its deaths.
 STARTING = 30.0
 OTHERS = "slowest of the others, s"
