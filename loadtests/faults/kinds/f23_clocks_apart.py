@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from loadtests.faults.clocks import shifted_by
-from loadtests.faults.fault import Control, Dose, Fault, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
 
 # Seconds at full scale that a host's clock is off, before and behind.
@@ -26,7 +26,7 @@ class ClocksApart(Fault):
     id = "F23"
     title = "clocks of worker hosts apart"
     doses = {"short": Dose(150), "full": Dose(500)}
-    controls = {"clock": Control("I2")}
+    controls = {"clock": Control(SOLD_TWICE)}
     # The sweeper's rounds are a second long at any scale: two looks must fit before the booking.
     short_scale = 0.3
 

@@ -30,6 +30,7 @@ class RedisAway(Fault):
     # Seconds at full scale.
     doses = {"short": Dose(700, seconds=450), "full": Dose(2_000, seconds=600)}
     controls = {"wake": Control("seconds from its return until all have ended")}
+    alone = True
     waiting = 0
     resumed = 0.0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from urllib.parse import urlsplit
 
-from loadtests.faults.fault import Control, Dose, Fault, Measure, environment_of, register
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.proxy import SilentProxy
 from loadtests.faults.rig import Rig
@@ -32,13 +32,14 @@ class SilentDatabase(Fault):
     # Seconds at full scale.
     doses = {"short": Dose(200, seconds=120), "full": Dose(1_000, seconds=120)}
     controls = {"statement_timeout": Control(SWEEPER, environment=NO_LIMIT)}
+    alone = True
     worker = sweeper = 0.0
 
     def strike(self, rig: Rig) -> None:
         self.proxy = SilentProxy(rig.cluster.port)
         self._move_behind(rig, self.proxy.start())
         load = rig.send(rig.wishes(self.dose.requests, synchronous=0.2), at_once=20)
-        rig.wait_until(lambda: rig.database.unfinished() > 10, 10, every=0.05)
+        rig.wait_for_work(load)
         rig.note("network: silent")
         self.proxy.silence()
         time.sleep(self.dose.seconds * rig.scale)
@@ -51,8 +52,8 @@ class SilentDatabase(Fault):
         """Start web, worker and sweeper anew, with the proxy between them and the database."""
         url = urlsplit(rig.stack.env["DATABASE_URL"])
         moved = url._replace(netloc=f"{url.username}@127.0.0.1:{port}").geturl()
-        changes = environment_of(type(self), control=self.control, scale=rig.scale)
-        rig.begin(rig.prefix, {**changes, "DATABASE_URL": moved}, rig.seed)
+        without = NO_LIMIT if self.control else {}
+        rig.begin(rig.prefix, {**without, "DATABASE_URL": moved}, rig.seed)
 
     def _wait_for_work(self, rig: Rig) -> None:
         back, mark = time.time(), rig.database.ask("SELECT clock_timestamp()")[0][0]

@@ -31,6 +31,7 @@ class TwoHang(Fault):
     controls = {"threads": Control(DURING, environment={"WORKER_CONCURRENCY": "500"})}
     # Two full bulkheads take seconds to begin, whatever the scale: they must hang for longer.
     short_scale = 0.5
+    alone = True
     hanging = 0
 
     def strike(self, rig: Rig) -> None:

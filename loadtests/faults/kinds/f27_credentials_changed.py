@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from loadtests.faults.contracts import Change, change_contracts
-from loadtests.faults.fault import Control, Dose, Fault, Measure, register
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import MIX, Rig
 from loadtests.faults.shop import cancel
@@ -26,7 +26,7 @@ class CredentialsChanged(Fault):
     doses = {"short": Dose(60), "full": Dose(200)}
     # Each purchase of the middle part loses its answer: an open breaker would prevent them.
     environment = {"CARRIER_BREAKER_WINDOW": "100000", "CARRIER_BREAKER_MIN_CALLS": "100000"}
-    controls = {"credentials": Control("I2")}
+    controls = {"credentials": Control(SOLD_TWICE)}
 
     def strike(self, rig: Rig) -> None:
         third = self.dose.requests // 3
