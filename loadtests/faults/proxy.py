@@ -66,11 +66,11 @@ class SilentProxy:
             if self._silent:
                 await asyncio.Event().wait()
             far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+            there = asyncio.create_task(self._pump(reader, far_writer, era))
             try:
-                there = asyncio.create_task(self._pump(reader, far_writer, era))
                 await self._pump(far_reader, writer, era)
-                there.cancel()
             finally:
+                there.cancel()
                 far_writer.close()
         finally:
             writer.close()
