@@ -61,19 +61,23 @@ class SilentProxy:
         if task is not None:
             self._tasks.add(task)
             task.add_done_callback(self._tasks.discard)
-        era = self._era
+        # Not cancelled in the end, but ended: the server's own callback would print each.
+        with contextlib.suppress(asyncio.CancelledError, OSError):
+            await self._forward(reader, writer, self._era)
+        writer.close()
+
+    async def _forward(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, era: int
+    ) -> None:
+        if self._silent:
+            await asyncio.Event().wait()
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
+        there = asyncio.create_task(self._pump(reader, far_writer, era))
         try:
-            if self._silent:
-                await asyncio.Event().wait()
-            far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self.target)
-            there = asyncio.create_task(self._pump(reader, far_writer, era))
-            try:
-                await self._pump(far_reader, writer, era)
-            finally:
-                there.cancel()
-                far_writer.close()
+            await self._pump(far_reader, writer, era)
         finally:
-            writer.close()
+            there.cancel()
+            far_writer.close()
 
     async def _pump(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, era: int
