@@ -3,81 +3,101 @@
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
+import os
 import sys
+import tempfile
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 
-from loadtests.faults.fault import Fault, Result, all_faults, execute
+from deploy.ports import LANE
+from loadtests.faults.fault import Fault, Result, Run, all_faults, execute, planned
 from loadtests.faults.report import facts, passed, table, targets, write
 
-# Those first that tell most for their minutes, the drains of thousands last: who ends the suite
-# early has seen the most. Faults that are not named here come behind.
-ORDER = ("F17", "F19", "F12", "F2", "F14", "F16", "F9", "F11", "F5", "F3", "F8", "F15", "F7", "F13",
+# Those first that tell most for their minutes, the drains of thousands last: a suite that is ended
+# early has shown the most. Faults that are not named here come behind, those whose targets are
+# times at the very end: they wait for all other lanes.
+ORDER = ("F17", "F19", "F12", "F2", "F14", "F9", "F11", "F5", "F3", "F15", "F7", "F13",
          "F10", "F4", "F18", "F6", "F1")  # fmt: skip
+MACHINE = Path(tempfile.gettempdir()) / "loadtests-faults.lock"
 
 
-def in_order(known: Iterable[str]) -> list[str]:
+def in_order(known: Mapping[str, type[Fault]]) -> list[str]:
     """Return all faults in the order of a whole suite."""
-    return sorted(known, key=lambda id_: ORDER.index(id_) if id_ in ORDER else len(ORDER))
+
+    def place(id_: str) -> tuple[bool, int]:
+        return known[id_].alone, ORDER.index(id_) if id_ in ORDER else len(ORDER)
+
+    return sorted(known, key=place)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen faults and their controls; return 0 when all is as it must be."""
     known = all_faults()
     options = _options(known).parse_args(arguments)
-    chosen = [known[id_.upper()] for id_ in options.faults or in_order(known)]
+    lane, lanes = map(int, options.lane.split("/"))
+    if lanes > 1:
+        os.environ[LANE] = f"{lane - 1}/{lanes}"
+    chosen = [id_.upper() for id_ in options.faults] or in_order(known)
     results: list[Result] = []
-    broken: list[str] = []
-    for kind, dose, database, control in _runs(chosen, options):
-        name = (
-            f"{kind.id} {f'without {control}' if control else 'guarded'} on {database}, {dose} dose"
-        )
-        print(f"{name} …", file=sys.stderr, flush=True)
+    broken: list[Run] = []
+    for run in _runs([known[id_] for id_ in chosen[lane - 1 :: lanes]], options):
+        print(f"{run} …", file=sys.stderr, flush=True)
         made = facts()  # before: somebody may commit meanwhile
         try:
-            result = execute(kind, dose, database=database, seed=options.seed, control=control)
+            with _machine(alone=known[run.fault].alone):
+                result = _execute(known[run.fault], run, options.seed)
         except Exception:
             # A run that could not be made is missing from the table, and makes the whole fail.
             traceback.print_exc()
-            broken.append(name)
+            broken.append(run)
             continue
         results.append(result)
         print(table([result]), *targets(result), sep="\n", file=sys.stderr, flush=True)
-        if options.report:  # after each: an hour's work must not hang on its last minute
+        if options.report:  # after each: an hour's work must not depend on its last minute
             write([result], known, made=made)
     print(json.dumps([each.as_json() for each in results]) if options.json else table(results))
-    for name in broken:
-        print(f"missing: {name}")
+    for run in broken:
+        print(f"missing: {run}")
     return 0 if passed(results) and not broken else 1
 
 
-def _options(known: dict[str, type[Fault]]) -> argparse.ArgumentParser:
+def _options(known: Mapping[str, type[Fault]]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtests.faults", description=__doc__)
     parser.add_argument("faults", nargs="*", metavar="F1", help=f"of {', '.join(known)}")
     parser.add_argument("--dose", choices=("short", "full"), default="short")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
-    parser.add_argument("--database", choices=("postgresql", "sqlite"), help="only this one")
+    parser.add_argument("--database", choices=("postgresql", "sqlite"), default="", help="only it")
     parser.add_argument("--no-controls", action="store_true", help="leave the controls out")
-    parser.add_argument("--report", action="store_true", help="write docs/faults/report.*")
+    parser.add_argument("--control", default="", help="only the controls without this guard")
+    parser.add_argument(
+        "--lane", default="1/1", help="2/3: the second of three that share the work"
+    )
+    parser.add_argument("--report", action="store_true", help="write docs/faults")
     return parser
 
 
-def _runs(
-    chosen: Sequence[type[Fault]], options: argparse.Namespace
-) -> Iterator[tuple[type[Fault], str, str, str]]:
+def _runs(chosen: Sequence[type[Fault]], options: argparse.Namespace) -> Iterator[Run]:
     for kind in chosen:
-        for database in kind.databases:
-            # The second database shows that nothing hangs on the first one's locks: with the full
-            # dose the suite would take half an hour more.
-            first = database == kind.databases[0] or options.database
-            if options.database in (None, database):
-                yield kind, options.dose if first else "short", database, ""
-        for control in () if options.no_controls else kind.controls:
-            # Red needs one violation: the short dose shows as much as the full one.
-            yield kind, "short", options.database or kind.databases[0], control
+        runs = planned(kind, options.dose, only=options.database, controls=not options.no_controls)
+        yield from (run for run in runs if options.control in ("", run.control))
+
+
+def _execute(kind: type[Fault], run: Run, seed: int) -> Result:
+    return execute(kind, run.dose, database=run.database, seed=seed, control=run.control)
+
+
+@contextmanager
+def _machine(*, alone: bool) -> Iterator[None]:
+    """Share the machine with other lanes, or wait until it is free and keep it."""
+    with MACHINE.open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX if alone else fcntl.LOCK_SH)
+        yield
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ import pkgutil
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from loadtests.faults import kinds
 from loadtests.faults.invariants import Finding, check, purchases_by_intent, sold_twice
@@ -110,7 +110,7 @@ class Result:
 
     def as_json(self) -> dict[str, Any]:
         """Return plain values."""
-        return asdict(self) | {"green": self.green}
+        return asdict(self) | {"green": self.green, "caught": self.caught}
 
 
 class Fault:
@@ -135,6 +135,8 @@ class Fault:
     controls: ClassVar[Mapping[str, Control]] = {}
     rest: ClassVar[float] = REST
     short_scale: ClassVar[float] = SHORT
+    # Its targets are times: it must not share the machine with another run.
+    alone: ClassVar[bool] = False
     uncontrolled: ClassVar[str] = ""
 
     def __init__(self, dose: Dose, *, control: str = "") -> None:
@@ -171,6 +173,32 @@ def all_faults() -> dict[str, type[Fault]]:
     return dict(sorted(REGISTERED.items(), key=lambda item: int(item[0][1:])))
 
 
+class Run(NamedTuple):
+    """What a result is of. `control` is the guard that was taken away; empty: none."""
+
+    fault: str
+    dose: str
+    database: str
+    control: str = ""
+
+    def __str__(self) -> str:
+        kind = f"without {self.control}" if self.control else "guarded"
+        return f"{self.fault} {kind} on {self.database}, {self.dose} dose"
+
+
+def planned(kind: type[Fault], dose: str, *, only: str = "", controls: bool = True) -> list[Run]:
+    """Return a fault's runs, on its databases or on one only.
+
+    The second database shows that nothing depends on the first one's locks, and red needs one
+    violation: for both the short dose is enough.
+    """
+    databases = [database for database in kind.databases if only in ("", database)]
+    doses = [dose if database in (only, kind.databases[0]) else "short" for database in databases]
+    guarded = [Run(kind.id, *run) for run in zip(doses, databases, strict=True)]
+    first = only or kind.databases[0]
+    return guarded + [Run(kind.id, "short", first, name) for name in kind.controls if controls]
+
+
 def execute(kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "") -> Result:
     """Run a fault once on a deployment of its own, and read the journals."""
     strategy = (control and kind.controls[control].strategy) or kind.strategy
@@ -204,9 +232,9 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     fault.strike(rig)
     rig.finish_loads()
     rig.note("all clients answered")
-    rest = STARTING + rig.scale * fault.rest
     # What a control has broken need not come to rest: a sale too many is seen at once.
-    rig.rest(rest if control else rest + EACH_REST * fault.dose.requests)
+    own = rig.scale * fault.rest
+    rig.rest(own if control else own + STARTING + EACH_REST * fault.dose.requests)
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)

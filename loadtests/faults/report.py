@@ -1,49 +1,61 @@
-"""The table on the terminal, and docs/faults/report.{md,json}."""
+"""The table on the terminal, and docs/faults: results.json, and report.md rendered from it.
+
+Several processes may add their results to the file. The report shows those of one commit; what was
+not run on it is missing, never 0.
+"""
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
+import shlex
 import subprocess
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loadtests.faults.fault import Fault, Result
-from loadtests.faults.invariants import INVARIANTS
+from loadtests.faults.fault import Fault, Measure, Result, Run, planned
 from loadtests.machine import card
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "faults"
 # It changes while the suite runs.
 BUT_THE_REPORT = ("--", ".", ":!docs/faults")
-NAMES = [f"I{number}" for number in range(1, len(INVARIANTS) + 1)]
 COLUMNS = [
-    "fault", "run", "database", "dose", "tried", "lost", "doubled", "ever", "late", *NAMES,
-    "targets", "",
+    "fault", "run", "database", "dose", "tried", "lost", "doubled", "ever", "late", "parked",
+    "broken", "missed", "",
 ]  # fmt: skip
 INTRODUCTION = """# The fault suite's report
 
-Written by `python -m loadtests.faults --report`. Each fault is struck at a deployment of real
-processes under load; then three journals (what clients were told, the database, the carriers'
-ledger) are held against seven invariants:
+Each fault is struck at a deployment of real processes under load. Then the journals (what clients
+and webhooks were told, the database, the carriers' ledger) are held against eleven invariants:
 
 I1 each acknowledged id has a row · I2 at most one live purchase of what a client wanted one of ·
-I3 each row ends, or is parked and visible · I4 each label in a row is in the ledger under that
+I3 each row ends, or is parked and visible · I4 each label in a row is live in the ledger under that
 reference · I5 no purchase without a row · I6 one answer per request, consistent with what is
-stored · I7 no byte of one account reaches another.
+stored · I7 no byte of one account reaches another · I8 announced means exactly one live booking
+under its reference · I9 what no carrier refused never ends as failed · I10 whatever was ever sold
+twice is known to us, voided or under review · I11 each terminal status has its webhook event, once.
 
-A cell says how many things broke the invariant, of how many looked at. A *control* is the same
-fault with its guard taken away: it must be red, or the suite sees nothing. What was not run is
-*missing*, never 0.
+*Lost*: rows that broke I1 or I3. *Doubled*: wishes with more than one live purchase; *ever*:
+references that were sold more than once, voided or not. *Late*: clients without an answer a second
+after their wait. *Parked*: rows under review. A full dose runs at the shipped times; a short dose
+and a control shrink all of them by one factor (*scale*).
 """
+HEAD = ["fault", "dose (requests)", "database", "scale", "lost", "doubled", "ever", "late",
+        "parked", "broken", "targets missed", "seed", "seconds", "result"]  # fmt: skip
 
 
 def facts() -> dict[str, Any]:
-    """Return what a figure means nothing without: commit, machine, versions, moment."""
+    """Return what a figure means nothing without: commit, machine, versions, moment, command."""
     return {
         "commit": _git("rev-parse", "--short", "HEAD"),
         "changed_files": len(_git("status", "--porcelain", "-uno", *BUT_THE_REPORT).splitlines()),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "command": shlex.join(["python", "-m", "loadtests.faults", *sys.argv[1:]]),
         "machine": card(),
     }
 
@@ -55,19 +67,18 @@ def _git(*arguments: str) -> str:
 
 def row(result: Result) -> list[str]:
     """Return a run's line of the table."""
-    by_name = {finding.invariant: finding for finding in result.findings}
-    cells = [f"{by_name[name].violations}/{by_name[name].checked}" for name in NAMES]
-    missed = sum(not measure.met for measure in result.measures)
     verdict = "green" if result.green else "RED"
-    counts = [result.tried, result.lost, result.doubled, result.sold_twice, result.late]
+    counts = [
+        result.tried, result.lost, result.doubled, result.sold_twice, result.late, result.parked,
+    ]  # fmt: skip
     return [
         result.fault,
-        f"control ({result.control} off)" if result.control else "guarded",
+        f"without {result.control}" if result.control else "guarded",
         result.database,
         result.dose,
         *map(str, counts),
-        *cells,
-        f"{missed}/{len(result.measures)}",
+        ", ".join(_broken(result.as_json())) or "-",
+        f"{sum(not measure.met for measure in result.measures)}/{len(result.measures)}",
         f"{verdict}, as it must be" if result.control and result.caught else verdict,
     ]
 
@@ -83,12 +94,19 @@ def table(results: Sequence[Result]) -> str:
 
 
 def targets(result: Result) -> list[str]:
-    """Return a run's own targets, a line each."""
-    return [
-        f"  {'met' if measure.met else 'MISSED'}: {measure.name} {measure.value}"
-        f" (wanted: {measure.wanted})"
-        for measure in result.measures
-    ]
+    """Return a run's own targets and what broke its invariants, a line each."""
+    return [*map(_target, result.measures), *_examples(result)]
+
+
+def _target(measure: Measure) -> str:
+    met = "met" if measure.met else "MISSED"
+    return f"  {met}: {measure.name} {measure.value} (wanted: {measure.wanted})"
+
+
+def _examples(result: Result) -> Iterator[str]:
+    for finding in result.findings:
+        if not finding.holds:
+            yield f"  BROKEN: {finding.invariant}, e.g. {'; '.join(finding.examples[:2])}"
 
 
 def passed(results: Sequence[Result]) -> bool:
@@ -103,97 +121,161 @@ def write(
     *,
     made: Mapping[str, Any] | None = None,
 ) -> None:
-    """Add these runs to the report; entries of faults that were not run now stay as they are.
+    """Add these results and render the report of their commit.
 
     `made` is what `facts` said before the runs; without it, what it says now.
     """
     made = made or facts()
-    path = folder / "report.json"
-    entries: dict[str, Any] = json.loads(path.read_text()) if path.exists() else {}
-    for result in results:
-        entry = entries.setdefault(result.fault, {"runs": []})
-        # A guarded run leaves the control's entry as it was, with the commit that it was made on.
-        kept = [run for run in entry["runs"] if not _is_replaced(run, result)]
-        runs = sorted([*kept, result.as_json() | dict(made)], key=_kind)
-        entries[result.fault] = {"title": faults[result.fault].title, "runs": runs}
-    for id_, fault in faults.items():
-        entries.setdefault(
-            id_, {"title": fault.title, "missing": "not run on this commit or before", "runs": []}
-        )
-    ordered = dict(sorted(entries.items(), key=lambda item: int(item[0][1:])))
     folder.mkdir(parents=True, exist_ok=True)
-    path.write_text(json.dumps(ordered, indent=1) + "\n")
-    (folder / "report.md").write_text(_markdown(ordered))
+    with _locked(folder):
+        path = folder / "results.json"
+        runs: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+        for result in results:
+            new = result.as_json() | dict(made)
+            runs = [run for run in runs if _key(run) != _key(new)] + [new]
+        runs.sort(key=lambda run: (int(run["fault"][1:]), *map(str, _key(run))))
+        path.write_text(json.dumps(runs, indent=1) + "\n")
+        (folder / "report.md").write_text(render(runs, faults, str(made["commit"])))
 
 
-def _is_replaced(run: Mapping[str, Any], result: Result) -> bool:
-    """Tell whether the result says all that an earlier run did: a full dose has the short one."""
-    *what, dose = _kind(run)
-    *same, new_dose = _kind(result.as_json())
-    return what == same and new_dose in (dose, "full")
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Keep other processes of the suite out, by a lock on the folder itself."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
 
 
-def _kind(run: Mapping[str, Any]) -> tuple[bool, str, str]:
-    return run["control"], run["database"], run["dose"]
+def _key(run: Mapping[str, Any]) -> Run:
+    return Run(run["fault"], run["dose"], run["database"], run["control"])
 
 
-def _markdown(entries: Mapping[str, Any]) -> str:
-    head = [
-        "fault",
-        "run",
-        "database",
-        "dose",
-        "tried",
-        "lost",
-        "doubled",
-        "late",
-        *NAMES,
-        "result",
+def render(
+    runs: Iterable[Mapping[str, Any]], faults: Mapping[str, type[Fault]], commit: str
+) -> str:
+    """Return the report of one commit's results; other commits' are said to be missing."""
+    every = {_key(run): run for run in runs}
+    ours = {key: run for key, run in every.items() if run["commit"] == commit}
+    wanted = [run for kind in faults.values() for run in planned(kind, "full")]
+    guarded = [run for key, run in ours.items() if not key.control]
+    controls = [run for key, run in ours.items() if key.control]
+    lines = [
+        INTRODUCTION,
+        *_where(list(ours.values()), commit),
+        "## Guarded runs",
+        "",
+        *_table(HEAD, [_guarded(run) for run in guarded]),
+        "## Controls: the same fault without one of its guards",
+        "",
+        "Each must be red for its own reason, or the suite sees nothing.",
+        "",
+        *_table(
+            ["fault", "without", "must break", "broken", "targets missed", "seed", "result"],
+            [_control(run) for run in controls],
+        ),
+        *_uncontrolled(faults),
+        "## Targets",
+        "",
+        *_table(["fault", "target", "measured", "wanted", ""], _targets(guarded)),
+        *_missing([key for key in wanted if key not in ours], every),
     ]
-    lines = [INTRODUCTION, "| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
-    for id_, entry in entries.items():
-        lines += [_line(id_, entry["title"], run) for run in entry["runs"]]
-        if not entry["runs"]:
-            blank = " | " * (len(head) - 2)
-            lines.append(f"| {id_} {entry['title']} {blank}| *missing*: {entry['missing']} |")
-    lines += ["", "## Targets, times, seeds and where it ran", ""]
-    for id_, entry in entries.items():
-        lines += _details(id_, entry)
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines).rstrip() + "\n"
 
 
-def _line(id_: str, title: str, run: Mapping[str, Any]) -> str:
-    by_name = {finding["invariant"]: finding for finding in run["findings"]}
-    cells = [f"{by_name[name]['violations']}/{by_name[name]['checked']}" for name in NAMES]
-    kind = f"control: {run['control']} off" if run["control"] else "guarded"
-    verdict = "green" if run["green"] else "**red**"
-    counts = [run["tried"], run["lost"], run["doubled"], run["late"]]
-    words = [f"{id_} {title}", kind, run["database"], f"{run['dose']} ({run['requests']})"]
-    return "| " + " | ".join([*words, *map(str, counts), *cells, verdict]) + " |"
+def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
+    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
+    return [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *cells]] + [""]
 
 
-def _details(id_: str, entry: Mapping[str, Any]) -> list[str]:
-    lines: list[str] = []
-    for run in entry["runs"]:
-        kind = "control" if run["control"] else "guarded"
-        lines.append(
-            f"- **{id_}**, {kind}, {run['database']}, {run['dose']}: {run['at']}, commit"
-            f" {run['commit']}, seed {run['seed']}, {run['seconds']} s, {run['parked']} parked,"
-            f" load before {run['machine']['load_before']};"
-            f" {len(run['schedule'])} steps in the schedule (report.json)"
-        )
-        lines += [
-            f"  - {measure['name']}: {measure['value']} (wanted: {measure['wanted']})"
-            for measure in run["measures"]
-        ]
-    return [*lines, *_machines(entry)]
-
-
-def _machines(entry: Mapping[str, Any]) -> list[str]:
-    """Say on what machine and versions the entry's latest run was made."""
-    if not entry["runs"]:
+def _where(runs: Sequence[Mapping[str, Any]], commit: str) -> list[str]:
+    """Say what was measured, where and how."""
+    if not runs:
         return []
-    machine = max(entry["runs"], key=lambda run: str(run["at"]))["machine"]
-    versions = ", ".join(f"{name} {number}" for name, number in machine["packages"].items())
-    where = f"{machine['cores']} cores of {machine['processor']}, {machine['system']}"
-    return [f"  - {where}, Python {machine['python']}, {versions}"]
+    latest = max(runs, key=lambda run: str(run["at"]))
+    machine = latest["machine"]
+    versions = {**machine["packages"], **machine["programs"]}
+    changed = max(run["changed_files"] for run in runs)
+    return [
+        f"- Commit {commit}" + (f" with {changed} changed files" if changed else ""),
+        f"- {min(run['at'] for run in runs)} to {latest['at']}",
+        f"- {machine['cores']} cores of {machine['processor']}, {machine['memory_gb']} GB,"
+        f" {machine['system']}, Python {machine['python']}",
+        f"- {', '.join(f'{name} {number}' for name, number in versions.items())}",
+        *(f"- `{command}`" for command in sorted({run["command"] for run in runs})),
+        "",
+    ]
+
+
+def _broken(run: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{finding['invariant']} {finding['violations']}/{finding['checked']}"
+        for finding in run["findings"]
+        if finding["violations"]
+    ]
+
+
+def _missed(run: Mapping[str, Any]) -> str:
+    return ", ".join(each["name"] for each in run["measures"] if not each["met"]) or "-"
+
+
+def _name(run: Mapping[str, Any]) -> str:
+    return f"{run['fault']} {run['title']}"
+
+
+def _guarded(run: Mapping[str, Any]) -> list[object]:
+    counts = [run[name] for name in ("lost", "doubled", "sold_twice", "late", "parked")]
+    return [
+        _name(run),
+        f"{run['dose']} ({run['requests']})",
+        run["database"],
+        run["scale"],
+        *counts,
+        ", ".join(_broken(run)) or "-",
+        _missed(run),
+        run["seed"],
+        run["seconds"],
+        "green" if run["green"] else "**red**",
+    ]
+
+
+def _control(run: Mapping[str, Any]) -> list[object]:
+    verdict = "red, as it must be" if run["caught"] else "**not red for its reason**"
+    broken = ", ".join(_broken(run)) or "-"
+    return [
+        _name(run), run["control"], run["reddens"], broken, _missed(run), run["seed"], verdict,
+    ]  # fmt: skip
+
+
+def _uncontrolled(faults: Mapping[str, type[Fault]]) -> list[str]:
+    lines = [
+        f"- {kind.id} {kind.title}: no control, {kind.uncontrolled}"
+        for kind in faults.values()
+        if kind.uncontrolled
+    ]
+    return [*lines, ""] if lines else []
+
+
+def _targets(runs: Iterable[Mapping[str, Any]]) -> list[list[object]]:
+    return [
+        [
+            f"{run['fault']}, {run['dose']}, {run['database']}",
+            *(measure[name] for name in ("name", "value", "wanted")),
+            "" if measure["met"] else "**missed**",
+        ]
+        for run in runs
+        for measure in run["measures"]
+    ]
+
+
+def _missing(keys: Sequence[Run], every: Mapping[Run, Mapping[str, Any]]) -> list[str]:
+    """Name the runs of a whole suite that this commit lacks."""
+    if not keys:
+        return []
+    lines = ["## Missing", ""]
+    for key in keys:
+        other = f": last run on commit {every[key]['commit']}" if key in every else ""
+        lines.append(f"- {key}{other}")
+    return [*lines, ""]

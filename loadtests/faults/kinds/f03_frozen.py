@@ -69,10 +69,14 @@ class Frozen(Fault):
     def _thaw(self, rig: Rig, frozen: Child) -> None:
         """Let it go on until it has written down what became of its call."""
         before = _attempts(rig)
-        os.kill(frozen.pid, signal.SIGCONT)
+
+        def recorded() -> bool:
+            os.kill(frozen.pid, signal.SIGCONT)  # each of its threads freezes at its own passing
+            return _attempts(rig) > before
+
         rig.note("thawed")
-        self.recorded += rig.wait_until(lambda: _attempts(rig) > before, STARTING)
-        rig.wait_until(lambda: not rig.database.unfinished(), STARTING)
+        self.recorded += rig.wait_until(recorded, STARTING, every=0.05)
+        rig.wait_until(lambda: recorded() and not rig.database.unfinished(), STARTING, every=0.05)
         frozen.kill()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:

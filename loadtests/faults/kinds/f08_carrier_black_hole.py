@@ -29,6 +29,7 @@ class CarrierBlackHole(Fault):
         "bulkhead": Control("others' p99 during, s"),
         "breaker": Control("purchases after ten had timed out"),
     }
+    alone = True
     bought = 0
 
     def strike(self, rig: Rig) -> None:

@@ -29,6 +29,7 @@ class SlowLoris(Fault):
 
     id = "F16"
     title = "slow-loris clients"
+    alone = True
     doses = {"short": Dose(200), "full": Dose(1_000)}
     strategy = "nginx-accel"
     # Fewer threads in all than the short dose has lorises.

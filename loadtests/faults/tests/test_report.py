@@ -9,10 +9,11 @@ from pathlib import Path
 import pytest
 
 from loadtests.faults.__main__ import in_order
-from loadtests.faults.fault import Measure, Result, all_faults
-from loadtests.faults.invariants import Finding
-from loadtests.faults.report import NAMES, facts, passed, table, write
+from loadtests.faults.fault import Fault, Measure, Result, all_faults, planned
+from loadtests.faults.invariants import INVARIANTS, Finding
+from loadtests.faults.report import facts, passed, table, write
 
+NAMES = [f"I{number}" for number in range(1, len(INVARIANTS) + 1)]
 GREEN = Result(
     "F7", "resets", "short", "postgresql", "", 7, 300, tried=300,
     findings=[Finding(name, 300, 0) for name in NAMES], schedule=[(0.1, "ready")],
@@ -21,19 +22,32 @@ RED = replace(GREEN, doubled=3, findings=[Finding(name, 300, 3) for name in NAME
 CONTROL = replace(RED, control="unknown", reddens="I2")
 
 
-def test_all_nineteen_are_there_and_each_has_both_doses() -> None:
+def test_the_faults_are_numbered_and_each_has_both_doses() -> None:
     faults = all_faults()
-    assert list(faults) == [f"F{number}" for number in range(1, 20)]
+    assert list(faults)[:19] == [f"F{number}" for number in range(1, 20)]
     assert all(set(fault.doses) == {"short", "full"} for fault in faults.values())
 
 
-def test_the_suite_s_order_has_each_once() -> None:
-    assert sorted(in_order(all_faults())) == sorted(all_faults())
-    assert in_order(["F99", "F1", "F17"]) == ["F17", "F1", "F99"]
+def test_the_suite_s_order_has_each_once_and_times_last() -> None:
+    faults = all_faults()
+    order = in_order(faults)
+    assert sorted(order) == sorted(faults)
+    alone = [faults[id_].alone for id_ in order]
+    assert alone == sorted(alone)
 
 
-def test_each_has_a_control() -> None:
-    assert [fault.id for fault in all_faults().values() if not fault.controls] == []
+def test_each_has_a_control_or_says_why_not() -> None:
+    without = [fault for fault in all_faults().values() if not fault.controls]
+    assert [fault.id for fault in without if not fault.uncontrolled] == []
+
+
+def test_a_full_suite_is_planned_with_short_controls() -> None:
+    runs = [str(run) for run in planned(all_faults()["F7"], "full")]
+    assert runs == [
+        "F7 guarded on postgresql, full dose",
+        "F7 guarded on sqlite, short dose",
+        "F7 without unknown on postgresql, short dose",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -53,48 +67,51 @@ def test_passing_means_green_runs_and_red_controls(results: list[Result], good: 
 
 def test_the_table_counts() -> None:
     text = table([GREEN, CONTROL])
-    assert "0/300" in text
-    assert "control (unknown off)" in text
+    assert "I2 3/300" in text
+    assert "without unknown" in text
     assert "RED, as it must be" in text
 
 
-def test_the_report_keeps_what_was_not_run_and_says_what_is_missing(tmp_path: Path) -> None:
-    faults = all_faults()
-    write([GREEN], faults, tmp_path)
-    write([replace(GREEN, fault="F1")], faults, tmp_path)
-    entries = json.loads((tmp_path / "report.json").read_text())
-    assert list(entries) == list(faults)
-    assert entries["F7"]["runs"][0]["tried"] == 300
-    assert entries["F7"]["runs"][0]["commit"]
-    assert entries["F19"]["missing"]
-    text = (tmp_path / "report.md").read_text()
-    assert "*missing*" in text
-    assert "| F7 resets | guarded | postgresql | short (300) | 300 |" in text.replace(
-        faults["F7"].title, "resets"
-    )
+@pytest.fixture(scope="module")
+def faults() -> dict[str, type[Fault]]:
+    return all_faults()
 
 
-def test_each_run_keeps_the_commit_that_it_was_made_on(tmp_path: Path) -> None:
-    faults = all_faults()
-    write([GREEN], faults, tmp_path, made=facts() | {"commit": "before"})
-    write([replace(GREEN, fault="F1")], faults, tmp_path, made=facts() | {"commit": "after"})
-    entries = json.loads((tmp_path / "report.json").read_text())
-    assert [entries[id_]["runs"][0]["commit"] for id_ in ("F7", "F1")] == ["before", "after"]
+def report(folder: Path) -> str:
+    return (folder / "report.md").read_text()
 
 
-def test_a_guarded_run_leaves_the_control_s_entry(tmp_path: Path) -> None:
-    write([GREEN, CONTROL], all_faults(), tmp_path)
-    write([replace(GREEN, seed=8)], all_faults(), tmp_path)
-    runs = json.loads((tmp_path / "report.json").read_text())["F7"]["runs"]
+def test_what_was_not_run_is_missing(faults: dict[str, type[Fault]], tmp_path: Path) -> None:
+    write([replace(GREEN, dose="full")], faults, tmp_path)
+    write([replace(GREEN, fault="F1", dose="full")], faults, tmp_path)
+    missing = report(tmp_path).partition("## Missing")[2]
+    assert "- F19 guarded on postgresql, full dose" in missing
+    assert "- F7 without unknown on postgresql, short dose" in missing
+    assert "- F7 guarded on postgresql, full dose" not in missing
+    assert "- F1 guarded on postgresql, full dose" not in missing
+
+
+def test_the_report_is_of_one_commit(faults: dict[str, type[Fault]], tmp_path: Path) -> None:
+    before, after = facts() | {"commit": "aaa"}, facts() | {"commit": "bbb"}
+    write([replace(GREEN, dose="full")], faults, tmp_path, made=before)
+    write([replace(GREEN, fault="F1", dose="full")], faults, tmp_path, made=after)
+    table_, _, missing = report(tmp_path).partition("## Missing")
+    assert "Commit bbb" in table_
+    assert "| F7 " not in table_
+    assert "- F7 guarded on postgresql, full dose: last run on commit aaa" in missing
+
+
+def test_a_run_replaces_its_own_result_only(faults: dict[str, type[Fault]], tmp_path: Path) -> None:
+    write([GREEN, CONTROL], faults, tmp_path)
+    write([replace(GREEN, seed=8)], faults, tmp_path)
+    runs = json.loads((tmp_path / "results.json").read_text())
     assert [(run["control"], run["seed"]) for run in runs] == [("", 8), ("unknown", 7)]
 
 
-def test_a_full_dose_replaces_the_short_one_and_not_the_other_way_round(tmp_path: Path) -> None:
-    def doses() -> list[str]:
-        report = json.loads((tmp_path / "report.json").read_text())
-        return [run["dose"] for run in report["F7"]["runs"] if not run["control"]]
-
-    full = replace(GREEN, dose="full", requests=5000)
-    for result, shown in [(GREEN, ["short"]), (full, ["full"]), (GREEN, ["full", "short"])]:
-        write([result], all_faults(), tmp_path)
-        assert doses() == shown
+def test_a_control_that_stays_green_is_named(
+    faults: dict[str, type[Fault]], tmp_path: Path
+) -> None:
+    write([CONTROL, replace(GREEN, fault="F1", control="unknown")], faults, tmp_path)
+    controls = report(tmp_path).partition("## Controls")[2]
+    assert controls.count("red, as it must be") == 1
+    assert controls.count("not red for its reason") == 1
