@@ -77,7 +77,8 @@ class ColibriExpress(Carrier):
         return _post("/v1/voids", [{"client_id": PROBE}], credentials, buys=False)
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
-        item = {"client_id": purchase.reference}
+        # Named: with changed credentials one reference can have two labels.
+        item = {"client_id": purchase.reference, "barcode": purchase.tracking_number}
         response = yield _post("/v1/voids", [item], credentials, buys=False)
         if response.status != 200:
             return self.settle(response, json_body.refusal(response.body))

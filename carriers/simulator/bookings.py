@@ -134,6 +134,10 @@ class Bookings:
         bookings = self._references.get((carrier, reference), ())
         return (booking for booking in bookings if booking.is_seen_by(owner))
 
+    def of_carrier(self, carrier: str, since: float, until: float) -> list[Booking]:
+        """Return what a carrier sold in `since` ≤ at < `until`, voided ones included."""
+        return [b for b in self.all() if b.carrier == carrier and since <= b.at < until]
+
     async def _commit_first(self, booking: Booking) -> None:
         booking.committing = asyncio.ensure_future(self._enter("booked", booking))
         booking.committing.add_done_callback(lambda done: self._committed(booking, done))

@@ -6,16 +6,18 @@ import time
 from bisect import bisect_right
 from dataclasses import asdict
 from itertools import islice
+from math import inf
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from carriers.simulator.bookings import summary
 from carriers.simulator.carrier import Carrier
 from carriers.simulator.fault import KINDS, make
+from carriers.simulator.invoice import lines, moment
 from carriers.simulator.latency import LONGEST, Latency
 from carriers.simulator.params import BadParams, Params
 from carriers.simulator.parcel import Malformed
@@ -66,6 +68,7 @@ class Control:
             Route("/carriers/{code}/faults/{kind}", self.put_fault, methods=["PUT"]),
             Route("/carriers/{code}/faults/{kind}", self.delete_faults, methods=["DELETE"]),
             Route("/carriers/{code}/faults", self.delete_faults, methods=["DELETE"]),
+            Route("/carriers/{code}/invoice.csv", self.invoice),
             Route("/faults", self.faults),
             Route("/faults", self.delete_all_faults, methods=["DELETE"]),
             Route("/reset", self.reset, methods=["POST"]),
@@ -163,6 +166,14 @@ class Control:
     async def ledger_summary(self, request: Request) -> Response:
         """Sum the ledger up per carrier."""
         return JSONResponse(summary(self._simulator.bookings))
+
+    async def invoice(self, request: Request) -> Response:
+        """List what a carrier sold, as its invoice would."""
+        carrier, asked = self._carrier(request), request.query_params
+        since = moment("from", asked.get("from"), 0.0)
+        until = moment("to", asked.get("to"), inf, end=True)
+        sold = self._simulator.bookings.of_carrier(carrier.spec.code, since, until)
+        return StreamingResponse(lines(carrier.shape, sold), media_type="text/csv")
 
     async def tracking_events(self, request: Request) -> Response:
         """List tracking events after `since`, oldest first."""

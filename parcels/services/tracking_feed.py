@@ -21,7 +21,9 @@ from django.utils import timezone
 
 from carriers import transport
 from carriers.base import CarrierRequest, CarrierResponse, Steps
+from carriers.errors import CarrierAnswerUnreadable
 from carriers.outcomes import Unknown
+from carriers.shapes.documents import LONGEST_TRACKING_NUMBER, identifier
 from parcels.models import FeedCursor, Parcel, TrackingEvent
 from parcels.services.webhooks import write_event
 from parcels.statuses import Status
@@ -41,6 +43,11 @@ PAGES_AT_ONCE = 10
 # An event that is ahead of its label waits this long for it: a call, and finding out after a lost
 # answer, take minutes.
 KEEP_UNMATCHED = timedelta(hours=1)
+
+# What the columns hold: TrackingEvent's status, seq and carrier.
+INTEGER = 2**31
+BIG_INTEGER = 2**63
+LONGEST_CARRIER = 32
 
 # Nothing is moved out of these: no label, the announcement's own, or a cancellation's own.
 _FIXED = (
@@ -67,10 +74,14 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """Events after a number, oldest first, and the number of the last."""
+    """Events after a number, oldest first, the number of the last, and how many were sent.
+
+    An event that can't be stored is not among the steps, and counts all the same.
+    """
 
     steps: tuple[Step, ...]
     last: int
+    size: int = 0
 
 
 class Follower:
@@ -102,9 +113,9 @@ def read_page() -> int | None:
     if not isinstance(page, Page):
         log.warning("the tracking feed gave no answer: %s", page.reason)
         return None
-    if page.steps:
+    if page.last > cursor.seq:
         store(since=cursor.seq, page=page)
-    return len(page.steps)
+    return page.size
 
 
 def _read(since: int) -> Steps[Page | Unknown]:
@@ -115,20 +126,45 @@ def _read(since: int) -> Steps[Page | Unknown]:
 def _page(response: CarrierResponse, since: int) -> Page | Unknown:
     try:
         events = json.loads(response.body)["events"]
-        steps = tuple(_step(event) for event in events)
-    except (ValueError, KeyError, TypeError, OverflowError, OSError):
+        steps = [_step(event) for event in events]
+    except (ValueError, KeyError, TypeError, RecursionError):
         return Unknown("unreadable", f"HTTP {response.status}")
-    return Page(steps, max((step.seq for step in steps), default=since))
+    numbers = [_seq(event) for event in events]
+    if numbers and not any(numbers):
+        return Unknown("unreadable", "no event has a number")
+    return Page(tuple(step for step in steps if step), max([since, *numbers]), len(events))
 
 
-def _step(event: dict[str, Any]) -> Step:
-    return Step(
-        seq=int(event["seq"]),
-        at=datetime.fromtimestamp(float(event["at"]), UTC),
-        carrier=str(event["carrier"])[:32],
-        tracking_number=str(event["tracking_number"])[:64],
-        status=int(event["status"]),
-    )
+def _seq(event: Any) -> int:
+    """Read an event's number; 0 where it has none, so that the others still move the cursor."""
+    try:
+        return _whole(event["seq"], BIG_INTEGER)
+    except (ValueError, KeyError, TypeError, OverflowError):
+        return 0
+
+
+def _step(event: Any) -> Step | None:
+    """Read an event; None where it can't be stored: the feed must not stand still at it."""
+    try:
+        return Step(
+            seq=_whole(event["seq"], BIG_INTEGER),
+            at=datetime.fromtimestamp(float(event["at"]), UTC),
+            carrier=identifier(event["carrier"], "the carrier", LONGEST_CARRIER),
+            tracking_number=identifier(
+                event["tracking_number"], "the tracking number", LONGEST_TRACKING_NUMBER
+            ),
+            status=_whole(event["status"], INTEGER),
+        )
+    except (ValueError, KeyError, TypeError, OverflowError, OSError, CarrierAnswerUnreadable) as e:
+        log.error("event %s of the tracking feed is skipped: %r", _seq(event), e)
+        return None
+
+
+def _whole(value: Any, limit: int) -> int:
+    number = int(value)
+    if not 0 <= number < limit:
+        raise ValueError(f"{number} is out of range")
+    return number
 
 
 def store(*, since: int, page: Page) -> bool:

@@ -147,7 +147,15 @@ def test_another_carrier_s_number_is_another_parcel_s(shop: Shop, feed: Feed) ->
 
 
 @pytest.mark.parametrize(
-    "body", [b"", b"[]", b'{"events": 3}', b'{"events": [{}]}', b'{"events": [{"seq": "x"}]}']
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"events": 3}',
+        b'{"events": [{}]}',
+        b'{"events": [{"seq": "x"}]}',
+        b'{"events": [{"seq": 1e999}]}',
+    ],
 )
 def test_a_feed_that_makes_no_sense_is_left_alone_for_a_while(feed: Feed, body: bytes) -> None:
     asked = feed(body=body)
@@ -156,6 +164,54 @@ def test_a_feed_that_makes_no_sense_is_left_alone_for_a_while(feed: Feed, body: 
     follower.catch_up()
     assert len(asked) == 1
     assert FeedCursor.objects.get().seq == 0
+
+
+POISON: list[dict[str, Any]] = [
+    {"status": 2**31},
+    {"status": -1},
+    {"status": "x"},
+    {"status": None},
+    {"status": float("inf")},
+    {"at": 1e300},
+    {"at": float("nan")},
+    {"at": "now"},
+    {"carrier": "a\0b"},
+    {"carrier": "x" * 33},
+    {"tracking_number": "\ud800"},
+    {"tracking_number": "x" * 65},
+    {"tracking_number": ""},
+    {"tracking_number": 7},
+]
+
+
+@pytest.mark.parametrize("poison", POISON)
+def test_an_event_that_cannot_be_stored_is_skipped(
+    shop: Shop, feed: Feed, caplog: pytest.LogCaptureFixture, poison: dict[str, Any]
+) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    feed(event(parcel, 1, 22), event(parcel, 2, 91) | poison, event(parcel, 3, 11))
+    assert tracking_feed.read_page() == 3
+    assert status_of(parcel) == 11
+    assert list(TrackingEvent.objects.order_by("seq").values_list("seq", flat=True)) == [1, 3]
+    assert FeedCursor.objects.get().seq == 3
+    assert "event 2 of the tracking feed is skipped" in caplog.text
+
+
+def test_an_event_without_a_number_is_skipped(feed: Feed, shop: Shop) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    events = [event(parcel, 1, 22) | {"seq": None}, event(parcel, 2, 11)]
+    feed(body=json.dumps({"events": events}).encode())
+    assert tracking_feed.read_page() == 2
+    assert (status_of(parcel), FeedCursor.objects.get().seq) == (11, 2)
+
+
+def test_a_page_of_nothing_else_is_passed_over(shop: Shop, feed: Feed) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    size = tracking_feed.EVENTS_AT_ONCE
+    poison = [event(parcel, seq, 2**31) for seq in range(1, size + 1)]
+    feed(*poison, event(parcel, size + 1, 11))
+    tracking_feed.Follower().catch_up()
+    assert status_of(parcel) == 11
 
 
 def test_a_feed_that_is_away_is_left_alone_for_a_while(

@@ -1,7 +1,7 @@
 """Any text in any field of a valid answer: an outcome that the database can store, never an error.
 
 The database is PostgreSQL: no NUL, nothing that UTF-8 has no bytes for, nothing over a column's
-length. `parcels/tests/test_books_columns.py` holds the lengths against the columns.
+length. `parcels/tests/test_books.py` holds the lengths against the columns.
 """
 
 from __future__ import annotations

@@ -187,7 +187,7 @@ def test_colibri_answers_per_item(answer, expected, remark):
         (response(200, results({"client_id": "ref-1"})), None),
     ],
 )
-def test_colibri_voids_by_reference(answer, expected):
+def test_colibri_voids_the_label_that_is_named(answer, expected):
     (request,), outcome = drive(carrier("colibri").void(PURCHASE, CREDENTIALS), answer)
-    assert json.loads(request.body) == {"items": [{"client_id": "ref-1"}]}
+    assert json.loads(request.body) == {"items": [{"client_id": "ref-1", "barcode": "T1"}]}
     assert outcome == expected or (expected is None and isinstance(outcome, Unknown))

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
+from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
 from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from, reference_from
 from carriers.simulator.shapes.shape import Shape, json_object, require
@@ -27,6 +28,10 @@ class JsonItems(Shape):
             Route("/v1/labels", self.create, methods=["POST"]),
             Route("/v1/voids", self.void, methods=["POST"]),
         ]
+
+    def label_id(self, booking: Booking) -> str:
+        """Return the reference: this format has no other id."""
+        return booking.reference
 
     def error(self, status: int, code: str, message: str) -> Response:
         """Return an error of a whole call."""
@@ -52,12 +57,11 @@ class JsonItems(Shape):
     async def void(self, request: Request) -> Response:
         """Take labels back."""
         owner = require(request.headers.get("x-api-key"))
-        references = tuple(
-            reference_from(item["client_id"]) for item in await _items(request, "client_id")
-        )
+        items = await _items(request, "client_id")
+        references = tuple(reference_from(item["client_id"]) for item in items)
 
         async def work() -> Response:
-            results = await asyncio.gather(*(self._void(ref, owner) for ref in references))
+            results = await asyncio.gather(*(self._void(item, owner) for item in items))
             return JSONResponse({"results": results})
 
         return await self.carrier.answer(Call("void", references), work)
@@ -78,10 +82,12 @@ class JsonItems(Shape):
             "label_zpl": b64encode(label.zpl).decode(),
         }
 
-    async def _void(self, reference: str, owner: str) -> dict[str, str]:
+    async def _void(self, item: dict[str, Any], owner: str) -> dict[str, str]:
+        reference, barcode = item["client_id"], item.get("barcode")
         # No lag here: the lag is of lookups, and this carrier has none.
         live = self.carrier.bookings.live(self.carrier.spec.code, reference, owner=owner)
-        voided = bool(live) and await self.carrier.bookings.void(live[0])
+        named = [b for b in live if barcode in (None, b.tracking_number)]
+        voided = bool(named) and await self.carrier.bookings.void(named[0])
         return {"client_id": reference, "status": "ok" if voided else "error"}
 
 

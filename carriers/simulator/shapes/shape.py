@@ -13,6 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from carriers.simulator.bookings import Booking
 from carriers.simulator.ledger import LedgerError
 from carriers.simulator.parcel import Malformed, Refusal
 
@@ -57,6 +58,10 @@ class Shape(ABC):
     @abstractmethod
     def error(self, status: int, code: str, message: str) -> Response:
         """Return an error in this format."""
+
+    def label_id(self, booking: Booking) -> str:
+        """Return what this format's clients know a label by, beside its tracking number."""
+        return booking.shipment_id
 
     def exception_handlers(self) -> Mapping[Any, Callable[[Request, Exception], Response]]:
         """Return how this format says no."""

@@ -34,6 +34,10 @@ class TwoStep(Shape):
             Route("/orders/{reference:path}", self.void, methods=["DELETE"]),
         ]
 
+    def label_id(self, booking: Booking) -> str:
+        """Return the reference: this format has no other id."""
+        return booking.reference
+
     def error(self, status: int, code: str, message: str) -> Response:
         """Return an error in this format."""
         text = element("error", message).replace("<error", f"<error{attributes(code=code)}", 1)

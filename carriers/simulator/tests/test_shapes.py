@@ -72,6 +72,15 @@ async def test_json_items_voids_each_item_by_itself(clients):
     assert (await clients.void_items("c1")).data["results"][0]["status"] == "error"
 
 
+async def test_json_items_voids_the_label_that_is_named(clients):
+    barcode = (await clients.buy("colibri", "c1")).data["results"][0]["barcode"]
+    url = f"{clients.url('colibri')}/v1/voids"
+    for named, status in ((f"{barcode}0", "error"), (barcode, "ok")):
+        body = {"items": [{"client_id": "c1", "barcode": named}]}
+        answer = await clients.request("POST", url, json=body, headers={"X-Api-Key": "k"})
+        assert answer.data["results"][0]["status"] == status
+
+
 async def test_soap_logs_in_sells_and_cancels(clients):
     sold = await clients.buy("lantern", "s1")
     assert sold.status == 200

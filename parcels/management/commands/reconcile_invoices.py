@@ -1,0 +1,173 @@
+"""Compare the carriers' invoice lists with our rows, daily: docs/operations.md."""
+
+from __future__ import annotations
+
+import http.client
+import os
+import sys
+import urllib.request
+from argparse import ArgumentParser
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+from django.utils import timezone
+
+from carriers import registry
+from parcels.models import State
+from parcels.services.books import Check, Comparison, Sold, note_spares
+from parcels.services.invoice import BadInvoice, read
+
+# One query each. A million lines are a thousand of them.
+LINES_AT_ONCE = 1_000
+# Seconds without a byte.
+TIME_OUT = 30.0
+# As the carriers' transports: no proxies from the environment.
+_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+
+NOT_OURS = "sold and not ours"
+NOT_SOLD = "ours and not sold"
+TWICE = "sold twice"
+
+
+class Command(BaseCommand):
+    help = (
+        "Compare what carriers have sold, by their invoice lists (CSV), with our announcements. "
+        "Ends with 1 when something differs, with 2 when a list can't be read."
+    )
+
+    def add_arguments(self, parser: ArgumentParser) -> None:
+        parser.add_argument("sources", nargs="*", metavar="FILE|URL", help="lists; - is stdin")
+        parser.add_argument("--carrier", metavar="CODE", default="")
+        parser.add_argument(
+            "--from-simulator", action="store_true", help="read SIMULATOR_URL, for all carriers"
+        )
+        days = "of the days that the lists are about; default: those in the lists"
+        parser.add_argument("--from", dest="since", type=date.fromisoformat, help=f"first {days}")
+        parser.add_argument("--to", dest="until", type=date.fromisoformat, help=f"last {days}")
+        parser.add_argument(
+            "--void", action="store_true", help="have the sweeper void what was sold beside ours"
+        )
+
+    def handle(self, *args: Any, void: bool, **options: Any) -> None:
+        found = Counter[str]()
+        for carrier, sources in _lists(options).items():
+            books = Books(carrier, *_days(options), void)
+            try:
+                for finding in books.findings(sources):
+                    self.stdout.write(f"{carrier}: {finding}")
+            except (BadInvoice, OSError, http.client.HTTPException) as error:
+                raise CommandError(f"{carrier}: {books.source}: {error}", returncode=2) from error
+            self.stdout.write(f"{carrier}: {books.summary()}")
+            found += books.counts
+        if found[NOT_OURS] + found[NOT_SOLD] + found[TWICE]:
+            sys.exit(1)
+
+
+def _lists(options: dict[str, Any]) -> dict[str, list[str]]:
+    """Return each carrier's sources."""
+    carrier, sources = options["carrier"], options["sources"]
+    codes = [adapter.code for adapter in registry.all_carriers()]
+    if carrier and carrier not in codes:
+        raise CommandError(f"no such carrier: {carrier}; known: {', '.join(codes)}", returncode=2)
+    if not options["from_simulator"]:
+        if not carrier or not sources:
+            raise CommandError("name a --carrier and its lists", returncode=2)
+        return {carrier: sources}
+    url = os.environ.get("SIMULATOR_URL", "")
+    if not url or sources:
+        wrong = "takes no lists" if sources else "needs SIMULATOR_URL"
+        raise CommandError(f"--from-simulator {wrong}", returncode=2)
+    return {
+        code: [f"{url}/carriers/{code}/invoice.csv"] for code in ([carrier] if carrier else codes)
+    }
+
+
+def _days(options: dict[str, Any]) -> tuple[date | None, date | None]:
+    if not options["from_simulator"]:
+        return options["since"], options["until"]
+    # Its lists are of all that it ever sold, unlike a carrier's.
+    return options["since"] or date(2000, 1, 1), options["until"] or timezone.now().date()
+
+
+class Books:
+    """One carrier's lists against our rows."""
+
+    def __init__(self, carrier: str, since: date | None, until: date | None, void: bool) -> None:
+        self.counts = Counter[str]()
+        self.source = ""
+        self._check = Check(carrier)
+        self._first, self._last = since, until
+        self._days: set[date] = set()
+        self._void = void
+        # A list can't have what was sold after it was asked for.
+        self._began = timezone.now()
+
+    def findings(self, sources: list[str]) -> Iterator[str]:
+        """Compare the lists and yield a line for each difference."""
+        live = self._live(sources)
+        while batch := list(islice(live, LINES_AT_ONCE)):
+            yield from self._sold(self._check.compare(batch))
+        yield from self._not_sold()
+
+    def summary(self) -> str:
+        """Return the counts in a line."""
+        groups = (NOT_OURS, NOT_SOLD, TWICE, "queued to be voided")
+        counted = ", ".join(f"{self.counts[group]} {group}" for group in groups)
+        return f"{self.counts['live']} live labels; {counted}"
+
+    def _live(self, sources: list[str]) -> Iterator[Sold]:
+        for source in sources:
+            self.source = source
+            for line in read(_lines(source)):
+                self._days.add(line.day)
+                if not line.credited:
+                    self.counts["live"] += 1
+                    yield line.sold
+
+    def _sold(self, found: Comparison) -> Iterator[str]:
+        for label in found.not_ours:
+            yield self._note(NOT_OURS, label, "no announcement has this reference")
+        for each in found.extra:
+            twice = each.ours.state == State.ANNOUNCED
+            remark = f"ours is {each.ours.tracking_number}" if twice else f"it is {each.ours.state}"
+            yield self._note(TWICE if twice else NOT_OURS, each.sold, remark)
+        if self._void:
+            self.counts["queued to be voided"] += note_spares(found.extra, "invoice")
+
+    def _not_sold(self) -> Iterator[str]:
+        first = self._first or min(self._days, default=None)
+        last = self._last or max(self._days, default=None)
+        if first is None or last is None:
+            raise BadInvoice("the list is empty: say with --from and --to which days it is about")
+        until = min(_midnight(last) + timedelta(days=1), self._began)
+        for row in self._check.not_sold(_midnight(first), until):
+            label = Sold(row.reference, "", row.tracking_number)
+            yield self._note(NOT_SOLD, label, f"announcement {row.announcement}")
+
+    def _note(self, group: str, label: Sold, remark: str) -> str:
+        self.counts[group] += 1
+        return f"{group}: {label.reference} {label.tracking_number} ({remark})"
+
+
+def _midnight(day: date) -> datetime:
+    return datetime.combine(day, time(), UTC)
+
+
+def _lines(source: str) -> Iterator[bytes]:
+    """Read a list's lines from stdin, a URL or a file."""
+    if source == "-":
+        yield from sys.stdin.buffer
+    elif source.startswith(("http://", "https://")):
+        with closing(_DIRECT.open(source, timeout=TIME_OUT)) as answer:
+            yield from answer
+            if answer.length:
+                # A body that ends too soon is no error to http.client, when it is read by lines.
+                raise http.client.IncompleteRead(b"", answer.length)
+    else:
+        with open(source, "rb") as file:
+            yield from file

@@ -1,0 +1,145 @@
+"""Compare what a carrier says it has sold with what we know: its invoice list, or one lookup.
+
+`compare` is pure. A label's identity is its tracking number: some carriers give a second label of
+one reference the same id.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from parcels.models import Announcement, SpareLabel, State
+from parcels.models.announcement import OPEN
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Sold:
+    """A live label as the carrier lists it: sold, and not taken back."""
+
+    reference: str
+    carrier_id: str
+    tracking_number: str
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """An announcement; `announcement` is its primary key, `tracking_number` its parcel's."""
+
+    reference: str
+    state: str
+    tracking_number: str
+    announcement: int
+
+
+@dataclass(frozen=True, slots=True)
+class Extra:
+    """A live label under a reference of ours that is not the announcement's own."""
+
+    ours: Ours
+    sold: Sold
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What differs: labels of unknown references, announced rows without theirs, and extras."""
+
+    not_ours: list[Sold]
+    not_sold: list[Ours]
+    extra: list[Extra]
+
+
+def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
+    """Compare live labels with announcements by reference.
+
+    An announcement that ended without a label has none to keep: each live one is extra. One that
+    is still open is left to reconciliation.
+    """
+    labels = {(label.reference, label.tracking_number): label for label in sold}
+    pairs = [(label, ours.get(label.reference)) for label in labels.values()]
+    return Comparison(
+        not_ours=[label for label, known in pairs if known is None],
+        not_sold=[
+            known
+            for known in ours.values()
+            if known.state == State.ANNOUNCED
+            and (known.reference, known.tracking_number) not in labels
+        ],
+        extra=[Extra(known, label) for label, known in pairs if known and _is_extra(label, known)],
+    )
+
+
+def _is_extra(label: Sold, known: Ours) -> bool:
+    if known.state == State.ANNOUNCED:
+        # Without a number of our own we can't tell which label is ours, and void none.
+        return known.tracking_number not in ("", label.tracking_number)
+    return known.state not in OPEN
+
+
+class Check:
+    """Compares a long list piece by piece; keeps only which announcements' labels it has seen."""
+
+    def __init__(self, carrier: str) -> None:
+        self._announcements = Announcement.objects.filter(carrier=carrier)
+        # Primary keys: some 60 MB for a million.
+        self._seen: set[int] = set()
+
+    def compare(self, sold: list[Sold]) -> Comparison:
+        """Compare some lines; one query. Its `not_sold` is empty: other lines may have them."""
+        references = {label.reference for label in sold}
+        ours = {row.reference: row for row in self._ours(reference__in=references)}
+        found = compare(sold, ours)
+        unsold = {row.announcement for row in found.not_sold}
+        self._seen.update({row.announcement for row in ours.values()} - unsold)
+        return Comparison(found.not_ours, [], found.extra)
+
+    def not_sold(self, since: datetime, until: datetime) -> Iterator[Ours]:
+        """Yield what was announced in `since` ≤ time < `until` and has no line of its own.
+
+        Its whole life must lie in the period: a carrier may have booked at any moment of it.
+        """
+        announced = self._ours(state=State.ANNOUNCED, date_created__gte=since, date_ended__lt=until)
+        return (row for row in announced if row.announcement not in self._seen)
+
+    def _ours(self, **conditions: Any) -> Iterator[Ours]:
+        rows = self._announcements.filter(**conditions).values_list(
+            "reference", "state", "parcel__tracking_number", "pk"
+        )
+        return (Ours(*row) for row in rows.iterator(chunk_size=1_000))
+
+
+def note_spares(extra: Iterable[Extra], source: str) -> int:
+    """Have the sweeper void labels that were sold beside ours; return how many are new.
+
+    `source` is where they were seen: lookup, late_look or invoice. One that was noted before is
+    left as it is, also when the carrier said since that it is gone: the check goes on naming it.
+    """
+    wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
+    noted = SpareLabel.objects.filter(announcement__in={announcement for announcement, _ in wanted})
+    for known in noted.values_list("announcement_id", "tracking_number"):
+        wanted.pop(known, None)
+    SpareLabel.objects.bulk_create(
+        [
+            SpareLabel(
+                announcement_id=each.ours.announcement,
+                carrier_id=each.sold.carrier_id,
+                tracking_number=each.sold.tracking_number,
+                source=source,
+            )
+            for each in wanted.values()
+        ],
+        ignore_conflicts=True,
+    )
+    for each in wanted.values():
+        log.error(
+            "%s: label %s was sold beside ours (%s) and is to be voided",
+            each.ours.reference,
+            each.sold.tracking_number,
+            source,
+        )
+    return len(wanted)

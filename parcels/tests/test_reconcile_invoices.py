@@ -1,0 +1,277 @@
+"""The daily check: the command on lists, and on a simulator's own."""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import sys
+import tracemalloc
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from carriers.simulator.ceiling import buy, carrier_state, simulator_process
+from parcels.models import Announcement, SpareLabel, State
+from parcels.services.invoice import BadInvoice, read
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
+
+pytestmark = pytest.mark.django_db
+HEADER = "reference,label_id,tracking_number,price,date,credited"
+TODAY = datetime.now(UTC).date()
+
+
+def announced(number: str, carrier: str = "tortoise", **changes: Any) -> Announcement:
+    parcel = LabelledParcelFactory.create(carrier=carrier, tracking_number=number)
+    now = datetime.now(UTC)
+    row = AnnouncementFactory.create(
+        parcel=parcel, state=State.ANNOUNCED, date_ended=now, **changes
+    )
+    return Announcement.objects.get(pk=row.pk)
+
+
+def line(reference: str, number: str, credited: str = "no", day: date = TODAY) -> str:
+    return f"{reference},id-{number},{number},4.25,{day},{credited}"
+
+
+class Lists:
+    """Writes lists and runs the command on them."""
+
+    def __init__(self, folder: Path) -> None:
+        self.path = folder / "invoice.csv"
+
+    def check(self, *lines: str, **options: Any) -> tuple[int, list[str]]:
+        self.path.write_text("\n".join([HEADER, *lines]) + "\n")
+        return run(str(self.path), carrier="tortoise", **options)
+
+
+def run(*sources: str, **options: Any) -> tuple[int, list[str]]:
+    """Run the command; return its exit status and its lines."""
+    said = io.StringIO()
+    try:
+        call_command("reconcile_invoices", *sources, stdout=said, **options)
+    except SystemExit as end:
+        return int(str(end.code)), said.getvalue().splitlines()
+    return 0, said.getvalue().splitlines()
+
+
+@pytest.fixture
+def lists(tmp_path: Path) -> Lists:
+    return Lists(tmp_path)
+
+
+def test_what_agrees_is_said_in_one_line(lists: Lists) -> None:
+    row = announced("T1")
+    cancelled = AnnouncementFactory.create(
+        parcel=ParcelFactory.create(carrier="tortoise"), state=State.VOIDED
+    )
+    assert lists.check(line(row.reference, "T1"), line(cancelled.reference, "T2", "yes")) == (
+        0,
+        [
+            "tortoise: 1 live labels; 0 sold and not ours, 0 ours and not sold, 0 sold twice, "
+            "0 queued to be voided"
+        ],
+    )
+
+
+def test_each_difference_is_named(lists: Lists) -> None:
+    twice, unsold = announced("T1"), announced("T3")
+    announced("C1", carrier="colibri")
+    failed = AnnouncementFactory.create(
+        parcel=ParcelFactory.create(carrier="tortoise"), state=State.FAILED
+    )
+    status, said = lists.check(
+        line(twice.reference, "T1"),
+        line(failed.reference, "T4"),
+        line("STRANGE", "T5"),
+        line(twice.reference, "T2"),
+    )
+    assert status == 1
+    assert said == [
+        "tortoise: sold and not ours: STRANGE T5 (no announcement has this reference)",
+        f"tortoise: sold and not ours: {failed.reference} T4 (it is failed)",
+        f"tortoise: sold twice: {twice.reference} T2 (ours is T1)",
+        f"tortoise: ours and not sold: {unsold.reference} T3 (announcement {unsold.pk})",
+        "tortoise: 4 live labels; 2 sold and not ours, 1 ours and not sold, 1 sold twice, "
+        "0 queued to be voided",
+    ]
+    assert not SpareLabel.objects.exists()
+
+
+def test_extras_are_queued_once(lists: Lists) -> None:
+    row = announced("T1")
+    lines = [line(row.reference, "T1"), line(row.reference, "T2"), line("STRANGE", "T5")]
+    assert lists.check(*lines, void=True)[1][-1].endswith("1 queued to be voided")
+    assert lists.check(*lines, void=True)[1][-1].endswith("0 queued to be voided")
+    spare = SpareLabel.objects.get()
+    assert (spare.announcement_id, spare.tracking_number, spare.carrier_id, spare.source) == (
+        row.pk,
+        "T2",
+        "id-T2",
+        "invoice",
+    )
+
+
+def test_labels_of_one_reference_may_lie_far_apart(
+    lists: Lists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("parcels.management.commands.reconcile_invoices.LINES_AT_ONCE", 1)
+    row = announced("T1")
+    _, said = lists.check(line(row.reference, "T1"), line(row.reference, "T2"))
+    assert [text for text in said if "not sold:" in text] == []
+    assert f"tortoise: sold twice: {row.reference} T2 (ours is T1)" in said
+
+
+def test_only_what_began_and_ended_in_the_lists_days_is_missed(lists: Lists) -> None:
+    def row(number: str, created: int, ended: int) -> Announcement:
+        made = announced(number)
+        now = datetime.now(UTC)
+        Announcement.objects.filter(pk=made.pk).update(
+            date_created=now - timedelta(days=created), date_ended=now - timedelta(days=ended)
+        )
+        return made
+
+    row("T1", 3, 3)
+    inside = row("T2", 1, 1)
+    row("T3", 2, 1)
+    row("T4", 1, 0)
+    yesterday = TODAY - timedelta(days=1)
+    _, said = lists.check(line("STRANGE", "T9", day=yesterday))
+    assert [text.split()[5] for text in said if "not sold:" in text] == [inside.reference]
+    assert lists.check(since=yesterday, until=yesterday)[0] == 1
+    _, said = lists.check(since=TODAY - timedelta(days=5), until=TODAY)
+    assert len([text for text in said if "not sold:" in text]) == 4
+
+
+def test_a_list_may_come_by_stdin(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = announced("T1")
+    text = f"\ufeff{HEADER}\r\n{line(row.reference, 'T1')}\r\n"
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+    assert run("-", carrier="tortoise")[0] == 0
+
+
+GOOD = line("P1", "T1")
+BAD = [
+    ("", "line 1: the header has no reference"),
+    ("reference,price\n", "line 1: the header has no label_id"),
+    (f"{HEADER}\n{GOOD}\nP1,id\n", "line 3: it has not as many fields"),
+    (f"{HEADER}\n{GOOD},more\n", "line 2: it has not as many fields"),
+    (f"{HEADER}\n{GOOD.replace('4.25', 'x')}\n", "line 2: the price is no number"),
+    (f"{HEADER}\n{GOOD.replace('no', 'maybe')}\n", "line 2: credited is neither"),
+    (f"{HEADER}\n{GOOD.replace(str(TODAY), '1.2.26')}\n", "line 2: Invalid isoformat"),
+    (f"{HEADER}\n{line('P1', 'x' * 65)}\n", "line 2: the tracking number is unusable"),
+    (f"{HEADER}\n{line('', 'T1')}\n", "line 2: the reference is missing"),
+    (f'{HEADER}\n{GOOD}\n"\n', "line 3: unexpected end of data"),
+    (f"{HEADER}\n{GOOD}\n\xff\n", "line 3: it is not UTF-8"),
+    (f"{HEADER}\n{GOOD.replace('T1', 'T' + chr(0))}\n", "line 2: "),
+]
+
+
+@pytest.mark.parametrize(("text", "named"), BAD)
+def test_a_bad_line_is_named(tmp_path: Path, text: str, named: str) -> None:
+    path = tmp_path / "invoice.csv"
+    path.write_bytes(text.encode("latin-1"))
+    with pytest.raises(CommandError, match=named) as caught:
+        run(str(path), carrier="tortoise")
+    assert caught.value.returncode == 2
+    assert str(path) in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("sources", "options", "named"),
+    [
+        (["x.csv"], {"carrier": "hare"}, "no such carrier: hare"),
+        (["x.csv"], {}, "name a --carrier"),
+        ([], {"carrier": "tortoise"}, "name a --carrier"),
+        (["/nowhere.csv"], {"carrier": "tortoise"}, "/nowhere.csv"),
+        ([], {"from_simulator": True}, "needs SIMULATOR_URL"),
+        (["x.csv"], {"from_simulator": True}, "takes no lists"),
+    ],
+)
+def test_a_wrong_use_is_named(
+    monkeypatch: pytest.MonkeyPatch, sources: list[str], options: dict[str, Any], named: str
+) -> None:
+    monkeypatch.delenv("SIMULATOR_URL", raising=False)
+    with pytest.raises(CommandError, match=named):
+        run(*sources, **options)
+
+
+def test_an_empty_list_needs_its_days(lists: Lists) -> None:
+    with pytest.raises(CommandError, match="--from and --to"):
+        lists.check()
+
+
+def test_a_long_list_is_not_held(lists: Lists) -> None:
+    """20,000 lines are 1 MB as text, and five times that as objects."""
+
+    def lines() -> Iterator[bytes]:
+        yield f"{HEADER}\n".encode()
+        for number in range(20_000):
+            yield f"{line(f'P{number}', f'T{number}')}\n".encode()
+
+    tracemalloc.start()
+    count = sum(1 for _ in read(lines()))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert count == 20_000
+    assert peak < 500_000
+
+
+def test_lines_before_a_bad_one_are_read() -> None:
+    read_lines = read([f"{HEADER}\n".encode(), f"{GOOD}\n".encode(), b"x\n"])
+    assert next(read_lines).sold.reference == "P1"
+    with pytest.raises(BadInvoice, match="line 3"):
+        next(read_lines)
+
+
+@pytest.mark.integration
+def test_against_a_simulator(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sold twice, sold and unknown to us, ours and never sold; then as a URL, by its days."""
+
+    async def sell(*references: str) -> dict[str, list[str]]:
+        async with aiohttp.ClientSession() as session:
+            url = (await carrier_state(session, control, "tortoise"))["url"]
+            for reference in references:
+                assert await buy(session, url, reference)
+            async with session.get(f"{control}/ledger") as response:
+                entries = (await response.json())["entries"]
+        numbers: dict[str, list[str]] = {}
+        for entry in entries:
+            numbers.setdefault(entry["reference"], []).append(entry["tracking_number"])
+        return numbers
+
+    runner = asyncio.Runner()
+    opened = simulator_process(tmp_path / "ledger.jsonl", {"SIMULATOR_LATENCY_TORTOISE": "0"})
+    with runner:
+        _, control = runner.run(opened.__aenter__())
+        try:
+            monkeypatch.setenv("SIMULATOR_URL", control)
+            assert run(from_simulator=True)[0] == 0
+            numbers = runner.run(sell("PGOOD", "PTWICE", "PTWICE", "STRANGE"))
+            announced(numbers["PGOOD"][0], reference="PGOOD")
+            announced(numbers["PTWICE"][0], reference="PTWICE")
+            announced("TP9", reference="PUNSOLD")
+            status, said = run(from_simulator=True, void=True)
+            assert status == 1
+            found = [text.split(" (")[0] for text in said if text.startswith("tortoise")]
+            assert set(found[:-1]) == {
+                f"tortoise: sold and not ours: STRANGE {numbers['STRANGE'][0]}",
+                f"tortoise: sold twice: PTWICE {numbers['PTWICE'][1]}",
+                "tortoise: ours and not sold: PUNSOLD TP9",
+            }
+            assert SpareLabel.objects.get().tracking_number == numbers["PTWICE"][1]
+            url = f"{control}/carriers/tortoise/invoice.csv"
+            assert run(f"{url}?from={TODAY}", carrier="tortoise")[1] == [
+                text.replace("1 queued", "0 queued") for text in said if "tortoise" in text
+            ]
+            with pytest.raises(CommandError, match="404"):
+                run(f"{url}x", carrier="tortoise")
+        finally:
+            runner.run(opened.__aexit__(None, None, None))
+    with pytest.raises(CommandError, match="refused"):
+        run(from_simulator=True)
