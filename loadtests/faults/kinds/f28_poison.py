@@ -14,6 +14,8 @@ from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import UNFINISHED, Journals
 from loadtests.faults.rig import LEASE, SETTLING, Rig
 
+# What kills the process that prepares it.
+COMPANY = "SIM:KILL"
 # The carrier of what is poison by its contract (first account) and by its answers (second).
 SICK = "tortoise"
 # Of each kind.
@@ -68,7 +70,7 @@ class Poison(Fault):
 
     def _poison(self, rig: Rig) -> list[Wish]:
         kills = rig.wishes(EACH, carriers=("postnl",), prefix="kills",
-                           fields={"company_name": "SIM:KILL"})  # fmt: skip
+                           fields={"company_name": COMPANY})  # fmt: skip
         raises = rig.wishes(EACH, carriers=(SICK,), prefix="raises")
         refused = rig.wishes(EACH, carriers=(SICK,), prefix="refused")
         return [
