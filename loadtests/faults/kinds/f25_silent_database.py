@@ -38,7 +38,9 @@ class SilentDatabase(Fault):
     def strike(self, rig: Rig) -> None:
         self.proxy = SilentProxy(rig.cluster.port)
         self._move_behind(rig, self.proxy.start())
-        load = rig.send(rig.wishes(self.dose.requests, synchronous=0.2), at_once=20)
+        # A control's clients wait for nothing, each for all of its patience: all of them at once.
+        count = AFTERWARDS if self.control else self.dose.requests
+        load = rig.send(rig.wishes(count, synchronous=0.2), at_once=20)
         rig.wait_for_work(load)
         rig.note("network: silent")
         self.proxy.silence()
@@ -67,7 +69,7 @@ class SilentDatabase(Fault):
                 self.worker = now
             return bool(self.sweeper and self.worker)
 
-        rig.send(rig.wishes(AFTERWARDS, prefix="after"), at_once=4)
+        rig.send(rig.wishes(AFTERWARDS, prefix="after"), at_once=AFTERWARDS)
         rig.wait_until(over, 2 * WORKING)
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
