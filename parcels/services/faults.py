@@ -43,7 +43,10 @@ POINTS = (
     "before_commit",
     "after_commit",
     "after_notify",
+    "poison",
 )
+# A receiver's company that ends the process which prepares its announcement, at the point "poison".
+KILL = "SIM:KILL"
 # Seconds after a purchase's first byte: within any call that takes at least this long.
 UNDER_WAY = 0.05
 # What the control of F10 takes for a settling window: shorter than the carrier's delay there.
@@ -92,6 +95,12 @@ def passing(point: str) -> None:
         _strike(point, settings.FAULT_CRASH_AT, signal.SIGKILL)
     if settings.FAULT_PAUSE_AT:
         _strike(point, settings.FAULT_PAUSE_AT, signal.SIGSTOP)
+
+
+def poison(company: str) -> None:
+    """Die of a payload, as of a crash in a library that reads it, if this process was asked to."""
+    if company.strip().upper() == KILL:
+        passing("poison")
 
 
 def purchase_leaves() -> None:

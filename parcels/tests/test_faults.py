@@ -36,6 +36,13 @@ def test_a_pause_is_a_stop(settings: Any, struck: list[int]) -> None:
     assert struck == [signal.SIGSTOP]
 
 
+@pytest.mark.parametrize(("company", "deaths"), [("sim:kill ", 1), ("SIM:HANG", 0), ("", 0)])
+def test_one_payload_is_poison(settings: Any, struck: list[int], company: str, deaths: int) -> None:
+    settings.DEMO, settings.FAULT_CRASH_AT = True, "poison"
+    faults.poison(company)
+    assert len(struck) == deaths
+
+
 @pytest.mark.parametrize(
     ("debug", "demo", "honoured"), [(False, False, False), (True, False, True)]
 )

@@ -242,6 +242,14 @@ async def test_a_void_can_fail_while_buying_works(clients):
     assert len(await clients.find("postnl", "r1")) == 1
 
 
+@pytest.mark.parametrize(("how", "poison"), [("long", "X" * 300), ("nul", "X\x001")])
+async def test_poison_answer_spoils_the_number_alone(clients, how, poison):
+    await put(clients, "poison_answer", "postnl", how=how)
+    answer = await clients.buy("postnl", "r1")
+    assert (answer.status, clients.booked("r1")) == (201, 1)
+    assert (answer.data["reference"], answer.data["tracking_number"]) == ("r1", poison)
+
+
 async def test_flap_of_refuse_closes_and_opens_the_port(clients):
     await put(clients, "flap", period=0.4, of="refuse")
     listener = clients.simulator.listeners["postnl"]

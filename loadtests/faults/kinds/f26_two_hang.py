@@ -1,0 +1,75 @@
+"""F26: two carriers hang at once; the others must not notice."""
+
+from __future__ import annotations
+
+from loadtests.faults.clients import Wish
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
+from loadtests.faults.journals import Journals
+from loadtests.faults.kinds.f08_carrier_black_hole import OTHERS, p99
+from loadtests.faults.rig import Rig
+
+HANGING = ("tortoise", "lantern")
+DURING = "others' p99 during, s"
+# Requests for both together: over the threads of a worker, and over two shipped bulkheads.
+BACKLOG = 1_000
+# Seconds between two looks at how many calls hang; equal ones mean that no more begin.
+STEADY = 1.0
+
+
+@register
+class TwoHang(Fault):
+    """Two bulkheads full of calls that hang leave the worker room for the others' calls.
+
+    The shipped bulkheads, deadline and concurrency. The backlog of both begins at once, as after a
+    deploy, and the others are measured while the carriers hang.
+    """
+
+    id = "F26"
+    title = "two carriers hang at once, shipped bulkheads"
+    doses = {"short": Dose(200), "full": Dose(1_000)}
+    # As many threads as one carrier's bulkhead and a quarter.
+    controls = {"threads": Control(DURING, environment={"WORKER_CONCURRENCY": "500"})}
+    # Two full bulkheads take seconds to begin, whatever the scale: they must hang for longer.
+    short_scale = 0.5
+    alone = True
+    hanging = 0
+
+    def strike(self, rig: Rig) -> None:
+        half = self.dose.requests // 2
+        rig.send(self._healthy(rig, half, "before"), at_once=8).join()
+        for carrier in HANGING:
+            rig.fault(carrier, "hang", calls="all", seconds=3600)
+        rig.stack.stop("worker")
+        rig.send(rig.wishes(BACKLOG, carriers=HANGING, prefix="sick"), at_once=40).join()
+        rig.stack.start("worker")
+        self._wait_until_steady(rig)
+        rig.send(self._healthy(rig, half, "during"), at_once=8).join()
+        rig.heal()
+
+    def _healthy(self, rig: Rig, count: int, prefix: str) -> list[Wish]:
+        return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
+
+    def _wait_until_steady(self, rig: Rig) -> None:
+        """Wait until as many calls hang as will."""
+
+        def steady() -> bool:
+            before, self.hanging = self.hanging, _in_flight(rig)
+            return 0 < self.hanging <= before
+
+        rig.wait_until(steady, 60, every=STEADY)
+        rig.note(f"{self.hanging} calls hang")
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        before, during = (p99(journals, prefix) for prefix in ("before", "during"))
+        # A fifth over, and 0.1 s for what two cores add by themselves.
+        limit = round(before * 1.2 + 0.1, 2)
+        return [
+            Measure("calls that hung, at most", self.hanging, "-", True),
+            Measure("others' p99 before, s", before, "-", True),
+            Measure(DURING, during, f"{limit}", during <= limit),
+        ]
+
+
+def _in_flight(rig: Rig) -> int:
+    carriers = rig.simulator("GET", "/carriers")["carriers"]
+    return sum(int(each["in_flight"]) for each in carriers if each["code"] in HANGING)

@@ -1,0 +1,33 @@
+"""Numbers of the newer faults against what the product and the carriers promise."""
+
+from __future__ import annotations
+
+import pytest
+
+from carriers import registry
+from carriers.base import Carrier
+from loadtests.faults.kinds import f20_slower_than_deadline as f20
+from loadtests.faults.kinds import f23_clocks_apart as f23
+from loadtests.faults.kinds import f28_poison as f28
+from loadtests.faults.rig import DEADLINE
+from parcels.services import faults
+
+
+@pytest.mark.parametrize("carrier", registry.all_carriers(), ids=lambda carrier: carrier.code)
+def test_a_slow_carrier_keeps_its_promise_all_the_same(carrier: Carrier) -> None:
+    assert DEADLINE < f20.SLOW < f20.SLOWER <= DEADLINE + carrier.longest_work
+
+
+@pytest.mark.parametrize("code", f20.LISTING)
+def test_the_slowest_outlasts_the_settling_window(code: str) -> None:
+    assert registry.carrier(code).settling + DEADLINE < f20.SLOWEST
+
+
+@pytest.mark.parametrize("code", f23.CARRIERS)
+def test_a_wrong_clock_believes_an_absence_before_the_booking(code: str) -> None:
+    settling = registry.carrier(code).settling
+    assert settling - f23.SKEW < f23.COMMIT < settling
+
+
+def test_the_payload_that_kills_is_the_one_that_is_sent() -> None:
+    assert f28.COMPANY == faults.KILL
