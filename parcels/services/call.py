@@ -70,6 +70,7 @@ def job_for(announcement: Announcement) -> Job:
     """Gather what the carrier needs to know: the parcel and its contract."""
     parcel = Parcel.objects.select_related("account", "contract").get(pk=announcement.parcel_id)
     announcement.parcel = parcel
+    faults.poison(parcel.company_name)
     contract = contract_of(announcement, parcel)
     credentials = dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
     hashes = credentials_hashes(credentials)

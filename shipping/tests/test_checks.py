@@ -9,10 +9,9 @@ from django.core.checks import run_checks
 from django.db import connections
 from django.db.utils import ConnectionHandler
 
+from carriers.adapters.postnl import PostNL
 from deploy.stores import PostgresServer
 from shipping.checks import check_synchronous_commit
-
-from carriers.adapters.postnl import PostNL
 
 WRONG = [
     ({"ANNOUNCEMENT_LEASE": 50.0, "CARRIER_CALL_DEADLINE": 30.0}, "shipping.E001"),
