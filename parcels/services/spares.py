@@ -106,7 +106,7 @@ def settle_spare(spare_id: int) -> None:
 def _void(spare: SpareLabel) -> None:
     job = job_for(spare.announcement)
     purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
-    result, duration = call_void(job, purchase)
+    result, duration = call_void(job, purchase, tries=spare.tries)
     with transaction.atomic():
         note_attempt(
             job.announcement,
@@ -124,18 +124,19 @@ def _void(spare: SpareLabel) -> None:
             _put_off(spare, delay * settings.TIME_SCALE, type(result).__name__)
 
 
-def call_void(job: Job, purchase: Purchase) -> tuple[VoidResult, float]:
+def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, float]:
     """Ask the carrier to take a label back; a refusal is checked by looking the label up.
 
     Where the label was voided before and the answer was lost, the carrier refuses: what it doesn't
     list any more is voided. A carrier that can't be asked is believed to have voided at a try
-    whose answer was lost, as a label that is void must not be printed.
+    whose answer was lost, as a label that is void must not be printed. `tries` are the claims of
+    this voiding, this one included: a process that died left no attempt.
     """
     result, duration = call_carrier(job, job.carrier.void(purchase, job.credentials))
     if not isinstance(result, Refused):
         return result, duration
     if job.carrier.repeats != "lookup":
-        return (Voided() if _was_unsure(job, purchase) else result), duration
+        return (Voided() if _was_unsure(job, purchase, tries) else result), duration
     held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
     return _checked(job, purchase, result, held), duration + looked
 
@@ -152,17 +153,17 @@ def _checked(job: Job, purchase: Purchase, refused: Refused, held: LookupResult)
             return held
 
 
-def _was_unsure(job: Job, purchase: Purchase) -> bool:
-    """Tell whether an earlier try may have voided the label: it got no answer."""
-    tries = Attempt.objects.filter(
-        announcement=job.announcement,
-        kind="void",
-        outcome="unknown",
-        tracking_number=purchase.tracking_number,
+def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
+    """Tell whether an earlier try may have voided the label: it got no answer, or left none."""
+    outcomes = list(
+        Attempt.objects.filter(
+            announcement=job.announcement,
+            kind="void",
+            tracking_number=purchase.tracking_number,
+        ).values_list("outcome", flat=True)
     )
-    found = tries.exists()
     connection.close()
-    return found
+    return "unknown" in outcomes or len(outcomes) < tries - 1
 
 
 def _close(spare: SpareLabel, state: SpareState) -> None:

@@ -43,7 +43,7 @@ def void(announcement_id: int) -> None:
         purchase = Purchase(
             job.announcement.reference, job.announcement.carrier_id, job.parcel.tracking_number
         )
-        _record(job, *call_void(job, purchase))
+        _record(job, *call_void(job, purchase, tries=job.announcement.claims))
     connection.close()
 
 
@@ -58,7 +58,9 @@ def _claim(announcement_id: int) -> Job | None:
         rows = rows.filter(Q(lease_until=None) | Q(lease_until__lte=DatabaseNow()))
     with transaction.atomic():
         lease = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
-        if not rows.update(lease_until=lease, wake_at=lease, fence=F("fence") + 1):
+        if not rows.update(
+            lease_until=lease, wake_at=lease, fence=F("fence") + 1, claims=F("claims") + 1
+        ):
             return None
         job = job_for(Announcement.objects.get(pk=announcement_id))
         if job.parcel.status not in CANCELLING:
@@ -83,6 +85,7 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
         ).update(
             state=State.VOIDED if voided else State.ANNOUNCED,
             lease_until=None,
+            claims=F("claims") - 1 if turned_away else F("claims"),
             wake_at=DatabaseNow(again),
         )
         if turned_away:

@@ -385,3 +385,29 @@ def test_a_refused_void_after_a_lost_answer_at_a_carrier_that_can_t_be_asked(
     carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
     void.void(row.pk)
     assert status_of(parcel) == Status.CANCELLED
+
+
+def test_a_refused_void_after_a_worker_died_at_a_carrier_that_can_t_be_asked(
+    shop: Shop, carrier_says: Answers
+) -> None:
+    """The fault suite's F22: a process that is killed during the call leaves no attempt."""
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    cancel(shop, parcel)
+    assert void._claim(row.pk)
+    Announcement.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLED
+
+
+def test_a_refused_void_is_believed_where_no_answer_was_lost(
+    shop: Shop, carrier_says: Answers
+) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    for _ in range(2):
+        cancel(shop, parcel)
+        carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+        void.void(row.pk)
+        assert status_of(parcel) == Status.CANCELLATION_FAILED
