@@ -12,13 +12,16 @@ import json
 import re
 import sys
 from collections.abc import Callable
-from datetime import timedelta
-from typing import Any
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any
 
 import django
 from django.core.management import call_command
 from django.db import connection
 from django.utils import timezone
+
+if TYPE_CHECKING:
+    from parcels.models import Announcement
 
 
 def main() -> None:
@@ -46,6 +49,7 @@ def fill(released: int) -> None:
     waiting = AnnouncementFactory.create(state=State.PENDING)
     now = timezone.now()
     hour = timedelta(hours=1)
+    rows: list[tuple[datetime, datetime | None, Announcement]]
     rows = [(now - 1.02 * hour * n / released, now, ended) for n in range(released)]
     rows += [(now + hour, None, waiting)] * 20 + [(now + hour, None, ended)]
     # Of a parcel that is there no more: nothing is said to anybody.
