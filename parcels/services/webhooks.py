@@ -308,7 +308,7 @@ def due_deliveries() -> list[int]:
     for endpoint in endpoints:
         share = ROWS_AT_ONCE // len(of_account) // of_account[endpoint.account_id]
         due = pending.filter(endpoint=endpoint, wake_at__lte=Now()).values_list("pk", flat=True)
-        ids += due[: 1 if endpoint.failures else max(share, 1)]
+        ids += due[: 1 if endpoint.retry_at else max(share, 1)]
     pending.filter(pk__in=ids).update(wake_at=DatabaseNow(WAKE_AGAIN))
     return ids
 
