@@ -221,9 +221,16 @@ class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
 class WebhookEndpointAdmin(admin.ModelAdmin):
     """The secret is neither shown nor changed here: the shop sets it by the API."""
 
-    list_display = ("id", "account", "url", "is_active", "date_created")
+    list_display = ("id", "account", "url", "is_active", "failing_since", "disabled_reason")
     list_filter = ("is_active",)
-    fields = ("account", "url", "is_active")
+    readonly_fields = ("failures", "failing_since", "retry_at", "disabled_reason")
+    fields = ("account", "url", "is_active", *readonly_fields)
+
+    def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
+        """Try it anew after a change, as the API does."""
+        if obj.is_active:
+            obj.forget_failures()
+        super().save_model(request, obj, *args)
 
 
 class WebhookAttemptInline(ReadOnly, admin.TabularInline):

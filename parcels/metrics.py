@@ -62,6 +62,9 @@ WEBHOOK_TRIES = Counter(
 WEBHOOK_SECONDS = Histogram(
     "webhook_duration_seconds", "One try at a receiver", ["state"], buckets=_BUCKETS
 )
+WEBHOOKS_OFF = Counter(
+    "webhook_endpoints_switched_off_total", "Endpoints that we switched off", ["reason"]
+)
 THROTTLED = Counter("throttled_total", "Requests answered 429", ["limit"])
 THROTTLE_TROUBLE = Counter(
     "throttle_trouble_total", "Requests let through because Redis was away", ["limit"]
@@ -99,6 +102,11 @@ def webhook_tried(state: str, seconds: float) -> None:
     """Count one try at a receiver; `state` is what the delivery became."""
     WEBHOOK_TRIES.labels(state).inc()
     WEBHOOK_SECONDS.labels(state).observe(seconds)
+
+
+def webhook_switched_off() -> None:
+    """Count an endpoint that failed for too long."""
+    WEBHOOKS_OFF.labels("failing").inc()
 
 
 @contextmanager

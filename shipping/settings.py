@@ -235,6 +235,9 @@ WEBHOOK_DEADLINE = env.seconds("WEBHOOK_DEADLINE", 10, minimum=0.1)
 # Opens private networks, loopback, plain HTTP and every port to webhooks; see docs/operations.md.
 WEBHOOK_ALLOW_PRIVATE = env.boolean("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_PORTS = env.words("WEBHOOK_PORTS", "443,8443")
+# Seconds (5 days). An endpoint that fails for so long is switched off; a delivery that has been due
+# for so long fails.
+WEBHOOK_GIVE_UP = env.seconds("WEBHOOK_GIVE_UP", 5 * 24 * 3600, minimum=1)
 # Seconds. A month: long enough for a shop to ask what became of an event. What is still to be
 # delivered is never too old.
 WEBHOOK_KEEP = env.seconds("WEBHOOK_KEEP", 30 * 24 * 3600, minimum=1)

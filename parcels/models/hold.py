@@ -29,6 +29,8 @@ class Hold(models.Model):
                 name="hold_waiting",
                 condition=models.Q(released_at__isnull=True),
             ),
+            # The sweeper looks for the oldest, each round.
+            models.Index(fields=["deadline_at"], name="hold_age"),
         ]
 
     def __str__(self) -> str:

@@ -34,6 +34,13 @@ class WebhookEndpoint(models.Model):
     # 2048 is what browsers and proxies agree on.
     url = models.CharField(max_length=2048)
     is_active = models.BooleanField(default=True)
+    # Failed tries in a row, those that were under way together as one; 0: it works.
+    failures = models.IntegerField(default=0, db_default=0)
+    failing_since = models.DateTimeField(null=True, blank=True)
+    # When one delivery may be tried; None: all that are due.
+    retry_at = models.DateTimeField(null=True, blank=True)
+    # Why we switched it off; empty where the shop did.
+    disabled_reason = models.CharField(max_length=100, blank=True, default="", db_default="")
     secret = EncryptedJSONField(default=new_secret)
     # What absolute URLs in a payload begin with where PUBLIC_URL is not set: as the request that
     # registered the endpoint saw us.
@@ -42,6 +49,11 @@ class WebhookEndpoint(models.Model):
 
     def __str__(self) -> str:
         return f"webhook {self.pk}"
+
+    def forget_failures(self) -> None:
+        """Have it tried as if it had never failed; the caller saves."""
+        self.failures, self.failing_since, self.retry_at = 0, None, None
+        self.disabled_reason = ""
 
 
 class WebhookEvent(models.Model):
@@ -109,8 +121,8 @@ class WebhookDelivery(models.Model):
         indexes = [
             models.Index(fields=["endpoint", "-id"], name="webhook_delivery_list"),
             models.Index(
-                fields=["wake_at"],
-                name="webhook_delivery_due",
+                fields=["endpoint", "wake_at"],
+                name="webhook_delivery_next",
                 condition=models.Q(state=DeliveryState.PENDING),
             ),
         ]

@@ -236,7 +236,14 @@ COMPONENTS: dict[str, Shape] = {
     "User": _USER,
     "Verdict": record(status=one_of("cancelled", "queued", "failed", "deleted"), message=TEXT),
     "Webhook": record(
-        optional=("secret",), id=ID, url=TEXT, active=FLAG, date_created=DIALECT_DATE, secret=TEXT
+        optional=("secret",),
+        id=ID,
+        url=TEXT,
+        active=FLAG,
+        failing_since=or_null(DIALECT_DATE),
+        disabled_reason=TEXT,
+        date_created=DIALECT_DATE,
+        secret=TEXT,
     ),
     "WebhookDelivery": _DELIVERY,
 }

@@ -16,7 +16,7 @@ from enum import Enum
 from typing import Any
 
 from django.conf import settings
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.db.models.functions import Now
 from django.utils import timezone
 from rest_framework.exceptions import APIException
@@ -30,6 +30,13 @@ from parcels.statuses import Status
 FIRST_WAKE_UP = 5
 # Clients seldom send a weight for a letter; the dialect's peers assume a kilogram.
 DEFAULT_WEIGHT = Decimal("1.000")
+
+
+# How the label is asked for: it doesn't make another parcel of the same fields.
+LABEL_NOW = ("request_label", "requestLabel", "requestShipment")
+LABEL_LATER = "request_label_async"
+# PostgreSQL's serialization_failure and deadlock_detected: the transaction may be run again.
+LOST_RACES = ("40001", "40P01")
 
 
 class Mode(Enum):
@@ -54,19 +61,18 @@ class Order:
 
     @property
     def fingerprint(self) -> str:
-        """Return the SHA-256 of what was asked, as hex."""
-        body = json.dumps([self.fields, self.mode.value], sort_keys=True, default=str)
+        """Return the SHA-256 of what the parcel is made of, as hex."""
+        how = (*LABEL_NOW, LABEL_LATER)
+        made_of = {name: value for name, value in self.fields.items() if name not in how}
+        body = json.dumps(made_of, sort_keys=True, default=str)
         return hashlib.sha256(body.encode()).hexdigest()
 
 
 def mode_of(fields: dict[str, Any], *, respond_async: bool) -> Mode:
     """Read how the label is asked for; asynchronous wins where both are."""
-    synchronous = any(
-        fields.get(name) for name in ("request_label", "requestLabel", "requestShipment")
-    )
-    if fields.get("request_label_async"):
+    if fields.get(LABEL_LATER):
         return Mode.ASYNC
-    if synchronous:
+    if any(fields.get(name) for name in LABEL_NOW):
         return Mode.ASYNC if respond_async else Mode.SYNC
     return Mode.STORE
 
@@ -91,7 +97,8 @@ def accept(
 
     `first` runs before, `inside` after them in the same transaction: a hold's row must be there
     before any outcome.
-    An order whose external_reference is known with the same body yields the existing parcel.
+    An order whose external_reference is known with the same body yields the existing parcel, and
+    announces it if its label is asked for now and was not before.
 
     Raises:
         ValidationError: an order can't be announced as it is; nothing is stored.
@@ -108,10 +115,11 @@ def accept(
                 if wake:
                     wake_after_commit(accepted.announcements)
             return accepted
-        except IntegrityError:
+        except (IntegrityError, OperationalError) as error:
             # Somebody took the external_reference or the idempotency key between our look and our
-            # insert; now it shows.
-            if attempt == 2:
+            # insert; now it shows. Or two batches waited for each other.
+            raced = getattr(error.__cause__, "sqlstate", None) in LOST_RACES
+            if attempt == 2 or not (raced or isinstance(error, IntegrityError)):
                 raise
     raise AssertionError("unreachable")
 
@@ -119,42 +127,52 @@ def accept(
 def _store(account: Account, orders: Sequence[Order]) -> Accepted:
     known = _known(account, orders)
     owned = Owned(account)
-    rows: list[Parcel] = []
+    new: list[list[Parcel]] = []
     result: list[Parcel] = []
     announced: list[Parcel] = []
     for order in orders:
-        reference = order.fields.get("external_reference")
-        if reference and reference in known:
-            if known[reference].fingerprint != order.fingerprint:
-                raise ReferenceTaken
-            result += _all_colli(known[reference])
-            continue
-        colli = _colli(order, owned)
-        rows += colli
+        reference = order.fields.get("external_reference") or ""
+        colli = known.get(reference)
+        if colli is None:
+            colli = _colli(order, owned)
+            new.append(colli)
+            if reference:
+                known[reference] = colli
+        elif colli[0].fingerprint != order.fingerprint:
+            raise ReferenceTaken
         result += colli
         if order.mode is not Mode.STORE:
-            announced += colli
-        if reference:
-            known[reference] = colli[0]
-    Parcel.objects.bulk_create(rows)
+            announced += _begin(colli)
+    # Each batch in one order: two that overlap must not wait for each other's references.
+    new.sort(key=lambda colli: colli[0].external_reference or "")
+    Parcel.objects.bulk_create(parcel for colli in new for parcel in colli)
     return Accepted(result, queue(announced))
 
 
-def _known(account: Account, orders: Sequence[Order]) -> dict[str, Parcel]:
+def _known(account: Account, orders: Sequence[Order]) -> dict[str, list[Parcel]]:
+    """Return the colli by reference, locked: of two requests, the second finds them announced."""
     references = [order.fields.get("external_reference") for order in orders]
     wanted = [reference for reference in references if reference]
     if not wanted:
         return {}
-    found = Parcel.objects.filter(account=account, external_reference__in=wanted)
-    return {str(parcel.external_reference): parcel for parcel in found}
+    parcels = Parcel.objects.filter(account=account).select_for_update(no_key=True)
+    return {
+        str(first.external_reference): [first]
+        if first.collo_count == 1
+        else list(parcels.filter(colli_uuid=first.colli_uuid).order_by("collo_nr"))
+        for first in parcels.filter(external_reference__in=wanted).order_by("pk")
+    }
 
 
-def _all_colli(first: Parcel) -> list[Parcel]:
-    """Return the parcels that were made together with this one, which has their reference."""
-    if first.collo_count == 1 or first.pk is None:
-        return [first]
-    together = Parcel.objects.filter(account=first.account_id, colli_uuid=first.colli_uuid)
-    return list(together.order_by("collo_nr"))
+def _begin(parcels: Sequence[Parcel]) -> list[Parcel]:
+    """Have those announced that were not yet; return them."""
+    begun = [parcel for parcel in parcels if parcel.status == Status.NO_LABEL]
+    for parcel in begun:
+        check_announceable(parcel)
+        parcel.status = Status.BEING_ANNOUNCED
+        if parcel.pk:
+            parcel.save(update_fields=["status", "date_updated"])
+    return begun
 
 
 def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
@@ -195,5 +213,4 @@ def parcel_row(order: Order, owned: Owned) -> Parcel:
     fill(parcel, order.fields, owned)
     if order.mode is not Mode.STORE:
         check_announceable(parcel)
-        parcel.status = Status.BEING_ANNOUNCED
     return parcel

@@ -12,6 +12,7 @@ from parcels.answers import late_answer, unfinished_answer
 from parcels.models import Account, Hold, Parcel
 from parcels.selectors import parcels_of
 from parcels.serializers import SIZE, size_is_partial
+from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
 from parcels.services.create import Asked, held_off, wait_for
 from parcels.services.fill import Owned, check_announceable, fill
@@ -35,12 +36,13 @@ def change_parcel(
         ReferenceTaken: the external_reference names another parcel.
     """
     hold: Hold | None = None
+    out = protect.carriers_out() if mode is Mode.SYNC else set()
     try:
         with transaction.atomic():
             parcel = _changed(asked.account, parcel_id, fields, mode)
             question = asked.question([parcel], [])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
-            if mode is Mode.SYNC and not held_off([parcel]):
+            if mode is Mode.SYNC and not held_off([parcel], out):
                 hold = open_hold(
                     account=asked.account,
                     question=question,

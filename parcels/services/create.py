@@ -22,7 +22,7 @@ from parcels.answers import Question, final_answer, late_answer, unfinished_answ
 from parcels.models import Account, Announcement, Hold, IdempotencyKey, Parcel
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import idempotency, protect
-from parcels.services.accept import Accepted, Mode, Order, accept
+from parcels.services.accept import Accepted, Mode, Order, accept, mode_of
 from parcels.services.announce import announce, announce_async
 from parcels.services.awaiting import Unanswered, in_thread, views_are_coroutines
 from parcels.services.holds import open_hold
@@ -92,7 +92,15 @@ def create_parcels(
         KeyReused: see `idempotency.take`.
     """
     synchronous = any(order.mode is Mode.SYNC for order in orders)
-    intake = _Intake(asked, failed, key, synchronous, synchronous and not _queues(asked))
+    intake = _Intake(
+        asked=asked,
+        failed=failed,
+        key=key,
+        promises=any(mode_of(order.fields, respond_async=False) is Mode.SYNC for order in orders),
+        synchronous=synchronous,
+        announces_here=synchronous and not _queues(asked),
+        out=protect.carriers_out() if synchronous else set(),
+    )
     try:
         accepted = accept(
             account=asked.account,
@@ -113,8 +121,10 @@ class _Intake:
     asked: Asked
     failed: list[dict[str, object]]
     key: Key | None
+    promises: bool  # a label in the answer, were it not for this request's Prefer
     synchronous: bool
     announces_here: bool
+    out: set[str]  # carriers whose breaker was open just before
     row: IdempotencyKey | None = None
     hold: Hold | None = None
 
@@ -127,11 +137,11 @@ class _Intake:
         """Keep the key's promise, and open a hold for what a synchronous answer waits for."""
         question = self.asked.question(accepted.parcels, self.failed)
         if self.row is not None:
-            idempotency.fulfil(self.row, question, synchronous=self.synchronous)
+            idempotency.fulfil(self.row, question, synchronous=self.promises)
         if not self.synchronous or self.announces_here:
             return
         awaited = _awaited(accepted)
-        if awaited and not held_off(accepted.parcels):
+        if awaited and not held_off(accepted.parcels, self.out):
             self.hold = open_hold(
                 account=self.asked.account,
                 question=question,
@@ -145,7 +155,7 @@ def _answer_accepted(intake: _Intake, accepted: Accepted) -> HttpResponse:
     question = asked.question(accepted.parcels, intake.failed)
     if not intake.synchronous:
         return unfinished_answer(question, accepted.parcels, retry_after(accepted.parcels))
-    if held_off(accepted.parcels):
+    if held_off(accepted.parcels, intake.out):
         return late_answer(question, accepted.parcels, retry_after(accepted.parcels))
     if intake.announces_here:
         return _announce_here(asked, question, accepted)
@@ -167,18 +177,18 @@ def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpRes
         raise MadeAndDeleted
     if not synchronous or respond_async:
         return unfinished_answer(question, parcels, retry_after(parcels))
-    if held_off(parcels):
+    if held_off(parcels, protect.carriers_out()):
         return late_answer(question, parcels, retry_after(parcels))
     return _answer_announced(asked, question, asked.asked_at + asked.seconds)
 
 
-def held_off(parcels: Sequence[Parcel]) -> bool:
+def held_off(parcels: Sequence[Parcel], out: set[str]) -> bool:
     """Tell whether a label can't come for now, as a carrier's breaker is open.
 
     Nobody is made to wait for that: stored, 202, announced later.
     """
     carriers = {parcel.carrier for parcel in parcels if parcel.status == Status.BEING_ANNOUNCED}
-    return any(protect.is_open(carrier) for carrier in carriers)
+    return not out.isdisjoint(carriers)
 
 
 def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:

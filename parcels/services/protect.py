@@ -244,6 +244,11 @@ def is_open(code: str) -> bool:
     return gates_of(code).mode() != "closed"
 
 
+def carriers_out() -> set[str]:
+    """Return the carriers that `is_open` holds of. It may ask Redis: never in a transaction."""
+    return {carrier.code for carrier in registry.all_carriers() if is_open(carrier.code)}
+
+
 def room(code: str) -> int:
     """Return how many announcements it makes sense to wake in the next second."""
     gates = gates_of(code)

@@ -9,29 +9,28 @@ from threading import Lock
 
 
 class Rooms:
-    """At most `whole` at once, and at most `each` for one key. Nobody waits for room."""
+    """At most `whole` at once, and at most `each[n]` for an n-th key. Nobody waits for room."""
 
-    def __init__(self, *, whole: int, each: int) -> None:
-        self._whole = whole
-        self._each = each
-        self._inside: Counter[int] = Counter()
+    def __init__(self, *, whole: int, each: tuple[int, ...]) -> None:
+        self._limits = (whole, *each)
+        self._inside: Counter[tuple[int, int]] = Counter()
         self._lock = Lock()
 
     @contextmanager
-    def enter(self, key: int) -> Iterator[bool]:
-        """Yield whether there is room, and hold it until the end."""
+    def enter(self, *keys: int) -> Iterator[bool]:
+        """Yield whether there is room for all the keys, and hold it until the end."""
+        places = list(enumerate((0, *keys)))  # the first is common to all
         with self._lock:
-            entered = self._inside.total() < self._whole and self._inside[key] < self._each
+            entered = all(
+                self._inside[place] < limit
+                for place, limit in zip(places, self._limits, strict=True)
+            )
             if entered:
-                self._inside[key] += 1
+                self._inside.update(places)
         try:
             yield entered
         finally:
             if entered:
-                self._leave(key)
-
-    def _leave(self, key: int) -> None:
-        with self._lock:
-            self._inside[key] -= 1
-            if not self._inside[key]:
-                del self._inside[key]
+                with self._lock:
+                    self._inside.subtract(places)
+                    self._inside += Counter()  # drops what is zero

@@ -35,6 +35,8 @@ UNDER_REVIEW = "The carrier never said whether it made this label; it is under r
 # Seconds: a hold is kept this long after its deadline, for whoever asks late.
 KEEP_HOLDS = 3600
 HOLDS_AT_ONCE = 500
+# A round (a second) forgets more than all processes of a machine can hold anew in one.
+FORGET_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,9 +144,12 @@ def release_forgotten() -> int:
 
 
 def forget_old_holds() -> int:
-    """Delete holds that nobody can ask for any more."""
+    """Delete a portion of the holds that nobody can ask for any more; return how many."""
     before = timezone.now() - timedelta(seconds=KEEP_HOLDS)
-    return Hold.objects.filter(deadline_at__lt=before).delete()[0]
+    old = Hold.objects.filter(deadline_at__lt=before).order_by("deadline_at")
+    ids = list(old.values_list("pk", flat=True)[:FORGET_AT_ONCE])
+    Hold.objects.filter(pk__in=ids).delete()
+    return len(ids)
 
 
 def show_overdue_reviews() -> int:

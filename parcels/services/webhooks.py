@@ -3,6 +3,9 @@
 As with announcements the row is the truth and the broker only a wake-up: a delivery is claimed by
 a conditional UPDATE with a lease, recorded under its fence, and woken again by the sweeper.
 At least once: a worker that dies after sending leaves it to be sent again.
+
+An endpoint that fails is tried by one delivery at a time, with a growing delay; its others stay as
+they are until it works, so that however many there are, they cost nothing.
 """
 
 from __future__ import annotations
@@ -10,13 +13,15 @@ from __future__ import annotations
 import logging
 import random
 import time
+from collections import Counter
 from datetime import datetime, timedelta
 from functools import partial
 from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, F, OuterRef
+from django.db.models import Exists, F, OuterRef, Q, Subquery
+from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
 from parcels import metrics
@@ -44,13 +49,20 @@ QUEUE = "default"
 TRIES = 10
 FIRST_DELAY = 300.0
 LONGEST_DELAY = 3600.0
+# Seconds until a failing endpoint is tried by its next delivery, doubled up to LONGEST_DELAY: a
+# receiver that refuses one event only is back at once.
+ENDPOINT_DELAY = 5.0
 # Seconds until the sweeper doubts that a wake-up arrived.
 WAKE_AGAIN = 30.0
+# What a delivery that was given up shows.
+SWITCHED_OFF = "the endpoint is switched off"
+EXPIRED = "it was due for too long"
 # Rows per round of the sweeper (a second): more than a worker's room serves in one.
 ROWS_AT_ONCE = 200
-# Sends at once in one process, and to one endpoint. A receiver that hangs costs its own room; the
-# worker's other threads are for carriers. What finds no room is woken again by the sweeper.
-ROOMS = Rooms(whole=64, each=8)
+# Sends at once in one process, for one account, and to one endpoint. Receivers that hang cost their
+# own account's room; the worker's other threads are for carriers. What finds no room is woken again
+# by the sweeper.
+ROOMS = Rooms(whole=64, each=(16, 8))
 
 
 def write_event(
@@ -87,25 +99,41 @@ def spread(event_id: UUID | str) -> int:
             ignore_conflicts=True,
         )
         WebhookEvent.objects.filter(pk=event.pk).update(spread_at=timezone.now())
-        for pk in WebhookDelivery.objects.filter(event=event).values_list("pk", flat=True):
+        working = WebhookDelivery.objects.filter(event=event, endpoint__retry_at=None)
+        for pk in working.values_list("pk", flat=True):
             transaction.on_commit(partial(send, "deliver", pk, QUEUE), robust=True)
     return len(endpoints)
 
 
 def deliver(delivery_id: int) -> None:
     """Send a pending delivery that is due; does nothing when it isn't, or somebody else has it."""
-    endpoint_id = _endpoint_of(delivery_id)
-    if endpoint_id is None:
+    pending = WebhookDelivery.objects.filter(pk=delivery_id, state=DeliveryState.PENDING)
+    waiting = pending.select_related("endpoint").first()
+    if waiting is None:
         return
-    with ROOMS.enter(endpoint_id) as entered:
-        if entered and (delivery := claim(delivery_id)):
-            _send_and_record(delivery)
+    endpoint = waiting.endpoint
+    if not endpoint.is_active:
+        pending.update(state=DeliveryState.FAILED, last_error=SWITCHED_OFF)
+    elif waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP):
+        pending.update(state=DeliveryState.FAILED, last_error=EXPIRED)
+    else:
+        with ROOMS.enter(endpoint.account_id, endpoint.pk) as entered:
+            if entered and _may_be_tried(endpoint) and (delivery := claim(delivery_id)):
+                _send_and_record(delivery)
     connection.close()
 
 
-def _endpoint_of(delivery_id: int) -> int | None:
-    pending = WebhookDelivery.objects.filter(pk=delivery_id, state=DeliveryState.PENDING)
-    return pending.values_list("endpoint_id", flat=True).first()
+def _may_be_tried(endpoint: WebhookEndpoint) -> bool:
+    """Tell whether it works, or its delay is over and nobody else tries it meanwhile."""
+    if endpoint.retry_at is None:
+        return True
+    over = WebhookEndpoint.objects.filter(pk=endpoint.pk, retry_at__lte=DatabaseNow())
+    return bool(over.update(retry_at=DatabaseNow(_lease())))
+
+
+def _lease() -> float:
+    """Return the seconds after which whoever has a delivery is taken for dead."""
+    return 3.0 * settings.WEBHOOK_DEADLINE
 
 
 def claim(delivery_id: int) -> WebhookDelivery | None:
@@ -117,10 +145,9 @@ def claim(delivery_id: int) -> WebhookDelivery | None:
     free = WebhookDelivery.objects.filter(
         pk=delivery_id, state=DeliveryState.PENDING, run_at__lte=DatabaseNow()
     )
-    lease = 3 * settings.WEBHOOK_DEADLINE
     taken = (free.filter(lease_until=None) | free.filter(lease_until__lte=DatabaseNow())).update(
-        lease_until=DatabaseNow(lease),
-        wake_at=DatabaseNow(lease + 1),
+        lease_until=DatabaseNow(_lease()),
+        wake_at=DatabaseNow(_lease() + 1),
         fence=F("fence") + 1,
         tries=F("tries") + 1,
     )
@@ -131,9 +158,6 @@ def claim(delivery_id: int) -> WebhookDelivery | None:
 
 def _send_and_record(delivery: WebhookDelivery) -> None:
     endpoint = delivery.endpoint
-    if not endpoint.is_active:
-        _give_up(delivery)
-        return
     base = settings.PUBLIC_URL or endpoint.base_url
     body = body_of(delivery.event, delivery.event.parcel, base)
     event_id = str(delivery.event_id)
@@ -164,8 +188,37 @@ def record(delivery: WebhookDelivery, answer: Answer) -> DeliveryState:
             last_error=answer.error,
             delivered_at=timezone.now() if answer.taken else None,
         )
+        _record_endpoint(delivery.endpoint, answer)
     metrics.webhook_tried(state, answer.duration)
     return state
+
+
+def _record_endpoint(endpoint: WebhookEndpoint, answer: Answer) -> None:
+    """Note whether the endpoint works; `endpoint` is as it was when the delivery was claimed."""
+    row = WebhookEndpoint.objects.filter(pk=endpoint.pk)
+    if answer.taken:
+        if endpoint.failures:
+            row.update(failures=0, failing_since=None, retry_at=None)
+        return
+    delay = min(LONGEST_DELAY, ENDPOINT_DELAY * 2 ** min(endpoint.failures, TRIES))
+    # Of those that were under way together, the first that failed has counted for all.
+    row.filter(failures=endpoint.failures).update(
+        failures=F("failures") + 1,
+        failing_since=Coalesce("failing_since", DatabaseNow()),
+        retry_at=DatabaseNow(delay),
+    )
+    before = timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP)
+    # Not after a failure long ago and another today: it must have been tried in between.
+    if endpoint.failures >= TRIES and endpoint.failing_since and endpoint.failing_since < before:
+        _switch_off(endpoint, f"every try has failed since {endpoint.failing_since:%Y-%m-%d}")
+
+
+def _switch_off(endpoint: WebhookEndpoint, reason: str) -> None:
+    """Give an endpoint up; `deliver` fails what waits for it, in the sweeper's portions."""
+    active = WebhookEndpoint.objects.filter(pk=endpoint.pk, is_active=True)
+    if active.update(is_active=False, retry_at=None, disabled_reason=reason):
+        log.warning("webhook %s (account %s): %s", endpoint.pk, endpoint.account_id, reason)
+        metrics.webhook_switched_off()
 
 
 def next_step(tries: int, answer: Answer) -> tuple[DeliveryState, float]:
@@ -179,15 +232,11 @@ def next_step(tries: int, answer: Answer) -> tuple[DeliveryState, float]:
     return DeliveryState.PENDING, min(LONGEST_DELAY, delay * random.uniform(0.9, 1.1))
 
 
-def _give_up(delivery: WebhookDelivery) -> None:
-    WebhookDelivery.objects.filter(pk=delivery.pk, fence=delivery.fence).update(
-        state=DeliveryState.FAILED, lease_until=None, last_error="the endpoint is switched off"
-    )
-
-
 def send_again(delivery: WebhookDelivery) -> None:
-    """Begin a delivery's tries anew, now, whatever became of it."""
+    """Begin a delivery's tries anew, now, whatever became of it and of its endpoint's others."""
     with transaction.atomic():
+        failing = WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).exclude(retry_at=None)
+        failing.update(retry_at=DatabaseNow())
         WebhookDelivery.objects.filter(pk=delivery.pk).update(
             state=DeliveryState.PENDING,
             tries=0,
@@ -216,15 +265,17 @@ def create_endpoint(
 def update_endpoint(
     *, endpoint: WebhookEndpoint, url: str | None, secret: str | None, is_active: bool | None
 ) -> WebhookEndpoint:
-    """Change what is given. Switching it off fails what is still to be delivered."""
+    """Change what is given, and try it anew. Switching it off fails what is to be delivered."""
     endpoint.url = url or endpoint.url
     endpoint.secret = secret or endpoint.secret
     endpoint.is_active = endpoint.is_active if is_active is None else is_active
+    if endpoint.is_active:
+        endpoint.forget_failures()
     with transaction.atomic():
         endpoint.save()
         if not endpoint.is_active:
             endpoint.deliveries.filter(state=DeliveryState.PENDING).update(
-                state=DeliveryState.FAILED, last_error="the endpoint is switched off"
+                state=DeliveryState.FAILED, last_error=SWITCHED_OFF
             )
     return endpoint
 
@@ -238,10 +289,27 @@ def spread_forgotten() -> int:
 
 
 def due_deliveries() -> list[int]:
-    """Return deliveries that are due for a wake-up, and note when they would be next."""
-    due = WebhookDelivery.objects.filter(state=DeliveryState.PENDING, wake_at__lte=DatabaseNow())
-    ids = list(due.order_by("wake_at").values_list("pk", flat=True)[:ROWS_AT_ONCE])
-    due.filter(pk__in=ids).update(wake_at=DatabaseNow(WAKE_AGAIN))
+    """Return deliveries that are due for a wake-up, and note when they would be next.
+
+    Each account that has any gets the same share. Of a failing endpoint, one when it is due.
+    """
+    pending = WebhookDelivery.objects.filter(state=DeliveryState.PENDING).order_by("wake_at")
+    # One step into an index for each endpoint, however many deliveries wait. Now() and not
+    # DatabaseNow(): PostgreSQL searches no index for what may change while it searches.
+    first = pending.filter(endpoint=OuterRef("pk")).values("wake_at")[:1]
+    endpoints = list(
+        WebhookEndpoint.objects.filter(Q(retry_at=None) | Q(retry_at__lte=Now()))
+        .annotate(first=Subquery(first))
+        .filter(first__lte=Now())
+        .order_by("first")[:ROWS_AT_ONCE]
+    )
+    of_account = Counter(endpoint.account_id for endpoint in endpoints)
+    ids: list[int] = []
+    for endpoint in endpoints:
+        share = ROWS_AT_ONCE // len(of_account) // of_account[endpoint.account_id]
+        due = pending.filter(endpoint=endpoint, wake_at__lte=Now()).values_list("pk", flat=True)
+        ids += due[: 1 if endpoint.retry_at else max(share, 1)]
+    pending.filter(pk__in=ids).update(wake_at=DatabaseNow(WAKE_AGAIN))
     return ids
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 
+from carriers.redis_guard import RedisGuard
 from parcels.models import Announcement, Parcel
+from parcels.services import protect
+from parcels.statuses import Status
 from parcels.tests.requests import Shop, body
 
 Sent = list[tuple[str, int, str]]
@@ -163,6 +167,119 @@ def test_a_reference_is_each_account_s_own(shop: Shop, other_shop: Shop) -> None
     response = other_shop.post("parcels", {"parcel": body(external_reference="order-1", name="B")})
     assert response.status_code == 200
     assert Parcel.objects.count() == 2
+
+
+STORED: dict[str, bool] = {}
+LATER = {"request_label_async": True}
+NOW = {"request_label": True}
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [(NOW, LATER), (LATER, NOW), (STORED, NOW), (STORED, LATER), (NOW, STORED), (LATER, STORED)],
+)
+def test_the_same_reference_is_the_same_parcel_however_its_label_is_asked_for(
+    shop: Shop, no_broker: Sent, first: dict[str, bool], second: dict[str, bool]
+) -> None:
+    fields = {"external_reference": "order-1", "shipment": 8}
+    answers = [
+        shop.post("parcels", {"parcel": body(**fields, **how)}, Prefer="wait=0")
+        for how in (first, second, second)
+    ]
+    assert {answer.status_code for answer in answers} <= {200, 202}
+    assert len({answer.json()["parcel"]["id"] for answer in answers}) == 1
+    assert answers[-1].json()["parcel"]["status"]["id"] == Status.BEING_ANNOUNCED
+    assert Announcement.objects.count() == 1
+
+
+def test_a_synchronous_request_is_repeated_asynchronously(shop: Shop, no_broker: Sent) -> None:
+    """As a client does after a time-out."""
+    payload = {"parcel": body(external_reference="order-1", shipment=8, request_label=True)}
+    first = shop.post("parcels", payload, Prefer="wait=0")
+    again = shop.post("parcels", payload, Prefer="respond-async")
+    assert (first.status_code, again.status_code) == (202, 200)
+    assert again.json() == first.json()
+    assert again["Preference-Applied"] == "respond-async"
+
+
+def test_a_stored_parcel_is_announced_with_all_its_colli(shop: Shop, no_broker: Sent) -> None:
+    fields = {"external_reference": "order-1", "shipment": 8, "quantity": 3}
+    stored = shop.post("parcels", {"parcels": [body(**fields)]}).json()["parcels"]
+    asked = shop.post("parcels", {"parcels": [body(**fields, **LATER)]}).json()["parcels"]
+    assert [parcel["id"] for parcel in asked] == [parcel["id"] for parcel in stored]
+    assert {parcel["status"]["id"] for parcel in asked} == {1001}
+    assert Announcement.objects.count() == 3
+
+
+def test_a_stored_parcel_that_cannot_be_announced_stays(shop: Shop) -> None:
+    shop.post("parcels", {"parcel": body(external_reference="order-1")})
+    answer = shop.post("parcels", {"parcel": body(external_reference="order-1", **NOW)})
+    assert answer.status_code == 400
+    assert Parcel.objects.get().status == Status.NO_LABEL
+
+
+def test_a_reference_twice_in_a_batch_is_one_parcel(shop: Shop, no_broker: Sent) -> None:
+    fields = {"external_reference": "order-1", "shipment": 8}
+    answer = shop.post("parcels", {"parcels": [body(**fields), body(**fields, **LATER)]})
+    assert {parcel["status"]["id"] for parcel in answer.json()["parcels"]} == {1001}
+    assert Announcement.objects.count() == Parcel.objects.count() == 1
+
+
+class Deadlock(Exception):
+    sqlstate = "40P01"
+
+
+def failing(times: int, cause: Exception) -> Any:
+    insert, calls = Parcel.objects.bulk_create, []
+
+    def bulk_create(*args: Any) -> Any:
+        calls.append(1)
+        if len(calls) <= times:
+            raise OperationalError from cause
+        return insert(*args)
+
+    return bulk_create
+
+
+@pytest.mark.parametrize(
+    ("times", "cause", "status"),
+    [(2, Deadlock(), 200), (3, Deadlock(), 503), (1, Exception(), 503)],
+)
+def test_a_deadlock_is_tried_again(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, times: int, cause: Exception, status: int
+) -> None:
+    monkeypatch.setattr(Parcel.objects, "bulk_create", failing(times, cause))
+    assert shop.post("parcels", {"parcel": body()}).status_code == status
+    assert Parcel.objects.count() == (status == 200)
+
+
+def test_rows_are_inserted_in_the_order_of_their_references(shop: Shop) -> None:
+    asked = [body(external_reference=name, quantity=2) for name in "bca"]
+    answer = shop.post("parcels", {"parcels": asked}).json()["parcels"]
+    assert [parcel["external_reference"] for parcel in answer[::2]] == ["b", "c", "a"]
+    stored = Parcel.objects.order_by("pk").values_list("external_reference", flat=True)
+    assert list(stored) == ["a", None, "b", None, "c", None]
+
+
+def test_redis_is_asked_outside_of_transactions(
+    shop: Shop, no_broker: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask, asked = RedisGuard.ask, []
+
+    def outside(guard: RedisGuard, *args: Any) -> Any:
+        asked.append(all(vars(block)["_from_testcase"] for block in connection.atomic_blocks))
+        return ask(guard, *args)
+
+    monkeypatch.setattr(RedisGuard, "ask", outside)
+    monkeypatch.setattr(protect, "BELIEVED", -1.0)
+    key = {"Idempotency_Key": "order-1", "Prefer": "wait=0"}
+    for _ in range(2):
+        shop.post("parcels", {"parcel": body(shipment=8, request_label=True)}, **key)
+    stored = shop.post("parcels", {"parcel": body(shipment=8)}).json()["parcel"]["id"]
+    shop.put("parcels", {"parcel": {"id": stored, "request_label": True}}, Prefer="wait=0")
+    assert Announcement.objects.count() == 2
+    assert asked
+    assert all(asked)
 
 
 def test_each_collo_is_a_parcel(shop: Shop) -> None:

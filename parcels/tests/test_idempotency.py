@@ -42,6 +42,23 @@ def test_a_replay_shows_what_became_of_it(shop: Shop) -> None:
     assert "Retry-After" not in again
 
 
+SYNC = {"parcel": body(shipment=8, request_label=True)}
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "status"),
+    [("wait=0", "respond-async", 200), ("respond-async", "wait=0", 202)],
+)
+def test_a_repetition_chooses_anew_whether_it_waits(
+    shop: Shop, first: str, second: str, status: int
+) -> None:
+    made = shop.post("parcels", SYNC, **KEY, Prefer=first)
+    again = shop.post("parcels", SYNC, **KEY, Prefer=second)
+    assert again.status_code == status
+    assert again.json() == made.json()
+    assert Announcement.objects.count() == 1
+
+
 def test_another_body_is_422(shop: Shop) -> None:
     shop.post("parcels", ASYNC, **KEY)
     other = shop.post("parcels", {"parcel": body(name="Another")}, **KEY)

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from datetime import timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
+from django.conf import settings as project
 from django.db import OperationalError
 from django.test.utils import override_settings
 from django.utils import timezone
 
 from parcels.management.commands.sweeper import Sweeper
-from parcels.models import Announcement, State
+from parcels.models import Announcement, Hold, State
 from parcels.services import protect, sweep
 from parcels.services.announce import prepare
 from parcels.services.claim import claim
@@ -134,3 +140,60 @@ def test_all_are_woken_when_the_broker_is_back(
         woken.append([due.id for due in sweep.due_announcements()])
         moved(row, wake_at=timedelta(minutes=1))
     assert woken == [[], [], [row.pk], [], [row.pk]]
+
+
+def hold_of(announcement: Announcement, number: int, age: float) -> Hold:
+    """Return a hold whose deadline was so many seconds ago."""
+    hold = Hold.objects.create(
+        id=f"hold-{number}",
+        account=announcement.account,
+        question={},
+        deadline_at=timezone.now() - timedelta(seconds=age),
+    )
+    hold.announcements.add(announcement)
+    return hold
+
+
+def test_old_holds_are_forgotten_in_portions_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sweep, "FORGET_AT_ONCE", 2)
+    row = AnnouncementFactory.create()
+    *_, older, kept = [
+        hold_of(row, number, age) for number, age in enumerate((9000, 8000, 3700, 3500))
+    ]
+    assert sweep.forget_old_holds() == 2
+    assert set(Hold.objects.all()) == {older, kept}
+    assert sweep.forget_old_holds() == 1
+    assert sweep.forget_old_holds() == 0
+    assert set(Hold.objects.all()) == {kept}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
+def test_the_search_for_holds_reads_no_whole_table(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+) -> None:
+    url = f"sqlite:///{tmp_path / 'db.sqlite3'}"
+    if kind == "postgresql":
+        url = request.getfixturevalue("postgresql").create_database(f"holds_{os.getpid()}")
+    environment = {
+        **os.environ,
+        "DEBUG": "1",
+        "DJANGO_SETTINGS_MODULE": "shipping.settings",
+        "DATABASE_URL": url,
+        "RUN_DIR": str(tmp_path),
+        "LOG_LEVEL": "ERROR",
+    }
+    printed = subprocess.check_output(
+        [sys.executable, "-m", "parcels.tests.hold_plans", "20000"],
+        cwd=project.BASE_DIR,
+        env=environment,
+        timeout=120,
+    )
+    plans = {plan for _, plan in json.loads(printed)}
+    assert len(plans) == 2
+    assert {
+        plan for plan in plans if "hold_age" not in plan and "hold_waiting" not in plan
+    } == set()
+    # PostgreSQL says "Seq Scan", SQLite "SCAN".
+    assert {plan for plan in plans if "scan parcels_hold" in plan.lower()} == set()
+    assert {plan for plan in plans if "Seq Scan" in plan} == set()

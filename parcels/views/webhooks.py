@@ -141,6 +141,8 @@ def endpoint_payload(endpoint: WebhookEndpoint) -> dict[str, Any]:
         "id": endpoint.pk,
         "url": endpoint.url,
         "active": endpoint.is_active,
+        "failing_since": dialect_date(endpoint.failing_since),
+        "disabled_reason": endpoint.disabled_reason,
         "date_created": dialect_date(endpoint.date_created),
     }
 

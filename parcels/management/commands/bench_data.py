@@ -18,10 +18,10 @@ from django.db import connection, models
 from django.test import Client
 from django.utils import timezone
 
-from parcels.models import Account, Announcement, ApiKey, Parcel, State
+from parcels.models import Account, Announcement, ApiKey, Hold, Parcel, State
 from parcels.services.claim import claim
 from parcels.services.record import hand_back
-from parcels.services.sweep import due_announcements
+from parcels.services.sweep import due_announcements, forget_old_holds, release_forgotten
 from parcels.statuses import Status
 
 # Parcels with something that a filter looks for: as many in a small database as in a large one.
@@ -103,19 +103,48 @@ def fill_announcements(account: Account, template: Parcel) -> None:
     )
     newest = Announcement.objects.order_by("-pk").values_list("pk", flat=True)[:PENDING]
     Announcement.objects.filter(pk__in=list(newest)).update(state=State.PENDING)
+    fill_holds(first)
+
+
+def fill_holds(announcement: Announcement) -> None:
+    """Have a client wait, or have waited, for each announcement; none is too old to be kept."""
+    Waiting = Hold.announcements.through
+    hold = Hold.objects.create(
+        id="H",
+        account_id=announcement.account_id,
+        question={"parcels": [announcement.parcel_id], "base": "http://localhost", "path": ""},
+        deadline_at=timezone.now(),
+        released_at=timezone.now(),
+    )
+    waiting = Waiting.objects.create(hold=hold, announcement=announcement)
+    pending = f"a.state = '{State.PENDING}'"
+    changes = {
+        "id": "'H' || a.id",
+        # A hold waits for an hour here: as long as the measurement may take.
+        "deadline_at": f"now() + CASE WHEN {pending} THEN 60 ELSE 0 END * INTERVAL '1 minute'",
+        "released_at": f"CASE WHEN {pending} THEN NULL ELSE now() END",
+    }
+    others = f"(SELECT id, state FROM parcels_announcement WHERE id <> {announcement.pk}) a"  # noqa: S608
+    copy_rows(Hold, "H", changes, others)
+    changes = {"hold_id": "'H' || a.id", "announcement_id": "a.id"}
+    copy_rows(Waiting, waiting.pk, changes, others)
 
 
 def copy_rows(
-    model: type[models.Model], template: int, changes: dict[str, str], source: str
+    model: type[models.Model], template: int | str, changes: dict[str, str], source: str
 ) -> None:
     """Insert a copy of the template for each row of `source`, with `changes` as SQL by column."""
-    columns = [str(field.column) for field in model._meta.concrete_fields if not field.primary_key]
+    columns = [
+        str(field.column)
+        for field in model._meta.concrete_fields
+        if not field.primary_key or field.column in changes
+    ]
     values = [changes.get(column, f't."{column}"') for column in columns]
     table = model._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(
             # Materialized: without figures yet, the planner would scan the growing table per row.
-            f"WITH t AS MATERIALIZED (SELECT * FROM {table} WHERE id = {template})"  # noqa: S608
+            f"WITH t AS MATERIALIZED (SELECT * FROM {table} WHERE id = '{template}')"  # noqa: S608
             f" INSERT INTO {table} ({', '.join(columns)})"
             f" SELECT {', '.join(values).replace('ELSE status', 'ELSE t.status')}"
             f" FROM t, {source}"
@@ -182,7 +211,11 @@ def operations() -> dict[str, Callable[[], object]]:
         name: lambda path=path: get(path)  # type: ignore[misc] # bound now, not when it is called
         for name, path in reads.items()
     }
-    return calls | {"claim": claim_and_return(), "sweep": lambda: list(due_announcements())}
+    return calls | {
+        "claim": claim_and_return(),
+        "sweep": lambda: list(due_announcements()),
+        "sweep, holds": lambda: (release_forgotten(), forget_old_holds()),
+    }
 
 
 def reader(account: Account) -> Callable[[str], Any]:
