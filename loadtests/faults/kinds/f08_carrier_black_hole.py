@@ -14,7 +14,7 @@ OTHERS = ("postnl", "colibri", "meridian")
 SICK = {"short": 100, "full": 600}
 # Time-outs that open a breaker (CARRIER_BREAKER_MIN_CALLS), and purchases that may leave before the
 # tenth is written down.
-OPENING, SLACK = 10, 10
+OPENING, SLACK = 10, 5
 
 
 @register
@@ -23,7 +23,7 @@ class CarrierBlackHole(Fault):
 
     id = "F8"
     title = "carrier black hole"
-    doses = {"short": Dose(200, seconds=5), "full": Dose(1_000, seconds=20)}
+    doses = {"short": Dose(200, seconds=12), "full": Dose(1_000, seconds=20)}
     short_environment = {"CARRIER_BULKHEAD": "10", "WORKER_CONCURRENCY": "60"}
     controls = {
         "bulkhead": Control("others' p99 during, s"),

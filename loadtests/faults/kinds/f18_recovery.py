@@ -14,7 +14,7 @@ LIMITS = {"short": 40, "full": 400}
 OPEN_FOR, RAMP_FOR, RAMP_FROM, RAMP_TO = 5.0, 10.0, 2.0, 50.0
 # The share of the ramp after which the calls are counted, and what may be over for the moments
 # between the first call, its being seen, and the count.
-PART, SLACK = 0.25, 1.5
+PART, SLACK = 0.25, 1.25
 
 
 @register
