@@ -77,7 +77,7 @@ class Composed:
         self.folder = folder
         names = ("8000", "8001", "8002", "8100", *(f"900{n}" for n in range(6)), "6379", "5432")
         self.ports = dict(zip(names, map(str, free_ports(len(names))), strict=True))
-        given = {"STRATEGY": strategy, "ALLOWED_HOSTS": "shop.example", "WORKER_CONCURRENCY": "20"}
+        given = {"STRATEGY": strategy, "ALLOWED_HOSTS": "shop.example"}
         given |= {"PUBLIC_URL": "https://shop.example", "TRUSTED_PROXIES": "127.0.0.0/8"}
         self.services = composition(**given)["services"]
         self.children = {}
