@@ -40,6 +40,8 @@ class Poison(Fault):
     title = "a payload that kills, a row that raises, an answer that can't be stored"
     doses = {"short": Dose(50), "full": Dose(50)}
     environment = {"FAULT_CRASH_AT": "poison"}
+    # An answer that can't be read is asked for again until then: for an hour, as shipped.
+    times = {"ANNOUNCEMENT_MAX_UNKNOWN_AGE": 6 * LEASE}
     controls = {"claims": Control("I3")}
     rest = 2 * PARKED
     deaths = 0
