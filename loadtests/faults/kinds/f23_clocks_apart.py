@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import time
 
+from deploy.child import Child
 from loadtests.faults.clocks import shifted_by
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
 
 # Seconds at full scale that a host's clock is off, before and behind.
 SKEW = 60.0
+# Seconds that a process may take to start.
+STARTED = 90.0
 # Seconds at full scale until a carrier that has said no books all the same: within the settling
 # window of both (60 s), and over what is left of it by a clock that is 60 s before.
 COMMIT, SHARE = 45.0, 0.2
@@ -31,24 +34,32 @@ class ClocksApart(Fault):
     short_scale = 0.3
 
     def strike(self, rig: Rig) -> None:
-        skew = SKEW * rig.scale
-        before, behind = shifted_by(skew), shifted_by(-skew)
-        rig.stack.stop("worker", "sweeper")
-        shifted = [
-            rig.one_more("worker", env=before),
-            rig.one_more("worker", env=behind),
-            rig.one_more("sweeper", env=before),
-        ]
+        shifted = self._shift(rig)
         for carrier in CARRIERS:
             seconds = COMMIT * rig.scale
             rig.fault(carrier, "late_commit", seconds=seconds, share=SHARE, seed=rig.seed)
         carriers = (*CARRIERS, "colibri")
         rig.send(rig.wishes(self.dose.requests, synchronous=0.2, carriers=carriers)).join()
-        rig.heal()
         rig.rest(self.rest * rig.scale + 10)
+        rig.heal()
         time.sleep(COMMIT * rig.scale)  # the last bookings of carriers that were believed too early
         for child in shifted:
             child.stop()
+
+    def _shift(self, rig: Rig) -> list[Child]:
+        """Put two workers and a sweeper in the place of those whose clocks are right."""
+        rig.stack.stop("worker", "sweeper")
+        skew = SKEW * rig.scale
+        hosts = (("worker", "before", skew), ("worker", "behind", -skew), ("sweeper", "", skew))
+        shifted, ready = [], []
+        for process, name, seconds in hosts:
+            # A worker's ready file has its name; the other is left by the process that was stopped.
+            ready.append(rig.stack.plan.run_dir / f"{name or process}.ready")
+            ready[-1].unlink(missing_ok=True)
+            changes = {"WORKER": name} if name else {}
+            shifted.append(rig.one_more(process, env=shifted_by(seconds) | changes))
+        rig.wait_until(lambda: all(file.exists() for file in ready), STARTED)
+        return shifted
 
     def tidy(self, rig: Rig) -> None:
         rig.stack.start("worker", "sweeper")

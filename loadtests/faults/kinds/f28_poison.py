@@ -18,13 +18,13 @@ from loadtests.faults.rig import LEASE, SETTLING, Rig
 COMPANY = "SIM:KILL"
 # The carrier of what is poison by its contract (first account) and by its answers (second).
 SICK = "tortoise"
-# Of each kind.
-EACH = 4
+# Of each kind; of those that kill fewer, as each death ends all that its process was at.
+EACH, KILLS = 4, 1
 # Seconds at full scale until what is poison is under review: some claims with a lease each, and for
 # the answers as many looks.
 PARKED = 8 * LEASE
 # Seconds, whatever the scale, for a worker that is started again after each of its deaths.
-STARTING = 30.0
+STARTING = 60.0
 OTHERS = "slowest of the others, s"
 
 
@@ -40,6 +40,8 @@ class Poison(Fault):
     title = "a payload that kills, a row that raises, an answer that can't be stored"
     doses = {"short": Dose(50), "full": Dose(50)}
     environment = {"FAULT_CRASH_AT": "poison"}
+    # An answer that can't be read is asked for again until then: for an hour, as shipped.
+    times = {"ANNOUNCEMENT_MAX_UNKNOWN_AGE": 6 * LEASE}
     controls = {"claims": Control("I3")}
     rest = 2 * PARKED
     deaths = 0
@@ -69,7 +71,7 @@ class Poison(Fault):
             )
 
     def _poison(self, rig: Rig) -> list[Wish]:
-        kills = rig.wishes(EACH, carriers=("postnl",), prefix="kills",
+        kills = rig.wishes(KILLS, carriers=("postnl",), prefix="kills",
                            fields={"company_name": COMPANY})  # fmt: skip
         raises = rig.wishes(EACH, carriers=(SICK,), prefix="raises")
         refused = rig.wishes(EACH, carriers=(SICK,), prefix="refused")
@@ -88,11 +90,15 @@ class Poison(Fault):
         limit = STARTING + (LEASE + SETTLING) * rig.scale
         bad = _states(journals, ("kills", "raises", "refused"))
         parked = sum(state == "needs_review" for state in bad)
+        innocent = _states(journals, ["other"])
+        announced = sum(state == "announced" for state in innocent)
         return [
             Measure("workers killed", self.deaths, "1 at least", self.deaths >= 1),
             Measure("under review", parked, str(len(bad)), parked == len(bad)),
+            Measure("others announced", announced, str(len(innocent)),
+                    announced == len(innocent)),
             Measure(OTHERS, slowest, f"{limit:g}", slowest <= limit),
-        ]
+        ]  # fmt: skip
 
 
 def _states(journals: Journals, prefixes: Sequence[str]) -> list[str]:
