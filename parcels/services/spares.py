@@ -10,6 +10,7 @@ from django.db import connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
+from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.base import Purchase
 from carriers.outcomes import Absent, Announced, Found, LookupResult, Refused, Voided, VoidResult
 from parcels import metrics
@@ -29,6 +30,9 @@ AGAIN = 60.0
 # What the carrier refuses to void is a person's to see: on the metric, and asked for each hour.
 REFUSED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
+# Reasons for which a void can't have reached the carrier. Of a reset one can't tell: no purchase
+# was under way, so the transport calls it not sent.
+NEVER_LEFT = OWN_GUARDS | PERMANENT | {"unreachable", "tls"}
 
 
 def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:
@@ -155,15 +159,19 @@ def _checked(job: Job, purchase: Purchase, refused: Refused, held: LookupResult)
 
 def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     """Tell whether an earlier try may have voided the label: it got no answer, or left none."""
-    outcomes = list(
+    earlier = list(
         Attempt.objects.filter(
             announcement=job.announcement,
             kind="void",
             tracking_number=purchase.tracking_number,
-        ).values_list("outcome", flat=True)
+        ).values_list("outcome", "detail")
     )
     connection.close()
-    return "unknown" in outcomes or len(outcomes) < tries - 1
+    lost = any(
+        outcome in ("unknown", "not_sent") and reason not in NEVER_LEFT
+        for outcome, reason in earlier
+    )
+    return lost or len(earlier) < tries - 1
 
 
 def _close(spare: SpareLabel, state: SpareState) -> None:

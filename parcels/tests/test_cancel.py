@@ -374,13 +374,14 @@ def test_a_void_whose_look_up_fails_is_asked_again(
     assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
 
 
+@pytest.mark.parametrize("lost", [Unknown("reset"), NotSent("reset")])
 def test_a_refused_void_after_a_lost_answer_at_a_carrier_that_can_t_be_asked(
-    shop: Shop, carrier_says: Answers
+    shop: Shop, carrier_says: Answers, lost: VoidResult
 ) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account, carrier="lantern")
     row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
     cancel(shop, parcel)
-    carrier_says(Unknown("reset"))
+    carrier_says(lost)
     void.void(row.pk)
     carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
     void.void(row.pk)
