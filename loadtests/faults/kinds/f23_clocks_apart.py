@@ -15,7 +15,7 @@ SKEW = 60.0
 STARTED = 90.0
 # Seconds at full scale until a carrier that has said no books all the same: within the settling
 # window of both (60 s), and over what is left of it by a clock that is 60 s before.
-COMMIT, SHARE = 45.0, 0.2
+COMMIT, SHARE = 45.0, 0.3
 CARRIERS = ("postnl", "meridian")
 
 
