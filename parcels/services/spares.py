@@ -95,13 +95,13 @@ def settle_spare(spare_id: int) -> None:
     """Keep the label where it is the announcement's own after all, else have it voided."""
     spare = SpareLabel.objects.select_related("announcement__parcel").get(pk=spare_id)
     announcement = spare.announcement
+    own = spare.tracking_number == announcement.parcel.tracking_number
     if announcement.state in OPEN:
         _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
-    elif (
-        announcement.state == State.ANNOUNCED
-        and spare.tracking_number == announcement.parcel.tracking_number
-    ):
+    elif own and announcement.state == State.ANNOUNCED:
         _close(spare, SpareState.KEPT)
+    elif own and announcement.state == State.VOIDED:
+        _close(spare, SpareState.GONE)
     else:
         _void(spare)
     connection.close()
@@ -140,6 +140,8 @@ def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, 
     if not isinstance(result, Refused):
         return result, duration
     if job.carrier.repeats != "lookup":
+        if result.credentials:
+            return result, duration  # that is about us, not about the label
         return (Voided() if _was_unsure(job, purchase, tries) else result), duration
     held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
     return _checked(job, purchase, result, held), duration + looked
