@@ -6,11 +6,13 @@ from collections.abc import Iterable, Sequence
 
 from django.db.models import QuerySet
 
+from parcels import faults
 from parcels.models import (
     Account,
     Announcement,
     Attempt,
     Brand,
+    CarrierContract,
     Document,
     Hold,
     Integration,
@@ -110,3 +112,18 @@ def open_holds(announcement_id: int) -> list[Hold]:
     waiting = Hold.objects.filter(pk__in=several, announcements__state__in=OPEN)
     still = set(waiting.values_list("pk", flat=True))
     return [hold for hold in holds if hold.pk not in still]
+
+
+def contract_of(announcement: Announcement, parcel: Parcel) -> CarrierContract | None:
+    """Return the contract that the announcement began with; at first the parcel's, or the default.
+
+    None: ours, `settings.HOUSE_CREDENTIALS`.
+    """
+    if announcement.credentials_hash and not faults.is_off("credentials"):
+        return announcement.contract
+    return (
+        parcel.contract
+        or CarrierContract.objects.filter(
+            account_id=parcel.account_id, carrier=parcel.carrier, is_default=True
+        ).first()
+    )

@@ -10,7 +10,7 @@ from django.core.checks import Warning as CheckWarning
 from django.db import connections
 
 from carriers import registry
-from parcels.services import faults
+from parcels import faults
 from parcels.throttling.limits import parse_limits
 
 

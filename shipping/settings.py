@@ -196,7 +196,7 @@ CARRIER_PROBE_DEADLINE = env.seconds(
 CARRIER_GUARD_TIMEOUT = env.seconds("CARRIER_GUARD_TIMEOUT", 0.25, minimum=0.01)
 # What the guards' keys in Redis begin with: two deployments on one Redis need two.
 CARRIER_GUARD_PREFIX = env.text("CARRIER_GUARD_PREFIX", "carriers:")
-# For the fault suite, and honoured in the demo and in development only: parcels.services.faults.
+# For the fault suite, and honoured in the demo and in development only: parcels.faults.
 FAULT_GUARDS_OFF = env.words("FAULT_GUARDS_OFF")
 FAULT_CRASH_AT = env.text("FAULT_CRASH_AT", "")
 FAULT_PAUSE_AT = env.text("FAULT_PAUSE_AT", "")

@@ -13,8 +13,8 @@ from django.utils import timezone
 
 from carriers.backoff import jittered
 from carriers.outcomes import NotSent, Outcome
+from parcels import faults
 from parcels.models import Announcement, State
-from parcels.services import faults
 from parcels.services.awaiting import in_thread
 from parcels.services.call import (
     GUARD_WINDOW,

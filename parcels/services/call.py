@@ -18,11 +18,12 @@ from carriers import registry, transport, transport_async
 from carriers.base import Carrier, Consignment, Steps
 from carriers.call import always
 from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
-from parcels import metrics
+from parcels import faults, metrics
+from parcels.consignment import consignment, credentials_hashes
 from parcels.models import Announcement, CarrierContract, Parcel
-from parcels.services import faults, protect
+from parcels.selectors import contract_of
+from parcels.services import protect
 from parcels.services.awaiting import in_thread
-from parcels.services.consign import consignment, contract_of, credentials_hashes
 
 log = logging.getLogger(__name__)
 T = TypeVar("T", Outcome, LookupResult, VoidResult)

@@ -12,8 +12,8 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
+from parcels import faults
 from parcels.models import Announcement, State
-from parcels.services import faults
 from parcels.services.clock import age_sql, now_sql
 
 

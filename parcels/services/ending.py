@@ -16,8 +16,8 @@ from django.db.models import F, Q
 from django.utils import timezone
 
 from carriers import registry
+from parcels import faults
 from parcels.models import Announcement, Document, Parcel, State
-from parcels.services import faults
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import release_holds
 from parcels.services.status import set_status

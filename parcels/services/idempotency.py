@@ -16,9 +16,9 @@ from django.conf import settings
 from django.utils import timezone
 from rest_framework.exceptions import APIException, ValidationError
 
+from parcels import faults
 from parcels.answers import Question
 from parcels.models import Account, IdempotencyKey
-from parcels.services import faults
 
 LONGEST = 255
 KEYS_AT_ONCE = 1000

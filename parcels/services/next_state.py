@@ -9,8 +9,8 @@ from django.conf import settings
 from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup
 from carriers.base import Carrier
 from carriers.outcomes import LookupResult, Outcome, Unknown
+from parcels import faults
 from parcels.models import Announcement, Attempt, State
-from parcels.services import faults
 from parcels.services.call import Job
 
 _rng = random.Random()

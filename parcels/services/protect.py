@@ -25,8 +25,7 @@ from carriers.bulkhead import Bulkhead
 from carriers.health import Health, Snapshot
 from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
 from carriers.redis_guard import RedisGuard
-from parcels import metrics
-from parcels.services import faults
+from parcels import faults, metrics
 
 log = logging.getLogger(__name__)
 

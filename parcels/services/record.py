@@ -15,9 +15,8 @@ from django.db.models.functions import Coalesce
 
 from carriers import registry
 from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
-from parcels import metrics
+from parcels import faults, metrics
 from parcels.models import Announcement, Attempt, Document, State
-from parcels.services import faults
 from parcels.services.attempts import note_attempt, outcome_class
 from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow

@@ -13,11 +13,10 @@ from django.utils import timezone
 from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.base import Purchase
 from carriers.outcomes import Absent, Announced, Found, LookupResult, Refused, Voided, VoidResult
-from parcels import metrics
+from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
 from parcels.models.announcement import OPEN
-from parcels.services import faults
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, job_for
 from parcels.services.clock import DatabaseNow

@@ -16,9 +16,10 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from carriers import registry
+from parcels import faults
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
-from parcels.services import faults, protect
+from parcels.services import protect
 from parcels.services.clock import DatabaseNow, age_sql, now_sql
 from parcels.services.ending import withdraw
 from parcels.services.holds import release_hold

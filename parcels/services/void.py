@@ -17,8 +17,8 @@ from django.utils import timezone
 from carriers.backoff import OWN_GUARDS
 from carriers.base import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
+from parcels import faults
 from parcels.models import Announcement, Parcel, State
-from parcels.services import faults
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, job_for
 from parcels.services.clock import DatabaseNow

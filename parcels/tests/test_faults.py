@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from parcels.services import faults
+from parcels import faults
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ FREEZES = """
 import os, signal, sys, threading
 from django.conf import settings
 settings.configure(DEBUG=True, FAULT_CRASH_AT="", FAULT_PAUSE_AT="before_send")
-from parcels.services import faults
+from parcels import faults
 if sys.argv[1] == "process":
     signal.pthread_kill = lambda thread, number: os.kill(os.getpid(), number)
 def work():

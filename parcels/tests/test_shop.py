@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
+from parcels.consignment import sender
 from parcels.models import (
     Account,
     Attempt,
@@ -19,7 +20,6 @@ from parcels.models import (
     SenderAddress,
     State,
 )
-from parcels.services.consign import sender
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.requests import Shop, body

@@ -10,7 +10,7 @@ from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
 from loadtests.faults.kinds import f28_poison as f28
 from loadtests.faults.rig import DEADLINE
-from parcels.services import faults
+from parcels import faults
 
 
 @pytest.mark.parametrize("carrier", registry.all_carriers(), ids=lambda carrier: carrier.code)

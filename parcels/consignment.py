@@ -10,9 +10,8 @@ from django.conf import settings
 from django.utils.crypto import salted_hmac
 
 from carriers.base import Address, Consignment, Item
-from parcels.models import Announcement, CarrierContract, Parcel
+from parcels.models import Announcement, Parcel
 from parcels.representation import divide_address
-from parcels.services import faults
 
 
 def consignment(
@@ -28,21 +27,6 @@ def consignment(
         credentials=credentials,
         order_number=parcel.order_number,
         items=tuple(_item(item) for item in parcel.parcel_items),
-    )
-
-
-def contract_of(announcement: Announcement, parcel: Parcel) -> CarrierContract | None:
-    """Return the contract that the announcement began with; at first the parcel's, or the default.
-
-    None: ours, `settings.HOUSE_CREDENTIALS`.
-    """
-    if announcement.credentials_hash and not faults.is_off("credentials"):
-        return announcement.contract
-    return (
-        parcel.contract
-        or CarrierContract.objects.filter(
-            account_id=parcel.account_id, carrier=parcel.carrier, is_default=True
-        ).first()
     )
 
 
