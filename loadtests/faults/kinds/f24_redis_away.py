@@ -12,7 +12,7 @@ from loadtests.faults.rig import MIX, Rig
 SLOW = 25.0
 # Seconds at full scale from its return until all rows have ended, and the least that two cores need
 # for a backlog.
-RESUMED, LEAST = 60.0, 15.0
+RESUMED, LEAST = 60.0, 20.0
 # Share of the rows that must still wait at its return, or the run has shown nothing.
 WAITING = 0.05
 
@@ -28,7 +28,7 @@ class RedisAway(Fault):
     id = "F24"
     title = "Redis away for minutes, with rows as old as that"
     # Seconds at full scale.
-    doses = {"short": Dose(700, seconds=450), "full": Dose(2_000, seconds=600)}
+    doses = {"short": Dose(600, seconds=450), "full": Dose(2_000, seconds=600)}
     controls = {"wake": Control("seconds from its return until all have ended")}
     alone = True
     waiting = 0
