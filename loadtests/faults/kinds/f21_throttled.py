@@ -29,7 +29,6 @@ class Throttled(Fault):
     doses = {"short": Dose(300, seconds=200), "full": Dose(2_000, seconds=600)}
     controls = {"gate": Control("calls a second into a closed gate, at most")}
     rest = 600.0
-    alone = True
     rate = 0.0
 
     def strike(self, rig: Rig) -> None:

@@ -32,7 +32,6 @@ class SilentDatabase(Fault):
     # Seconds at full scale.
     doses = {"short": Dose(200, seconds=120), "full": Dose(1_000, seconds=120)}
     controls = {"statement_timeout": Control(SWEEPER, environment=NO_LIMIT)}
-    alone = True
     worker = sweeper = 0.0
 
     def strike(self, rig: Rig) -> None:
