@@ -21,6 +21,7 @@ from parcels.models import (
     Integration,
     Parcel,
     SenderAddress,
+    SpareLabel,
     TrackingEvent,
     WebhookAttempt,
     WebhookDelivery,
@@ -85,6 +86,23 @@ class AttemptAdmin(ReadOnly, admin.ModelAdmin):
     list_filter = ("kind", "outcome", "recorded")
     list_select_related = ("announcement",)
     show_full_result_count = False
+    ordering = ("-id",)
+
+
+@admin.register(SpareLabel)
+class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
+    list_display = (
+        "tracking_number",
+        "announcement",
+        "source",
+        "state",
+        "tries",
+        "error",
+        "run_at",
+    )
+    list_filter = ("state", "source", "announcement__carrier")
+    list_select_related = ("announcement",)
+    search_fields = ("=tracking_number", "=announcement__reference")
     ordering = ("-id",)
 
 
