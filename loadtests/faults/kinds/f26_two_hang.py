@@ -12,6 +12,9 @@ HANGING = ("tortoise", "lantern")
 DURING = "others' p99 during, s"
 # Requests for both together: over two shipped bulkheads, and over the threads of the control.
 BACKLOG = 900
+# Seconds at full scale that each call of the others takes: drawn ones differ by more between two
+# hundred calls than what is measured here.
+LATENCY = 1.0
 # Seconds between two looks at how many calls hang; equal ones mean that no more begin.
 STEADY = 1.0
 
@@ -36,6 +39,8 @@ class TwoHang(Fault):
 
     def strike(self, rig: Rig) -> None:
         half = self.dose.requests // 2
+        for carrier in OTHERS:
+            rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": LATENCY * rig.scale})
         rig.send(self._healthy(rig, half, "before"), at_once=8).join()
         for carrier in HANGING:
             rig.fault(carrier, "hang", calls="all", seconds=3600)
