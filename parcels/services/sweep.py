@@ -6,12 +6,14 @@ where a wake-up can't be sent, the caller does the work itself.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import timedelta
 
+from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Coalesce
 from django.utils import timezone
 
@@ -55,19 +57,29 @@ class Due:
 
 
 def end_leases() -> int:
-    """Take back what a dead or stuck process had: sent → unknown, not sent → pending."""
+    """Take back what a dead or stuck process had: sent → unknown, not sent → pending.
+
+    What has lost two processes in a row comes back at a moment of its own: claimed again beside the
+    same neighbours, an innocent row would go under review with the one that kills.
+    """
     expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=DatabaseNow())
-    due = {"lease_until": None, "run_at": DatabaseNow(), "wake_at": DatabaseNow()}
+    suspects = expired.filter(claims__gte=2).values_list("pk", flat=True)[:ROWS_AT_ONCE]
+    delays = [(pk, random.uniform(0, settings.ANNOUNCEMENT_LEASE / 2)) for pk in suspects]
+    ended = sum(_end_lease(expired.filter(pk=pk), delay) for pk, delay in delays)
+    return ended + _end_lease(expired.filter(claims__lt=2), 0.0)
+
+
+def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
+    due = {"lease_until": None, "run_at": DatabaseNow(delay), "wake_at": DatabaseNow(delay)}
     sent = State.PENDING if faults.is_off("unknown") else State.UNKNOWN
     # Its call has ended by now: a lease is over twice a call's deadline.
-    unknown = expired.filter(sent_at__isnull=False).update(
+    unknown = rows.filter(sent_at__isnull=False).update(
         state=sent,
         call_ended_at=DatabaseNow(),
         unknown_since=Coalesce("unknown_since", DatabaseNow()),
         **due,
     )
-    pending = expired.filter(sent_at__isnull=True).update(state=State.PENDING, **due)
-    return unknown + pending
+    return unknown + rows.filter(sent_at__isnull=True).update(state=State.PENDING, **due)
 
 
 def end_overdue() -> int:

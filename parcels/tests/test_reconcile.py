@@ -333,7 +333,7 @@ def test_a_row_that_can_t_be_prepared_goes_to_a_person(
 
 def test_a_row_that_kills_its_workers_goes_to_a_person(carrier: Carrier) -> None:
     row = AnnouncementFactory.create()
-    for _ in range(8):
+    for _ in range(20):
         prepare(row.pk)  # and dies
         pass_time(80)
         sweep.end_leases()

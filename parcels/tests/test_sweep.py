@@ -54,6 +54,17 @@ def test_a_lease_that_ran_out_after_the_guard_is_unknown() -> None:
     assert row.sent_at is not None
 
 
+def test_suspects_come_back_one_by_one() -> None:
+    """The fault suite's F28: each death of a killer's process was its neighbours' claim, too."""
+    rows = [AnnouncementFactory.create(claims=1) for _ in range(8)]
+    for row in rows:
+        claim(row.pk)
+    Announcement.objects.update(lease_until=timezone.now() + PAST)
+    assert sweep.end_leases() == 8
+    moments = sorted(Announcement.objects.values_list("run_at", flat=True))
+    assert (moments[-1] - moments[0]).total_seconds() > 10
+
+
 def test_a_lease_that_runs_is_left_alone() -> None:
     row = AnnouncementFactory.create()
     prepare(row.pk)

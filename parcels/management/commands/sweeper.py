@@ -21,6 +21,7 @@ from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import connection
 
+from parcels import faults
 from parcels.services import idempotency, restored, spares, sweep, void, webhooks
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
@@ -121,8 +122,8 @@ class Sweeper:
         if identity and self.broker is not None and identity != self.broker:
             log.warning("the broker is a new one or is back: waking everything that waits")
             sweep.wake_all_again()
-        # "" until it answers again.
-        self.broker = identity or ("" if self.broker is not None else None)
+        away = "" if self.broker is not None else None  # until it answers again
+        self.broker = identity or (self.broker if faults.is_off("wake") else away)
 
     def _wake_announcements(self) -> None:
         lost = [
