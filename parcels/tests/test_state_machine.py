@@ -2,7 +2,7 @@
 
 `carrier_model` has the carriers and the processes. Time is moved by moving every stored moment
 back, so that the database's own clock stays in charge. HYPOTHESIS_EXAMPLES sets how many sequences
-the search tries (default 60); with it each run draws others.
+the search tries (default 40); with it each run draws others, and each guard is taken away in turn.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -63,6 +64,8 @@ from parcels.tests.factories import AnnouncementFactory
 
 ALL = ("postnl", "meridian", "colibri", "lantern")
 EXAMPLES = int(os.environ.get("HYPOTHESIS_EXAMPLES", "0"))
+# Some ten minutes for all of them; the three before take seconds.
+deep = pytest.mark.skipif(not EXAMPLES, reason="a longer search: HYPOTHESIS_EXAMPLES=500")
 # Each stored moment that a clock is compared with.
 MOMENTS: dict[Any, tuple[str, ...]] = {
     Announcement: (
@@ -89,9 +92,8 @@ SHOWN = {
 TO_REST = (45, 45, 90, 90, 700, 3700, 90, 90_000, 90)
 
 # A carrier is well most of the time, else nothing gets far.
-fates = st.lists(
-    st.sampled_from([*FATES, TWICE, FORGOTTEN, *["well"] * 6, "late"]), min_size=1, max_size=3
-)
+fate = st.sampled_from([*FATES, TWICE, FORGOTTEN, *["well"] * 6, "late"])
+fates = fate.map(lambda one: [one]) | st.lists(fate, min_size=1, max_size=3)
 stops = st.integers(0, 4)
 
 
@@ -114,7 +116,6 @@ class Protocol(RuleBasedStateMachine):
         self.example = transaction.atomic()
         self.example._from_testcase = True  # not one of the services' own
         self.example.__enter__()
-        World.examples = getattr(World, "examples", 0) + 1
         self.world.__init__()  # type: ignore[misc] # the stand-ins keep a reference to it
         self.seen: dict[int, tuple[int, str]] = {}
         self.given_up: set[int] = set()
@@ -186,9 +187,13 @@ class Protocol(RuleBasedStateMachine):
         void.give_up()
         sweep.show_overdue_reviews()
 
-    @rule(seconds=st.sampled_from([1, 2, 6, 20, 20, 90]), fates=fates)
-    def sweep_for_long(self, seconds: int, fates: list[str]) -> None:
-        for _ in range(5):
+    @rule(
+        seconds=st.sampled_from([1, 2, 6, 20, 20, 90]),
+        rounds=st.sampled_from([3, 3, 16]),
+        fates=fates,
+    )
+    def sweep_for_long(self, seconds: int, rounds: int, fates: list[str]) -> None:
+        for _ in range(rounds):
             self.pass_time(seconds)
             self.sweep_once(fates)
 
@@ -256,7 +261,8 @@ class Protocol(RuleBasedStateMachine):
         for pk, fence, state, claims, reference, carrier in rows:
             before, ended = self.seen.get(pk, (0, state))
             assert fence >= before
-            assert ended == state or (ended, state) == (State.ANNOUNCED, State.VOIDED)
+            voided = (ended, state) == (State.ANNOUNCED, State.VOIDED)
+            assert ended == state or voided, f"an end that was none: {ended}, {state}"
             self.seen[pk] = (fence, state if state in FINAL else "")
             if not self.seen[pk][1]:
                 del self.seen[pk]
@@ -346,8 +352,9 @@ def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[
     settings.ANNOUNCEMENT_MAX_AGE, settings.ANNOUNCEMENT_MAX_UNKNOWN_AGE = 86_400.0, 3_600.0
     settings.LATE_LOOKS, settings.CARRIER_CONNECT_TIMEOUT = [600.0, 3_600.0], 3.0
     world = World()
-    World.examples = 0
     monkeypatch.setattr(transport, "perform", world.perform)
+    # A process that stands still keeps its place: the fourth would wait for ever in this thread.
+    monkeypatch.setattr(announcing, "AT_WORK", nullcontext())
     monkeypatch.setattr(call, "consignment", world.consignment)
     monkeypatch.setattr(protect, "enter", world.enter)
     monkeypatch.setattr(protect, "leave", lambda *_, **__: None)
@@ -389,26 +396,23 @@ def test_any_order_of_things_buys_once_and_ends(world: World) -> None:
 @pytest.mark.parametrize(
     ("guard", "carriers", "reason"),
     [
-        ("unknown", ALL, r"assert \d <= 1"),
-        ("settling", ["postnl", "meridian"], r"assert 2 <= 1"),
-        ("refusal", ["postnl", "colibri"], r"is live"),
-        ("repeats", ["postnl"], "bought without end"),
-        ("claims", ["postnl"], "it ends its processes"),
-        ("credentials", ["postnl"], r"assert 2 <= 1"),
-        ("fence", ALL, "ended =="),
-        ("claim", ALL, ""),
-        ("send_guard", ["postnl"], r"assert 2 <= 1"),
-        ("spares", ["postnl"], "is live"),
-        ("void_claim", ["colibri"], "its label is void"),
+        # Finding 1: a booking made after the call's end; finding 2: a refusal after an unknown.
+        ("settling", ["postnl", "meridian"], "assert 2 <= 1"),
+        ("refusal", ["postnl", "colibri"], "is live"),
+        ("unknown", ALL, "bought without end|assert 2 <= 1"),
+        pytest.param("repeats", ["postnl"], "bought without end", marks=deep),
+        pytest.param("claims", ["postnl"], "it ends its processes", marks=deep),
+        pytest.param("credentials", ["postnl"], "assert 2 <= 1", marks=deep),
+        pytest.param("fence", ALL, "an end that was none", marks=deep),
+        pytest.param("claim", ALL, "an end that was none|assert 2 <= 1", marks=deep),
+        pytest.param("send_guard", ["postnl"], "assert 2 <= 1", marks=deep),
+        pytest.param("spares", ["postnl"], "is live", marks=deep),
+        pytest.param("void_claim", ["colibri"], "its label is void", marks=deep),
     ],
 )
 def test_the_search_finds_what_a_missing_guard_lets_through(
     guard: str, carriers: Sequence[str], reason: str, world: World, settings: Any
 ) -> None:
     settings.FAULT_GUARDS_OFF, settings.DEMO = [guard], True
-    try:
-        search(world, 1000, carriers, derandomize=True, phases=[Phase.generate])
-    except AssertionError as found:
-        sys.stderr.write(f"{guard}: {found!r}"[:200] + f" after {World.examples}\n")
-    else:
-        sys.stderr.write(f"{guard}: NOT FOUND after {World.examples}\n")
+    with pytest.raises(AssertionError, match=reason):
+        search(world, 2000, carriers, derandomize=True, phases=[Phase.generate])
