@@ -52,7 +52,7 @@ SECOND_LABELS = Counter(
 )
 SPARES = Gauge(
     "spare_labels_open",
-    "Labels beside the one that is kept which the carrier has not taken back yet: alarm on any",
+    "Labels beside the one that is kept which the carrier has not taken back yet",
     ["carrier"],
     multiprocess_mode="livemax",
 )

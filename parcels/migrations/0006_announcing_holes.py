@@ -35,7 +35,7 @@ class Migration(migrations.Migration):
                     "run_at",
                     models.DateTimeField(db_default=django.db.models.functions.datetime.Now()),
                 ),
-                ("tries", models.SmallIntegerField(default=0)),
+                ("tries", models.IntegerField(default=0)),
                 ("error", models.CharField(blank=True, default="", max_length=500)),
                 ("date_created", models.DateTimeField(auto_now_add=True)),
                 ("date_ended", models.DateTimeField(blank=True, null=True)),

@@ -31,7 +31,8 @@ class SpareLabel(models.Model):
     state = models.CharField(max_length=8, choices=SpareState.choices, default=SpareState.OPEN)
     # Not before this moment: claimed by moving it on.
     run_at = models.DateTimeField(db_default=Now())
-    tries = models.SmallIntegerField(default=0)
+    # Calls to void it.
+    tries = models.IntegerField(default=0)
     error = models.CharField(max_length=500, blank=True, default="")
     date_created = models.DateTimeField(auto_now_add=True)
     date_ended = models.DateTimeField(null=True, blank=True)

@@ -50,6 +50,8 @@ TOO_OLD = Verdict(
 )
 BUSY = Verdict(400, "failed", "This parcel is being changed: try again")
 
+# Its announcement may be pending: also again, after a cancellation came while it was claimed.
+_NOT_BOUGHT = (Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED)
 _SETTLED: dict[int, Verdict] = {
     Status.ANNOUNCEMENT_FAILED: FAILED_BEFORE,
     Status.CANCELLED: ALREADY,
@@ -81,12 +83,12 @@ def _cancel(parcel: Parcel) -> Verdict | None:
     """Return the verdict; None when the parcel has changed meanwhile."""
     if parcel.status == Status.NO_LABEL:
         return CANCELLED if _delete(parcel) else None
+    if parcel.status in _NOT_BOUGHT and withdraw_pending(parcel):
+        return CANCELLED
     if verdict := _SETTLED.get(parcel.status):
         return verdict
     if _age(parcel) > timedelta(days=CANCELLABLE_DAYS):
         return TOO_OLD
-    if parcel.status == Status.BEING_ANNOUNCED and withdraw_pending(parcel):
-        return CANCELLED
     return QUEUED if _request(parcel) else None
 
 
@@ -110,23 +112,16 @@ def withdraw_pending(parcel: Parcel) -> bool:
 
 def _request(parcel: Parcel) -> bool:
     with transaction.atomic():
-        now = timezone.now()
+        # The announcement before its parcel, as everybody else locks them. A worker asks the
+        # carrier, and the sweeper repeats it; of one under way the end wakes the void.
+        bought = Announcement.objects.filter(parcel=parcel, state=State.ANNOUNCED)
+        wakes = bought.update(wake_at=DatabaseNow(FIRST_WAKE_UP))
         requested = set_status(
             parcel,
             Q(status=parcel.status),
             Status.CANCELLATION_REQUESTED,
-            date_cancel_requested=now,
+            date_cancel_requested=timezone.now(),
         )
-        if requested:
-            _wake_void(parcel)
+        if requested and wakes:
+            wake_after_commit(bought, "void")
     return requested
-
-
-def _wake_void(parcel: Parcel) -> None:
-    """Have a worker ask the carrier; the sweeper repeats it. Call it in a transaction.
-
-    While the announcement is under way nothing is woken: its end does that.
-    """
-    bought = Announcement.objects.filter(parcel=parcel, state=State.ANNOUNCED)
-    if bought.update(wake_at=DatabaseNow(FIRST_WAKE_UP)):
-        wake_after_commit(bought, "void")

@@ -6,6 +6,7 @@ from typing import Any
 
 from django.db import connection
 from django.db.models import DateTimeField, Func
+from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 
 # Django writes microseconds, SQLite's clock has milliseconds: "999" makes a row that was written
@@ -29,6 +30,19 @@ def age_sql(column: str) -> str:
     if connection.vendor == "sqlite":
         return f"(julianday('now') - julianday({column})) * 86400"
     return f"extract(epoch FROM clock_timestamp() - {column})"
+
+
+class StatementNow(Now):
+    """The moment at which the statement began, for conditions on what is due.
+
+    PostgreSQL searches an index by it; by `clock_timestamp()`, which changes from row to row, it
+    reads the index whole. On SQLite as `DatabaseNow`.
+    """
+
+    def as_sqlite(  # type: ignore[override] # Django's has no such name
+        self, compiler: SQLCompiler, connection: Any, **_: Any
+    ) -> tuple[str, list[float]]:
+        return _SQLITE.format(offset=""), []
 
 
 class DatabaseNow(Func):

@@ -8,22 +8,24 @@ left, allows another try. *none*: a person decides; nothing is ever bought again
 from __future__ import annotations
 
 import logging
+from datetime import timedelta
 from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
 from django.db.models import F
+from django.utils import timezone
 
 from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
-from carriers.outcomes import Absent, Found, NotSent
+from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
 from parcels.books.compare import Ours, Sold, compare
 from parcels.models import Announcement, State
 from parcels.services.announce import admit, buy, finish
 from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, job_for, try_job_for
+from parcels.services.call import Job, call_carrier, try_job_for
 from parcels.services.claim import claim_unknown
-from parcels.services.clock import DatabaseNow
+from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import end, park
 from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
 from parcels.services.record import move_on, record
@@ -77,9 +79,7 @@ def _send_again(job: Job) -> None:
 
 def _look_up(job: Job) -> None:
     announcement = job.announcement
-    result, duration = call_carrier(
-        job, job.carrier.lookup(announcement.reference, job.credentials)
-    )
+    result, duration = _ask(job)
     if isinstance(result, Found):
         first, *others = result.announced
         record(job, first, duration, kind="lookup", others=others)
@@ -91,6 +91,10 @@ def _look_up(job: Job) -> None:
     believed = isinstance(result, Absent) and announcement.settled_for >= settling(job.carrier)
     announcement.absences += believed
     _decide(job, after_lookup(job, result))
+
+
+def _ask(job: Job) -> tuple[LookupResult, float]:
+    return call_carrier(job, job.carrier.lookup(job.announcement.reference, job.credentials))
 
 
 def _decide(job: Job, decision: Decision) -> None:
@@ -114,7 +118,7 @@ def due_late_looks() -> list[int]:
 
     Claims them by moving the moment on: a look that comes to nothing is repeated.
     """
-    due = Announcement.objects.filter(look_at__lte=DatabaseNow())
+    due = Announcement.objects.filter(look_at__lte=StatementNow())
     ids = list(due.values_list("pk", flat=True)[:ROWS_AT_ONCE])
     later = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
     return [pk for pk in ids if due.filter(pk=pk).update(look_at=later)]
@@ -127,10 +131,8 @@ def look_again(announcement_id: int) -> None:
     believed.
     """
     announcement = Announcement.objects.get(pk=announcement_id)
-    job = job_for(announcement)
-    result, duration = call_carrier(
-        job, job.carrier.lookup(announcement.reference, job.credentials)
-    )
+    job = try_job_for(announcement)
+    result, duration = _ask(job) if job else (Unknown("unbuildable"), 0.0)
     if isinstance(result, Found | Absent):
         with transaction.atomic():
             note_attempt(announcement, "late_look", result, duration)
@@ -142,6 +144,11 @@ def look_again(announcement_id: int) -> None:
             )
             note_spares(found.extra, "late_look")
             _next_look(announcement)
+    elif announcement.date_ended and timezone.now() - announcement.date_ended > timedelta(
+        seconds=settings.ANNOUNCEMENT_MAX_AGE
+    ):
+        log.warning("%s was never looked at again: %s", announcement.reference, result.reason)
+        Announcement.objects.filter(pk=announcement.pk).update(look_at=None)
     connection.close()
 
 

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import F
+from django.db.models import F, Max, Min, QuerySet
 from django.db.models.functions import Coalesce
 
 from parcels.models import Announcement, State
 from parcels.services.clock import DatabaseNow
 
+ROWS_AT_ONCE = 10_000
 TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 
 
@@ -38,6 +39,15 @@ def distrust_unsent() -> int:
     waiting = Announcement.objects.filter(state__in=open_).exclude(
         **under_way, lease_until__gt=DatabaseNow()
     )
+    ends = waiting.aggregate(low=Min("pk"), high=Max("pk"))
+    # In portions: a day's backlog in one statement would be cut by its time-out, again and again.
+    return sum(
+        _distrust(waiting.filter(pk__range=(first, first + ROWS_AT_ONCE - 1)))
+        for first in range(ends["low"] or 0, (ends["high"] or -1) + 1, ROWS_AT_ONCE)
+    )
+
+
+def _distrust(waiting: QuerySet[Announcement]) -> int:
     return waiting.update(
         state=State.UNKNOWN,
         sent_at=DatabaseNow(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable
+from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -12,14 +13,25 @@ from django.utils import timezone
 
 from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.base import Purchase
-from carriers.outcomes import Absent, Announced, Found, LookupResult, Refused, Voided, VoidResult
+from carriers.outcomes import (
+    Absent,
+    Announced,
+    Found,
+    LookupResult,
+    NotSent,
+    Refused,
+    Unknown,
+    Voided,
+    VoidResult,
+)
 from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
 from parcels.models.announcement import OPEN
 from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, job_for
-from parcels.services.clock import DatabaseNow
+from parcels.services.call import Job, call_carrier, try_job_for
+from parcels.services.clock import DatabaseNow, StatementNow
+from parcels.services.next_state import settling
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +40,8 @@ log = logging.getLogger(__name__)
 AGAIN = 60.0
 # What the carrier refuses to void is a person's to see: on the metric, and asked for each hour.
 REFUSED_AGAIN = 3600.0
+# Seconds after which a list can't lag behind a void any more.
+LISTED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
 # Reasons for which a void can't have reached the carrier. Of a reset one can't tell: no purchase
 # was under way, so the transport calls it not sent.
@@ -38,13 +52,19 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
     """Write down live labels beside the announcements' own; return how many are new.
 
     `source` is where they were seen: answer, lookup, late_look or invoice; `attempt` the one that
-    brought them. One that was noted before is left as it is, also when the carrier has said since
-    that it is gone: the check goes on naming it. Call it in a transaction.
+    brought them. One that was noted before is left as it is; one that the carrier called gone, and
+    lists all the same an hour later, is to be voided once more.
     """
     wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
     if not wanted:
         return 0
     noted = SpareLabel.objects.filter(announcement__in={pk for pk, _ in wanted})
+    before = timezone.now() - timedelta(seconds=LISTED_AGAIN * settings.TIME_SCALE)
+    noted.filter(
+        state=SpareState.GONE,
+        date_ended__lt=before,
+        tracking_number__in={number for _, number in wanted},
+    ).update(state=SpareState.OPEN, run_at=DatabaseNow(), source=source, date_ended=None)
     for known in noted.values_list("announcement_id", "tracking_number"):
         wanted.pop(known, None)
     for each in wanted.values():
@@ -84,10 +104,10 @@ def due_spares() -> list[int]:
     """Return spare labels to be settled now; claims them by moving their moment on."""
     if faults.is_off("spares"):
         return []
-    due = SpareLabel.objects.filter(state=SpareState.OPEN, run_at__lte=DatabaseNow())
+    due = SpareLabel.objects.filter(state=SpareState.OPEN, run_at__lte=StatementNow())
     ids = list(due.order_by("run_at").values_list("pk", flat=True)[:ROWS_AT_ONCE])
     later = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
-    return [pk for pk in ids if due.filter(pk=pk).update(run_at=later, tries=F("tries") + 1)]
+    return [pk for pk in ids if due.filter(pk=pk).update(run_at=later)]
 
 
 def settle_spare(spare_id: int) -> None:
@@ -99,17 +119,25 @@ def settle_spare(spare_id: int) -> None:
         _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
     elif own and announcement.state == State.ANNOUNCED:
         _close(spare, SpareState.KEPT)
-    elif own and announcement.state == State.VOIDED:
-        _close(spare, SpareState.GONE)
+    elif own and announcement.state == State.VOIDED and spare.source in ("answer", "lookup"):
+        _close(spare, SpareState.GONE)  # with the row's own; a later list would show it still there
     else:
         _void(spare)
     connection.close()
 
 
 def _void(spare: SpareLabel) -> None:
-    job = job_for(spare.announcement)
+    job = try_job_for(spare.announcement)
+    if job is None:
+        _put_off(spare, REFUSED_AGAIN * settings.TIME_SCALE, "it can't be prepared: see the log")
+        return
+    row = SpareLabel.objects.filter(pk=spare.pk)
+    row.update(tries=F("tries") + 1)  # before the call: a process that dies in it leaves no attempt
     purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
-    result, duration = call_void(job, purchase, tries=spare.tries)
+    result, duration = call_void(job, purchase, tries=spare.tries + 1)
+    if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
+        row.update(tries=F("tries") - 1, run_at=DatabaseNow(result.retry_after))
+        return
     with transaction.atomic():
         note_attempt(
             job.announcement,
@@ -141,7 +169,8 @@ def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, 
     if job.carrier.repeats != "lookup":
         if result.credentials:
             return result, duration  # that is about us, not about the label
-        return (Voided() if _was_unsure(job, purchase, tries) else result), duration
+        unsure = not job.changed and _was_unsure(job, purchase, tries)
+        return (Voided() if unsure else result), duration
     held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
     return _checked(job, purchase, result, held), duration + looked
 
@@ -151,11 +180,19 @@ def _checked(job: Job, purchase: Purchase, refused: Refused, held: LookupResult)
         case Found(announced=labels):
             listed = purchase.tracking_number in {label.tracking_number for label in labels}
             return refused if listed else Voided()
+        case Absent() if _may_lag(job):
+            return Unknown("unsettled", "a label so young need not be listed yet")
         case Absent():
             # Other credentials list nothing, whatever was sold.
             return refused if job.changed else Voided()
         case _:
             return held
+
+
+def _may_lag(job: Job) -> bool:
+    """Tell whether the label is younger than the carrier's lists need to settle."""
+    ended = job.announcement.date_ended
+    return ended is not None and timezone.now() - ended < timedelta(seconds=settling(job.carrier))
 
 
 def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:

@@ -1,4 +1,8 @@
-"""Set a parcel's status: conditionally, with its webhook event and its history. The only way."""
+"""Set a parcel's status: conditionally, with its webhook event and its history.
+
+The only way, but for the first status of a parcel that is made or changed: nobody was told of
+another before.
+"""
 
 from __future__ import annotations
 
@@ -42,7 +46,7 @@ def set_status(
         status=status, date_updated=now, **changes
     )
     if moved:
-        if status in _CANCELLATION:
+        if status in _CANCELLATION and carrier_at is None:
             TrackingEvent.objects.create(
                 parcel=parcel,
                 carrier=parcel.carrier,

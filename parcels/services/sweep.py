@@ -22,7 +22,7 @@ from parcels import faults
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
 from parcels.services import protect
-from parcels.services.clock import DatabaseNow, age_sql, now_sql
+from parcels.services.clock import DatabaseNow, StatementNow, age_sql, now_sql
 from parcels.services.ending import withdraw
 from parcels.services.holds import release_hold
 from parcels.services.status import set_status
@@ -62,7 +62,7 @@ def end_leases() -> int:
     What has lost two processes in a row comes back at a moment of its own: claimed again beside the
     same neighbours, an innocent row would go under review with the one that kills.
     """
-    expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=DatabaseNow())
+    expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=StatementNow())
     suspects = expired.filter(claims__gte=2).values_list("pk", flat=True)[:ROWS_AT_ONCE]
     delays = [(pk, random.uniform(0, settings.ANNOUNCEMENT_LEASE / 2)) for pk in suspects]
     ended = sum(_end_lease(expired.filter(pk=pk), delay) for pk, delay in delays)
@@ -83,17 +83,20 @@ def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
 
 
 def end_overdue() -> int:
-    """Hand what is past its deadline and still pending to a person; return how many.
+    """Hand what is past its deadline and has not ended to a person; return how many.
 
-    Nothing was made, yet nobody has refused it either: to buy it a day late surprises more than it
-    helps. Where its cancellation was asked for it is withdrawn.
+    Nobody has refused it: to buy it a day late surprises more than it helps. What nobody can have
+    bought and is being cancelled is withdrawn.
     """
-    overdue = Announcement.objects.filter(state=State.PENDING, deadline_at__lte=DatabaseNow())
+    free = Q(lease_until=None) | Q(lease_until__lte=StatementNow())
+    waiting = Q(state=State.PENDING) | Q(state=State.UNKNOWN) & free
+    overdue = Announcement.objects.filter(waiting, deadline_at__lte=StatementNow())
     rows = list(overdue.select_related("parcel")[:ROWS_AT_ONCE])
     for row in rows:
-        if row.parcel.status == Status.CANCELLATION_REQUESTED:
-            withdraw(row, row.parcel, State.PENDING)
-        else:
+        cancelling = row.parcel.status == Status.CANCELLATION_REQUESTED
+        if not (
+            row.state == State.PENDING and cancelling and withdraw(row, row.parcel, State.PENDING)
+        ):
             overdue.filter(pk=row.pk, fence=row.fence).update(
                 state=State.NEEDS_REVIEW, fence=F("fence") + 1, error=row.error or OVERDUE
             )
@@ -113,15 +116,17 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
     table = Announcement._meta.db_table
     skip = " FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
     if connection.vendor == "postgresql":
+        due = "statement_timestamp()"
         wait = f"least({REWAKE_LONGEST}, greatest({REWAKE}, {age_sql('date_created')}))"
         later = f"clock_timestamp() + {wait} * interval '1 second'"
     else:
+        due = now_sql()
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
         f"SELECT id FROM {table} WHERE carrier = %s AND state IN ('pending', 'unknown')"
-        f" AND wake_at <= {now_sql()} ORDER BY wake_at LIMIT {limit}{skip})"
+        f" AND wake_at <= {due} ORDER BY wake_at LIMIT {limit}{skip})"
         " RETURNING id, carrier, state"
     )
     with connection.cursor() as cursor:
@@ -142,10 +147,16 @@ def tend_breakers() -> None:
 
 
 def wake_all_again() -> int:
-    """Make every waiting row due now: the broker has lost its queue."""
-    return Announcement.objects.filter(state__in=[State.PENDING, State.UNKNOWN]).update(
-        wake_at=DatabaseNow()
+    """Make every waiting row due that sleeps now: the broker has lost its queue.
+
+    What is due already needs no write; after an outage that is nearly all of a long backlog.
+    """
+    asleep = Announcement.objects.filter(
+        state__in=[State.PENDING, State.UNKNOWN],
+        wake_at__gt=StatementNow(),
+        run_at__lte=StatementNow(),
     )
+    return asleep.update(wake_at=DatabaseNow())
 
 
 def release_forgotten() -> int:
@@ -168,7 +179,7 @@ def forget_old_holds() -> int:
 def show_overdue_reviews() -> int:
     """Show the client a failure for what a person has not decided within its maximum age."""
     overdue = Announcement.objects.filter(
-        state=State.NEEDS_REVIEW, deadline_at__lte=DatabaseNow()
+        state=State.NEEDS_REVIEW, deadline_at__lte=StatementNow()
     ).values("parcel_id")
     waiting = Q(status=Status.BEING_ANNOUNCED)
     shown = 0

@@ -25,7 +25,7 @@ from carriers.errors import CarrierAnswerUnreadable
 from carriers.outcomes import Unknown
 from carriers.shapes.documents import LONGEST_TRACKING_NUMBER, identifier
 from parcels.models import FeedCursor, Parcel, TrackingEvent
-from parcels.services.webhooks import write_event
+from parcels.services.status import set_status
 from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
@@ -211,23 +211,9 @@ def _row(step: Step, parcels: dict[tuple[str, str], Parcel]) -> TrackingEvent:
 
 def _move(event: TrackingEvent) -> None:
     """Set the status of the event's parcel, and tell its shop: one transaction with the event."""
-    parcel = event.parcel
-    if parcel is None:
-        return
-    now = timezone.now()
-    moved = (
-        Parcel.objects.filter(pk=parcel.pk)
-        .exclude(status__in=[*_FIXED, event.status])
-        .update(status=event.status, date_updated=now)
-    )
-    if moved:
-        write_event(
-            account_id=parcel.account_id,
-            parcel_id=parcel.pk,
-            status=event.status,
-            at=now,
-            carrier=event.at,
-        )
+    if event.parcel is not None:
+        free = ~Q(status__in=[*_FIXED, event.status])
+        set_status(event.parcel, free, event.status, carrier_at=event.at)
 
 
 def match_early() -> int:

@@ -21,7 +21,7 @@ from parcels import faults
 from parcels.models import Announcement, Parcel, State
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, job_for
-from parcels.services.clock import DatabaseNow
+from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import CANCELLING
 from parcels.services.spares import call_void
 from parcels.services.status import set_status
@@ -124,7 +124,7 @@ def due_announcements() -> QuerySet[Announcement]:
     """
     cancelling = Parcel.objects.filter(_CANCELLING, date_cancel_requested__lte=timezone.now())
     return Announcement.objects.filter(
-        parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=DatabaseNow()
+        parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=StatementNow()
     )
 
 

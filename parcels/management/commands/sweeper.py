@@ -15,6 +15,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from threading import BoundedSemaphore, Event
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -37,6 +38,8 @@ OWN_CALLS = 32
 # Seconds. A statement ends after 12 (shipping.postgresql), calls to carriers go on beside a round:
 # ten such statements in one are no slow database.
 HUNG = 120.0
+# Seconds after which a round in which something failed ends, and the next one begins.
+LONGEST = 5.0
 WORK = {"announce": announce, "reconcile": reconcile}
 
 
@@ -80,30 +83,38 @@ class Sweeper:
         self.following: Future[None] | None = None
 
     def round(self) -> bool:
-        """Do everything once; False when the database was away."""
-        try:
-            self._notice_new_timeline()
-            sweep.end_leases()
-            sweep.end_overdue()
-            self._notice_new_broker()
-            sweep.tend_breakers()
-            self._wake_announcements()
-            self._sweep_second_labels()
-            self._sweep_cancellations()
-            self._sweep_webhooks()
-            self._follow_tracking()
-            sweep.release_forgotten()
-            sweep.show_overdue_reviews()
-            sweep.forget_old_holds()
-            webhooks.forget_old()
-            idempotency.forget_expired()
-        except Exception:
-            # Whatever it is (a database that restarts, a disk that is full): the next round tries.
-            log.exception("this round failed")
-            return False
-        finally:
-            connection.close()
-        return True
+        """Do everything once; False when something failed, as while the database is away.
+
+        One row or step that fails keeps no other waiting.
+        """
+        begun, fine = monotonic(), True
+        for step in (
+            self._notice_new_timeline,
+            sweep.end_leases,
+            sweep.end_overdue,
+            self._notice_new_broker,
+            sweep.tend_breakers,
+            self._wake_announcements,
+            self._sweep_second_labels,
+            self._sweep_cancellations,
+            self._sweep_webhooks,
+            self._follow_tracking,
+            sweep.release_forgotten,
+            sweep.show_overdue_reviews,
+            sweep.forget_old_holds,
+            webhooks.forget_old,
+            idempotency.forget_expired,
+        ):
+            try:
+                step()
+            except Exception:
+                # Whatever it is (a database that restarts, a disk that is full): it is tried again.
+                log.exception("%s failed", step.__name__)
+                fine = False
+            if not fine and monotonic() - begun > LONGEST:
+                break  # a database that is away: each step would wait for it
+        connection.close()
+        return fine
 
     def end(self) -> None:
         """Wait for the calls under way: what was sent must be recorded."""
