@@ -117,7 +117,7 @@ class Protocol(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.example = transaction.atomic()
-        self.example._from_testcase = True  # not one of the services' own
+        self.example._from_testcase = True  # type: ignore[attr-defined] # not one of the services' own
         self.example.__enter__()
         self.world.__init__()  # type: ignore[misc] # the stand-ins keep a reference to it
         self.seen: dict[int, tuple[int, str]] = {}
@@ -218,7 +218,7 @@ class Protocol(RuleBasedStateMachine):
         contracts = CarrierContract.objects.filter(
             account=announcement.account, carrier=announcement.carrier, is_default=True
         )
-        credentials = {"api_key": key}
+        credentials: Any = {"api_key": key}
         if new or not contracts:
             contracts.update(is_default=False)
             contracts.create(
@@ -409,7 +409,9 @@ def test_any_order_of_things_buys_once_and_ends(world: World) -> None:
         ("spares", "postnl", ["well", TWICE], "is live"),
         pytest.param("repeats", "postnl", ["lost"], "bought without end", marks=deep),
         pytest.param("claims", "postnl", ["well", "after"], "it ends its processes", marks=deep),
-        pytest.param("credentials", "postnl", ["well", "after"], "assert 2 <= 1", marks=deep),
+        pytest.param(
+            "credentials", "postnl", ["well", "after"], "is live|assert 2 <= 1", marks=deep
+        ),
         pytest.param("send_guard", "postnl", ["well"], "assert 2 <= 1", marks=deep),
         pytest.param("void_claim", "colibri", ["well"], "its label is void", marks=deep),
     ],
