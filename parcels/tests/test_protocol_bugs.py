@@ -5,24 +5,15 @@ The state machine forgives them, so that its search finds others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
 from parcels.models import Announcement, SpareLabel, SpareState, State
 from parcels.statuses import Status
-from parcels.tests.carrier_model import World
-from parcels.tests.test_state_machine import Protocol, world
+from parcels.tests.test_state_machine import Protocol, machine, world
 
-__all__ = ["world"]  # the fixture
-
-
-@pytest.fixture
-def machine(world: World) -> Iterator[Protocol]:
-    machine = type("Machine", (Protocol,), {"world": world})()
-    yield machine
-    machine.leave()
+__all__ = ["machine", "world"]  # the fixtures
 
 
 def sold(machine: Protocol, carrier: str) -> Any:
