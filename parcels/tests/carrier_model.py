@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
 
-import greenlet
+import greenlet  # type: ignore[import-untyped] # it has no stubs
 from django.db import connection
 
 from carriers.base import Carrier, Consignment, Purchase

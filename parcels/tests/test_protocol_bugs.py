@@ -5,27 +5,19 @@ The state machine forgives them, so that its search finds others.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from parcels.models import Announcement, SpareLabel, SpareState, State
 from parcels.statuses import Status
-from parcels.tests.carrier_model import World
-from parcels.tests.test_state_machine import Protocol, world
+from parcels.tests.test_state_machine import Protocol, machine, world
 
-__all__ = ["world"]  # the fixture
-
-
-@pytest.fixture
-def machine(world: World) -> Iterator[Protocol]:
-    machine = type("Machine", (Protocol,), {"world": world})()
-    yield machine
-    machine.leave()
+__all__ = ["machine", "world"]  # the fixtures
 
 
-def sold(machine: Protocol, carrier: str) -> int:
-    row = machine.accept(carrier)
+def sold(machine: Protocol, carrier: str) -> Any:
+    row: Any = machine.accept(carrier)
     machine.deliver_messages(row, ["well"])
     return row
 
@@ -62,7 +54,7 @@ def test_a_401_does_not_prove_a_void(machine: Protocol, carrier: str) -> None:
 
 def test_a_spare_that_is_a_voided_label_is_closed(machine: Protocol) -> None:
     row = machine.accept("colibri")
-    slow = machine.start(row, ["well"], 4)
+    slow: Any = machine.start(row, ["well"], 4)
     for _ in range(2):
         machine.pass_time(80)
         machine.sweep_once(["well"])
