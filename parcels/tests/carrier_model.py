@@ -80,8 +80,6 @@ class Booking:
     # A void of it got no answer and did nothing, at a carrier that can't be asked: a later refusal
     # is taken for "voided before" (parcels.services.spares.call_void says why).
     doubtful: bool = False
-    # It was voided by a process that died or lost its lease before it wrote that down.
-    unheard: bool = False
 
 
 class Process:
@@ -89,9 +87,7 @@ class Process:
 
     def __init__(self, world: World, row: int, work: Callable[[int], Any]) -> None:
         self.world, self.row, self.work = world, row, work
-        self.started = world.now
         self.left = 0  # that it passes before it stops
-        self.voiding: list[Booking] = []
         self.greenlet = greenlet.greenlet(self._run)
 
     def _run(self) -> None:
@@ -99,8 +95,6 @@ class Process:
 
     def go_on(self, stops: int) -> bool:
         """Pass so many stops; return whether it stands at the next one."""
-        if self.world.now - self.started >= LEASE:
-            self._unheard()
         self.left = stops
         if not self.greenlet.dead:
             self._as_running(self.greenlet.switch)
@@ -109,7 +103,6 @@ class Process:
     def die(self) -> None:
         """End as by SIGKILL."""
         if not self.greenlet.dead:
-            self._unheard()
             self._as_running(self.greenlet.throw)
 
     def stop(self) -> None:
@@ -127,10 +120,6 @@ class Process:
             switch()
         finally:
             self.world.running = None
-
-    def _unheard(self) -> None:
-        for booking in self.voiding:
-            booking.unheard = True
 
 
 @dataclass
@@ -301,8 +290,6 @@ class World:
         if not found or found[0].shipped or found[0].credentials != credentials["api_key"]:
             return Refused("NOT_VOIDABLE", "already voided, or on its way")
         found[0].voided = True
-        if self.running and blind:
-            self.running.voiding.append(found[0])
         return Voided() if fate == "well" else Unknown("timeout")
 
     def live(self, reference: str) -> list[Booking]:

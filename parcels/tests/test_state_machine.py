@@ -70,9 +70,9 @@ deep = pytest.mark.skipif(not EXAMPLES, reason="a longer search: HYPOTHESIS_EXAM
 MOMENTS: dict[Any, tuple[str, ...]] = {
     Announcement: (
         "run_at", "wake_at", "deadline_at", "lease_until", "claimed_at", "sent_at",
-        "call_ended_at", "unknown_since", "look_at", "date_created",
+        "call_ended_at", "unknown_since", "look_at", "date_created", "date_ended",
     ),
-    SpareLabel: ("run_at",),
+    SpareLabel: ("run_at", "date_ended"),
     Parcel: ("date_cancel_requested",),
 }  # fmt: skip
 WORK: dict[str, Callable[[int], Any]] = {
@@ -268,8 +268,8 @@ class Protocol(RuleBasedStateMachine):
             self.seen[pk] = (fence, state if state in FINAL else "")
             if not self.seen[pk][1]:
                 del self.seen[pk]
-            # A pending one that ends its processes is not parked: see test_protocol_bugs.
-            assert state != State.UNKNOWN or claims <= MAX_CLAIMS + 1, "it ends its processes"
+            waits = state in (State.PENDING, State.UNKNOWN)
+            assert not waits or claims <= MAX_CLAIMS + 1, "it ends its processes"
             if registry.carrier(carrier).repeats == "lookup":
                 bought = self.world.unanswered[reference]
                 assert bought <= 1 + backoff.DEFAULT.max_repeats, "bought without end"
@@ -334,7 +334,7 @@ class Protocol(RuleBasedStateMachine):
             number = booking.label.tracking_number
             wanted = number == own and row.state == State.ANNOUNCED
             if wanted:
-                assert not booking.voided or booking.unheard, f"I8: {row}: its label is void"
+                assert not booking.voided, f"I8: {row}: its label is void"
             elif not booking.voided and not self.is_forgiven(row, booking):
                 blind = row.pk in self.changed | self.world.poison
                 assert booking.shipped or blind, f"I8: {row}: {number} is live"
@@ -431,24 +431,15 @@ def machine(world: World) -> Iterator[Protocol]:
     machine.leave()
 
 
-def play(machine: Protocol, settings: Any, guard: str) -> None:
-    """Have a process stop at its call, and the others go on as if it were dead."""
-    settings.FAULT_GUARDS_OFF, settings.DEMO = [guard], True
-    row = machine.accept("postnl" if guard == "send_guard" else "colibri")
-    if guard == "void_claim":
-        machine.deliver_messages(row, ["well"])
-        machine.cancel(row)
+def test_the_checks_see_a_missing_send_guard(machine: Protocol, settings: Any) -> None:
+    """By hand, as the search takes too long to find it: a process stops at its call and goes on.
+
+    Voiding without a claim can't be seen here: a refused void is looked at twice. The fault suite's
+    F22 and `test_races` see it.
+    """
+    settings.FAULT_GUARDS_OFF, settings.DEMO = ["send_guard"], True
+    row = machine.accept("postnl")
     machine.start(row, ["well"], 2)
-    if guard == "send_guard":
-        machine.sweep_for_long(90, 6, ["well"])
-    else:
-        machine.deliver_messages(row, ["well"])
-    machine.come_to_rest()
-
-
-@pytest.mark.parametrize("guard", ["send_guard", "void_claim"])
-def test_the_checks_see_what_the_search_takes_too_long_to_find(
-    guard: str, machine: Protocol, settings: Any
-) -> None:
-    with pytest.raises(AssertionError, match=r"assert 2 <= 1|its label is void"):
-        play(machine, settings, guard)
+    machine.sweep_for_long(90, 6, ["well"])
+    with pytest.raises(AssertionError, match="assert 2 <= 1"):
+        machine.come_to_rest()

@@ -1,7 +1,4 @@
-"""Sequences that break the protocol as it is now; each is expected to fail until it is mended.
-
-The state machine forgives them, so that its search finds others.
-"""
+"""Sequences that the search found, and that broke the protocol before they were mended."""
 
 from __future__ import annotations
 
