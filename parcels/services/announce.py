@@ -42,12 +42,15 @@ def announce(announcement_id: int) -> None:
     """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
     faults.passing("before_intent")
     connection.close()  # nobody waits with one in hand: whoever works needs one to come to an end
-    with AT_WORK:
-        job = prepare(announcement_id)
-    if job is not None:
-        outcome, duration = buy(job)
+    try:
         with AT_WORK:
-            finish(job, outcome, duration)
+            job = prepare(announcement_id)
+        if job is not None:
+            outcome, duration = buy(job)
+            with AT_WORK:
+                finish(job, outcome, duration)
+    finally:
+        connection.close()  # a thread of a pool has its own, and nobody else would close it
 
 
 async def announce_async(announcement_id: int) -> None:
@@ -147,4 +150,3 @@ def finish(job: Job, outcome: Outcome, duration: float) -> None:
     """Record the outcome and tell who waits; `duration` in seconds."""
     record(job, outcome, duration)
     faults.passing("after_notify")
-    connection.close()

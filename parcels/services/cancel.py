@@ -17,6 +17,7 @@ from rest_framework.exceptions import NotFound
 
 from parcels.models import Account, Announcement, Parcel, State
 from parcels.selectors import parcel_of, parcels_of
+from parcels.services.accept import FIRST_WAKE_UP
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import withdraw
 from parcels.services.status import set_status
@@ -27,8 +28,6 @@ from parcels.statuses import Status
 CANCELLABLE_DAYS = 42
 # Looks at a parcel that changes under us: an announcement ends once, so the third look settles it.
 LOOKS = 3
-# Seconds until the sweeper doubts that the first wake-up arrived.
-FIRST_WAKE_UP = 5
 
 
 @dataclass(frozen=True, slots=True)

@@ -298,11 +298,4 @@ def _announce_all(announcement_ids: Sequence[int]) -> None:
         announce(announcement_ids[0])
         return
     with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-        list(pool.map(_announce_in_thread, announcement_ids))
-
-
-def _announce_in_thread(announcement_id: int) -> None:
-    try:
-        announce(announcement_id)
-    finally:
-        connection.close()  # each thread has its own; nobody else would close it
+        list(pool.map(announce, announcement_ids))

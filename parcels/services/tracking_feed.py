@@ -6,13 +6,10 @@ the same page the second finds the cursor moved. An event's number is unique bes
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from time import monotonic
-from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -20,10 +17,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from carriers import transport
-from carriers.base import CarrierRequest, CarrierResponse, Steps
-from carriers.errors import CarrierAnswerUnreadable
-from carriers.outcomes import Unknown
-from carriers.shapes.documents import LONGEST_TRACKING_NUMBER, identifier
+from carriers.tracking_feed import Page, Step, read
 from parcels.models import FeedCursor, Parcel, TrackingEvent
 from parcels.services.status import set_status
 from parcels.statuses import Status
@@ -44,11 +38,6 @@ PAGES_AT_ONCE = 10
 # answer, take minutes.
 KEEP_UNMATCHED = timedelta(hours=1)
 
-# What the columns hold: TrackingEvent's status, seq and carrier.
-INTEGER = 2**31
-BIG_INTEGER = 2**63
-LONGEST_CARRIER = 32
-
 # Nothing is moved out of these: no label, the announcement's own, or a cancellation's own.
 _FIXED = (
     Status.NO_LABEL,
@@ -59,29 +48,6 @@ _FIXED = (
     Status.CANCELLED,
     Status.CANCELLED_UPSTREAM,
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """One event of the feed."""
-
-    seq: int
-    at: datetime
-    carrier: str
-    tracking_number: str
-    status: int
-
-
-@dataclass(frozen=True, slots=True)
-class Page:
-    """Events after a number, oldest first, the number of the last, and how many were sent.
-
-    An event that can't be stored is not among the steps, and counts all the same.
-    """
-
-    steps: tuple[Step, ...]
-    last: int
-    size: int = 0
 
 
 class Follower:
@@ -108,7 +74,7 @@ def read_page() -> int | None:
     cursor, _ = FeedCursor.objects.get_or_create(name=FEED)
     connection.close()
     page = transport.perform(
-        _read(cursor.seq), settings.TRACKING_FEED_URL, DEADLINE, CONNECT_TIMEOUT
+        read(cursor.seq, EVENTS_AT_ONCE), settings.TRACKING_FEED_URL, DEADLINE, CONNECT_TIMEOUT
     )
     if not isinstance(page, Page):
         log.warning("the tracking feed gave no answer: %s", page.reason)
@@ -116,55 +82,6 @@ def read_page() -> int | None:
     if page.last > cursor.seq:
         store(since=cursor.seq, page=page)
     return page.size
-
-
-def _read(since: int) -> Steps[Page | Unknown]:
-    response = yield CarrierRequest("GET", f"/tracking/events?since={since}&limit={EVENTS_AT_ONCE}")
-    return _page(response, since)
-
-
-def _page(response: CarrierResponse, since: int) -> Page | Unknown:
-    try:
-        events = json.loads(response.body)["events"]
-        steps = [_step(event) for event in events]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return Unknown("unreadable", f"HTTP {response.status}")
-    numbers = [_seq(event) for event in events]
-    if numbers and not any(numbers):
-        return Unknown("unreadable", "no event has a number")
-    return Page(tuple(step for step in steps if step), max([since, *numbers]), len(events))
-
-
-def _seq(event: Any) -> int:
-    """Read an event's number; 0 where it has none, so that the others still move the cursor."""
-    try:
-        return _whole(event["seq"], BIG_INTEGER)
-    except (ValueError, KeyError, TypeError, OverflowError):
-        return 0
-
-
-def _step(event: Any) -> Step | None:
-    """Read an event; None where it can't be stored: the feed must not stand still at it."""
-    try:
-        return Step(
-            seq=_whole(event["seq"], BIG_INTEGER),
-            at=datetime.fromtimestamp(float(event["at"]), UTC),
-            carrier=identifier(event["carrier"], "the carrier", LONGEST_CARRIER),
-            tracking_number=identifier(
-                event["tracking_number"], "the tracking number", LONGEST_TRACKING_NUMBER
-            ),
-            status=_whole(event["status"], INTEGER),
-        )
-    except (ValueError, KeyError, TypeError, OverflowError, OSError, CarrierAnswerUnreadable) as e:
-        log.error("event %s of the tracking feed is skipped: %r", _seq(event), e)
-        return None
-
-
-def _whole(value: Any, limit: int) -> int:
-    number = int(value)
-    if not 0 <= number < limit:
-        raise ValueError(f"{number} is out of range")
-    return number
 
 
 def store(*, since: int, page: Page) -> bool:
