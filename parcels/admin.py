@@ -28,7 +28,7 @@ from parcels.models import (
     WebhookEndpoint,
 )
 from parcels.review_admin import ReviewActions
-from parcels.services import webhooks
+from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key
 from parcels.throttling.limits import NONE, parse_limits
 
@@ -104,6 +104,12 @@ class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
     list_select_related = ("announcement",)
     search_fields = ("=tracking_number", "=announcement__reference")
     ordering = ("-id",)
+    actions = ("settle_by_hand",)
+
+    @admin.action(description="Close what was settled with the carrier by hand")
+    def settle_by_hand(self, request: HttpRequest, chosen: QuerySet[SpareLabel]) -> None:
+        closed = review.settle_by_hand(chosen, by=request.user.get_username())
+        self.message_user(request, f"{closed} closed.")
 
 
 @admin.register(Document)

@@ -8,6 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import transaction
+from django.db.models import QuerySet
+from django.utils import timezone
 
 from parcels.models import Announcement, Document, SpareLabel, SpareState, State
 from parcels.services.attempts import note_attempt
@@ -67,6 +69,13 @@ def give_up(announcement: Announcement, *, by: str) -> None:
     with transaction.atomic():
         note_attempt(announcement, "review", "given_up", detail=f"by {by}")
         _end(announcement, State.FAILED, error=message)
+
+
+def settle_by_hand(chosen: QuerySet[SpareLabel], *, by: str) -> int:
+    """Close spare labels that a person has settled with their carrier; return how many."""
+    return chosen.filter(state=SpareState.OPEN).update(
+        state=SpareState.GONE, error=f"settled by {by}"[:500], date_ended=timezone.now()
+    )
 
 
 def _end(announcement: Announcement, state: State, **label: object) -> None:

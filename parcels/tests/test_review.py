@@ -144,3 +144,12 @@ def test_only_what_is_parked_can_be_decided(
     assert parked.state == state
     with pytest.raises(review.NotUnderReview):
         review.adopt(parked, review.Label("3S9"), by="operator")
+
+
+def test_a_spare_is_settled_by_hand(operator: Client, spare: SpareLabel) -> None:
+    """A carrier that never takes it back must not keep the alarm up for ever."""
+    data = {"action": "settle_by_hand", "_selected_action": spare.pk}
+    answer = operator.post("/admin/parcels/sparelabel/", data, follow=True)
+    assert b"1 closed" in answer.content
+    spare.refresh_from_db()
+    assert (spare.state, spare.error) == (SpareState.GONE, "settled by operator")
