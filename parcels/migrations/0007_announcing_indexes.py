@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         AddIndexConcurrently(
             model_name="announcement",
             index=models.Index(
-                condition=models.Q(("state", "pending")),
+                condition=models.Q(("state__in", ["pending", "unknown"])),
                 fields=["deadline_at"],
                 name="announcement_overdue",
             ),

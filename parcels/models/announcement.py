@@ -137,7 +137,7 @@ class Announcement(models.Model):
             models.Index(
                 fields=["deadline_at"],
                 name="announcement_overdue",
-                condition=models.Q(state=State.PENDING),
+                condition=models.Q(state__in=[State.PENDING, State.UNKNOWN]),
             ),
             models.Index(
                 fields=["look_at"],

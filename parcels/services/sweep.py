@@ -89,8 +89,9 @@ def end_overdue() -> int:
     bought and is being cancelled is withdrawn.
     """
     free = Q(lease_until=None) | Q(lease_until__lte=StatementNow())
-    waiting = Q(state=State.PENDING) | Q(state=State.UNKNOWN) & free
-    overdue = Announcement.objects.filter(waiting, deadline_at__lte=StatementNow())
+    overdue = Announcement.objects.filter(
+        free, state__in=[State.PENDING, State.UNKNOWN], deadline_at__lte=StatementNow()
+    )
     rows = list(overdue.select_related("parcel")[:ROWS_AT_ONCE])
     for row in rows:
         cancelling = row.parcel.status == Status.CANCELLATION_REQUESTED
