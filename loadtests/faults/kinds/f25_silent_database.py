@@ -64,7 +64,7 @@ class SilentDatabase(Fault):
             now = time.time() - back
             if not self.sweeper and ready.exists() and ready.stat().st_mtime > back:
                 self.sweeper = now
-            if not self.worker and _claimed(rig) > mark:
+            if not self.worker and _claimed_since(rig, mark):
                 self.worker = now
             return bool(self.sweeper and self.worker)
 
@@ -81,5 +81,6 @@ class SilentDatabase(Fault):
         self.proxy.close()
 
 
-def _claimed(rig: Rig) -> object:
-    return rig.database.ask("SELECT max(claimed_at) FROM parcels_announcement")[0][0]
+def _claimed_since(rig: Rig, mark: object) -> bool:
+    latest = rig.database.ask("SELECT max(claimed_at) FROM parcels_announcement")[0][0]
+    return latest is not None and latest > mark  # none: it was silent before the first claim
