@@ -8,7 +8,7 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F
+from django.db.models import F, Q
 from django.utils import timezone
 
 from carriers.backoff import OWN_GUARDS, PERMANENT
@@ -26,7 +26,7 @@ from carriers.outcomes import (
 )
 from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
-from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
+from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State, TrackingEvent
 from parcels.models.announcement import OPEN
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, try_job_for
@@ -196,7 +196,17 @@ def _may_lag(job: Job) -> bool:
 
 
 def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
-    """Tell whether an earlier try may have voided the label: it got no answer, or left none."""
+    """Tell whether an earlier try may have voided the label: it got no answer, or left none.
+
+    Not where the carrier's feed shows it on its way: that is why it was refused.
+    """
+    moved = TrackingEvent.objects.filter(
+        Q(parcel=job.parcel) | Q(parcel=None),
+        tracking_number=purchase.tracking_number,
+        seq__isnull=False,
+    )
+    if moved.exists():
+        return False
     earlier = list(
         Attempt.objects.filter(
             announcement=job.announcement,

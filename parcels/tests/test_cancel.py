@@ -412,3 +412,21 @@ def test_a_refused_void_is_believed_where_no_answer_was_lost(
         carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
         void.void(row.pk)
         assert status_of(parcel) == Status.CANCELLATION_FAILED
+
+
+def test_a_refused_void_of_what_is_on_its_way_is_believed(
+    shop: Shop, carrier_says: Answers
+) -> None:
+    """The fault suite's F22 in full dose: the first try's answer was lost, and it had failed."""
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    cancel(shop, parcel)
+    carrier_says(Unknown("reset"))
+    void.void(row.pk)
+    TrackingEvent.objects.create(
+        parcel=parcel, carrier="colibri", tracking_number=parcel.tracking_number,
+        status=Status.PICKED_UP_BY_DRIVER, at=timezone.now(), seq=1,
+    )  # fmt: skip
+    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLATION_FAILED

@@ -58,10 +58,14 @@ class Frozen(Fault):
             for carrier in DOUBLING:
                 rig.fault(carrier, "throttle", retry_after=1)
         frozen = rig.one_more("worker", env={"FAULT_PAUSE_AT": f"{point}:1"})
-        load = rig.send(rig.wishes(requests, carriers=DOUBLING, prefix=prefix))
+        first, *others = rig.wishes(requests, carriers=DOUBLING, prefix=prefix)
+        # One call: another thread might stand between its look at the clock and its first byte.
+        # That hole is known (docs/protocol.md), and not what is measured here.
+        load = rig.send([first])
         if rig.wait_until(partial(_is_stopped, frozen), STARTING):
             self.froze += 1
             rig.note(f"frozen by itself at {point}")
+        rig.send(others).join()
         load.join()
         rig.heal()
         return frozen
