@@ -241,6 +241,8 @@ def test_a_label_for_a_lost_row_is_kept_and_voided(carrier: Carrier) -> None:
     spare = SpareLabel.objects.get()
     assert (spare.tracking_number, spare.source) == ("3S2", "answer")
     assert DocumentRow.objects.filter(attempt=spare.attempt).exists()
+    assert spare.attempt
+    assert not spare.attempt.recorded
     carrier.answers = [TIMEOUT]
     assert spares.due_spares() == [spare.pk]
     assert spares.due_spares() == []
