@@ -32,6 +32,7 @@ GUARDS = {
     "wake": "a wake-up that was not delivered is not taken for one that was",
     "clock": "ages are taken by the database's clock",
     "void_claim": "a label is voided by one process at a time",
+    "void_check": "a refused void is held against what the carrier still lists",
     "spares": "a spare label is voided until it is gone",
 }
 POINTS = (

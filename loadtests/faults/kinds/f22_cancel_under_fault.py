@@ -36,7 +36,7 @@ class CancelUnderFault(Fault):
     doses = {"short": Dose(120, 2), "full": Dose(1_000, 20)}
     # A parcel that is on its way can't be cancelled: in a full dose they would be, after a minute.
     environment = {"SIMULATOR_TRACKING_STEP": "0"}
-    controls = {"void_claim": Control("voided labels that can be printed")}
+    controls = {"void_check": Control("voided labels that can be printed")}
     printable = stuck = refused = 0
 
     def strike(self, rig: Rig) -> None:
