@@ -105,7 +105,7 @@ def database(name: str, default: str) -> dict[str, object]:
         return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
     if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):
         return {
-            "ENGINE": "django.db.backends.postgresql",
+            "ENGINE": "shipping.postgresql",
             "NAME": unquote(url.path[1:]),
             "USER": unquote(url.username or ""),
             "PASSWORD": unquote(url.password or ""),

@@ -88,18 +88,18 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defin
     # processes side by side would get a file by the name of `test_` and the whole path.
     DATABASES["default"]["TEST"] = {"NAME": ":memory:"}
 else:
-    from shipping import postgresql
+    from shipping.postgresql import bounds
 
-    # A restart of the database leaves the pool full of dead connections; each would cost a client
-    # a 500. Asking first costs a tenth of a millisecond.
-    DATABASES["default"]["CONN_HEALTH_CHECKS"] = True
     # Threads that wait for a carrier give their connection back: 2,500 of them share a pool.
-    DATABASES["default"]["OPTIONS"] = postgresql.options(
+    DATABASES["default"]["OPTIONS"] = bounds.options(
         pool=env.integer("DATABASE_POOL", 16, minimum=1),
         # Seconds, 0 for none: manage.py sets that for commands that may take their time. None of
         # our own statements takes a second; one that waits for a lock this long waits in vain.
         statement_timeout=env.seconds("DATABASE_STATEMENT_TIMEOUT", 10),
         connect_timeout=env.integer("DATABASE_CONNECT_TIMEOUT", 5, minimum=2),
+        # Off behind a pooler that gives each transaction another connection, unless it knows
+        # prepared statements (PgBouncer does from 1.21 on).
+        prepare=env.boolean("DATABASE_PREPARE", True),
         # libpq's own variable, which ours would replace.
         server_options=env.text("PGOPTIONS", ""),
     )

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from django.conf import settings
 from django.db import OperationalError, connections, transaction
@@ -16,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
 from deploy.stores import PostgresServer
-from shipping import postgresql as bounds
+from shipping.postgresql import bounds
 from shipping.tests.black_hole import Proxy
 
 pytestmark = pytest.mark.integration
@@ -37,16 +38,19 @@ def proxy(postgresql: PostgresServer) -> Iterator[Proxy]:
 def database(proxy: Proxy, django_db_blocker: Any) -> Iterator[BaseDatabaseWrapper]:
     """The application's way to the server, through the proxy, with a short bound."""
     options = bounds.options(
-        pool=2, statement_timeout=TIMEOUT, connect_timeout=2, server_options="-c lock_timeout=700"
+        pool=2,
+        statement_timeout=TIMEOUT,
+        connect_timeout=2,
+        prepare=True,
+        server_options="-c lock_timeout=700",
     )
     options["pool"]["timeout"] = POOL_TIMEOUT
     behind: dict[str, Any] = {
-        "ENGINE": "django.db.backends.postgresql",
+        "ENGINE": "shipping.postgresql",
         "NAME": "postgres",
         "USER": "postgres",
         "HOST": "127.0.0.1",
         "PORT": proxy.port,
-        "CONN_HEALTH_CHECKS": True,
         "OPTIONS": options,
     }
     handler = ConnectionHandler({"default": behind, "behind": behind})
@@ -86,6 +90,27 @@ def test_a_server_that_went_silent_is_given_up(database: BaseDatabaseWrapper, pr
     proxy.forget()
     database.close()
     comes_back(database)
+
+
+def test_connections_that_the_server_has_ended_are_not_taken(
+    database: BaseDatabaseWrapper, postgresql: PostgresServer
+) -> None:
+    """A restart leaves the pool full of them; each would cost a client a 500."""
+    assert ask(database) == 1
+    database.close()
+    with psycopg.connect(postgresql.url_of("postgres"), autocommit=True) as other:
+        other.execute(
+            "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
+            " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
+        )
+    assert ask(database) == 1
+
+
+def test_a_repeated_statement_is_prepared(database: BaseDatabaseWrapper) -> None:
+    for number in range(bounds.PREPARED_AT + 1):
+        with database.cursor() as cursor:
+            cursor.execute("SELECT %s::int + 40", [number])
+    assert ask(database, "SELECT statement FROM pg_prepared_statements") == "SELECT $1::int + 40"
 
 
 def test_a_transaction_that_lost_its_server_ends(

@@ -29,6 +29,9 @@ TCP = {
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
+# Uses of a statement after which it is prepared: the label's come thousands of times, and what came
+# once may never come again.
+PREPARED_AT = 2
 # Seconds that a transaction may wait for its client: the locks of a machine that has vanished end.
 IDLE_IN_TRANSACTION = 30
 
@@ -53,12 +56,18 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def options(
-    *, pool: int, statement_timeout: float, connect_timeout: int, server_options: str
+    *, pool: int, statement_timeout: float, connect_timeout: int, prepare: bool, server_options: str
 ) -> dict[str, Any]:
-    """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none."""
+    """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none.
+
+    `prepare`: values are sent beside a statement and not in its text, and what comes again is
+    planned once per connection.
+    """
     chosen: dict[str, Any] = {
         **TCP,
         "connect_timeout": connect_timeout,
+        "server_side_binding": prepare,
+        "prepare_threshold": PREPARED_AT if prepare else None,
         "pool": {
             "min_size": 1,
             "max_size": pool,
