@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from parcels.services import webhooks
-from parcels.services.announce import announce as announce_service
+from parcels.services.announcer import loop
 from parcels.services.reconcile import reconcile as reconcile_service
 from parcels.services.void import void as void_service
 
@@ -13,7 +13,7 @@ from parcels.services.void import void as void_service
 @shared_task(name="parcels.tasks.announce")
 def announce(announcement_id: int) -> None:
     """Announce a pending announcement, if it still is."""
-    announce_service(announcement_id)
+    loop().submit(announcement_id)
 
 
 @shared_task(name="parcels.tasks.reconcile")

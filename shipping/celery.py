@@ -5,7 +5,7 @@ from typing import Any
 
 import structlog
 from celery import Celery
-from celery.signals import task_prerun, worker_ready
+from celery.signals import task_prerun, worker_ready, worker_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
@@ -29,3 +29,11 @@ def _bind(task: Any = None, args: tuple[Any, ...] = (), **_: object) -> None:
     """Put the task and its row on every line that it logs."""
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(task=task.name, row=args[0] if args else None)
+
+
+@worker_shutdown.connect
+def _drain(**_: object) -> None:
+    """Let the calls under way end: what was sent must be recorded."""
+    from parcels.services.announcer import loop
+
+    loop().drain()

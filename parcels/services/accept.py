@@ -118,10 +118,14 @@ def accept(
         except (IntegrityError, OperationalError) as error:
             # Somebody took the external_reference or the idempotency key between our look and our
             # insert; now it shows. Or two batches waited for each other.
-            raced = getattr(error.__cause__, "sqlstate", None) in LOST_RACES
-            if attempt == 2 or not (raced or isinstance(error, IntegrityError)):
+            if attempt == 2 or not (lost_a_race(error) or isinstance(error, IntegrityError)):
                 raise
     raise AssertionError("unreachable")
+
+
+def lost_a_race(error: Exception) -> bool:
+    """Tell whether a transaction that failed may be run again as it was."""
+    return getattr(error.__cause__, "sqlstate", None) in LOST_RACES
 
 
 def _store(account: Account, orders: Sequence[Order]) -> Accepted:

@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
+import itertools
+import logging
 import random
-import threading
+from collections.abc import Sequence
 from time import monotonic
 
 from django.conf import settings
-from django.db import connection
-from django.db.models import F
+from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from carriers.backoff import jittered
-from carriers.outcomes import NotSent, Outcome
+from carriers.outcomes import Outcome
 from parcels import faults
 from parcels.models import Announcement, State
-from parcels.services.awaiting import in_thread
-from parcels.services.call import (
-    GUARD_WINDOW,
-    Job,
-    buy_async,
-    call_carrier,
-    enter,
-    leave,
-    try_job_for,
-)
-from parcels.services.claim import claim
-from parcels.services.clock import DatabaseNow
+from parcels.services.accept import lost_a_race
+from parcels.services.call import GUARD_WINDOW, Job, call_carrier, enter, jobs_for, leave
+from parcels.services.claim import claim, note_sending
 from parcels.services.ending import park, withdraw
 from parcels.services.next_state import FATAL, is_fatal, policy
-from parcels.services.record import hand_back, record
+from parcels.services.record import Result, hand_back, record
 from parcels.statuses import Status
 
-# Threads of a process that compute or query at once; all others wait for a carrier, or for this.
-# More only get in each other's way: whoever has the turn to write loses the interpreter's lock at
-# each statement and queues for it behind hundreds. Measured: a fifth less CPU per announcement.
-AT_WORK = threading.BoundedSemaphore(3)
+log = logging.getLogger(__name__)
 
 
 def announce(announcement_id: int) -> None:
@@ -43,99 +32,84 @@ def announce(announcement_id: int) -> None:
     faults.passing("before_intent")
     connection.close()  # nobody waits with one in hand: whoever works needs one to come to an end
     try:
-        with AT_WORK:
-            job = prepare(announcement_id)
-        if job is not None:
-            outcome, duration = buy(job)
-            with AT_WORK:
-                finish(job, outcome, duration)
+        for job in prepare([announcement_id]):
+            finish([Result(job, *buy(job))])
     finally:
         connection.close()  # a thread of a pool has its own, and nobody else would close it
 
 
-async def announce_async(announcement_id: int) -> None:
-    """As `announce`; cancelling it is the caller's to prevent, since what was sent is bought.
-
-    Threads are taken before and after the carrier's call, not during it.
-    """
-    job = await in_thread(prepare, announcement_id)
-    if job is not None:
-        outcome, duration = await buy_async(job)
-        await in_thread(finish, job, outcome, duration)
-
-
-def prepare(announcement_id: int) -> Job | None:
-    """Claim, enter and pass the send guard; None when there is nothing to send.
+def prepare(announcement_ids: Sequence[int]) -> list[Job]:
+    """Claim these, enter and pass the send guard; return those for which there is a label to buy.
 
     Gives the database connection back: what follows is waiting. A job that is returned holds a
     permission, which the call gives back.
     """
-    announcement = claim(announcement_id)
-    job = _prepare(announcement) if announcement is not None else None
-    connection.close()
-    return job
-
-
-def _prepare(announcement: Announcement) -> Job | None:
-    if is_fatal(announcement):
-        park(announcement, FATAL)
-        return None
-    job = try_job_for(announcement)
-    if job is None:
-        hand_back(announcement, _backoff(announcement), "It can't be prepared: see the log.")
-        return None
-    if job.parcel.status == Status.CANCELLATION_REQUESTED:
-        withdraw(announcement, job.parcel, State.ANNOUNCING)
-        return None
-    if refusal := admit(job):
-        hand_back(announcement, refusal.retry_after)
-        return None
-    return job
-
-
-def admit(job: Job) -> NotSent | None:
-    """Take the permission to buy and pass the send guard; else say when to ask again."""
-    refusal = enter(job)
-    if refusal is not None:
-        return refusal
-    passed = False
     try:
-        passed = guard(job)
+        claimed = claim(announcement_ids)
+        entered = [job for job in _jobs(claimed) if _enter(job)]
+        passed = guard(entered)
+        for job in entered:
+            if job not in passed:
+                hand_back(job.announcement, backoff(job.announcement))
+        return passed
     finally:
-        if not passed:
-            leave(job, None)
-    # A database so slow that the guard refuses gets no more of it at each second.
-    return None if passed else NotSent("paused", retry_after=_backoff(job.announcement))
+        connection.close()
 
 
-def _backoff(announcement: Announcement) -> float:
+def _jobs(claimed: Sequence[Announcement]) -> list[Job]:
+    fatal = [each for each in claimed if is_fatal(each)]
+    for each in fatal:
+        park(each, FATAL)
+    rest = [each for each in claimed if each not in fatal]
+    jobs = jobs_for(rest) if rest else []
+    prepared = [job.announcement for job in jobs]
+    for each in rest:
+        if each not in prepared:
+            hand_back(each, backoff(each), "It can't be prepared: see the log.")
+    return jobs
+
+
+def _enter(job: Job) -> bool:
+    if job.parcel.status == Status.CANCELLATION_REQUESTED:
+        withdraw(job.announcement, job.parcel, State.ANNOUNCING)
+        return False
+    if refusal := enter(job):
+        hand_back(job.announcement, refusal.retry_after)
+    return refusal is None
+
+
+def backoff(announcement: Announcement) -> float:
+    """Return the seconds until a try that could not begin is made again.
+
+    A database so slow that the guard refuses gets no more of it at each second.
+    """
     return jittered(announcement.fence, random.Random(), policy().first, policy().longest)
 
 
-def guard(job: Job) -> bool:
-    """Write down that the carrier may book from now on, and with which credentials; count the try.
+def guard(jobs: Sequence[Job]) -> list[Job]:
+    """Write down that the carriers may book from now on, with which credentials; count the tries.
 
-    False when the row is no longer ours, or when more than `GUARD_WINDOW` has passed since the
-    claim: this process was paused, and somebody else may have taken over.
+    Returns those that may buy, and gives the others' permissions back. A row may be no longer ours,
+    or more than `GUARD_WINDOW` has passed since the claim: this process was paused, and another
+    may have taken over.
     """
-    announcement = job.announcement
-    job.guarded_at = monotonic()
     window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else GUARD_WINDOW
-    passed = Announcement.objects.filter(
-        pk=announcement.pk,
-        fence=announcement.fence,
-        state__in=[State.ANNOUNCING, State.UNKNOWN],
-        claimed_at__gte=DatabaseNow(-window),
-    ).update(
-        sent_at=DatabaseNow(),
-        tries=F("tries") + 1,
-        contract=job.contract,
-        credentials_hash=job.credentials_hash,
-    )
-    if passed:
-        announcement.sent_at = timezone.now()
-        announcement.tries += 1
-    return bool(passed)
+    now, passed = monotonic(), set[int]()
+    terms = itertools.groupby(sorted(jobs, key=_terms), _terms)
+    for (contract, used), same in terms:
+        passed |= note_sending([job.announcement for job in same], contract, used, window)
+    for job in jobs:
+        if job.announcement.pk in passed:
+            job.guarded_at = now
+            job.announcement.sent_at = timezone.now()
+            job.announcement.tries += 1
+        else:
+            leave(job, None)
+    return [job for job in jobs if job.announcement.pk in passed]
+
+
+def _terms(job: Job) -> tuple[int, str]:
+    return job.contract.pk if job.contract else 0, job.credentials_hash
 
 
 def buy(job: Job) -> tuple[Outcome, float]:
@@ -146,7 +120,24 @@ def buy(job: Job) -> tuple[Outcome, float]:
     return outcome, duration
 
 
-def finish(job: Job, outcome: Outcome, duration: float) -> None:
-    """Record the outcome and tell who waits; `duration` in seconds."""
-    record(job, outcome, duration)
+def finish(results: Sequence[Result]) -> None:
+    """Record the outcomes and tell the clients that wait.
+
+    One that can't be recorded is left to its lease, and keeps no other from it.
+    """
+    try:
+        record(results)
+    except Exception as error:
+        if len(results) == 1 or _is_away(error):
+            raise
+        for each in results:
+            try:
+                record([each])
+            except Exception:
+                log.exception("%s can't be recorded", each.job.announcement.reference)
     faults.passing("after_notify")
+
+
+def _is_away(error: Exception) -> bool:
+    """Tell a database that is away from two groups that waited for each other's rows."""
+    return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)

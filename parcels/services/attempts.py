@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from carriers.outcomes import (
     Absent,
     Announced,
@@ -36,7 +38,7 @@ def outcome_class(result: Result) -> str:
     return _CLASSES[type(result)]
 
 
-def note_attempt(
+def attempt_of(
     announcement: Announcement,
     kind: str,
     result: Result | str,
@@ -47,7 +49,9 @@ def note_attempt(
     tracking_number: str = "",
     recorded: bool = True,
 ) -> Attempt:
-    """Write one attempt; `duration` in seconds, `recorded` False where the row had another owner.
+    """Return an attempt, unsaved; `duration` in seconds.
+
+    `recorded` is False where the row had another owner.
 
     `result` is a carrier's, or the name of a person's decision. The carrier's free text is left
     out: it may repeat an address.
@@ -59,7 +63,7 @@ def note_attempt(
             detail = code
         case NotSent(reason=reason) | Unknown(reason=reason):
             detail = reason
-    return Attempt.objects.create(
+    return Attempt(
         announcement=announcement,
         kind=kind,
         fence=announcement.fence,
@@ -71,3 +75,12 @@ def note_attempt(
         tracking_number=tracking_number,
         recorded=recorded,
     )
+
+
+def note_attempt(
+    announcement: Announcement, kind: str, result: Result | str, *given: Any, **more: Any
+) -> Attempt:
+    """Write one attempt; see `attempt_of`."""
+    attempt = attempt_of(announcement, kind, result, *given, **more)
+    attempt.save(force_insert=True)
+    return attempt

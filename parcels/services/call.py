@@ -7,6 +7,7 @@ row lock or database connection is held while the carrier is waited for.
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
@@ -21,9 +22,8 @@ from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResul
 from parcels import faults, metrics
 from parcels.consignment import consignment, credentials_hashes
 from parcels.models import Announcement, CarrierContract, Parcel
-from parcels.selectors import contract_of
+from parcels.selectors import gather
 from parcels.services import protect
-from parcels.services.awaiting import in_thread
 
 log = logging.getLogger(__name__)
 T = TypeVar("T", Outcome, LookupResult, VoidResult)
@@ -67,12 +67,31 @@ class Job:
         return in_time or faults.is_off("send_guard")
 
 
-def job_for(announcement: Announcement) -> Job:
-    """Gather what the carrier needs to know: the parcel and its contract."""
-    parcel = Parcel.objects.select_related("account", "contract").get(pk=announcement.parcel_id)
-    announcement.parcel = parcel
+def job_for(announcement: Announcement) -> Job | None:
+    """Gather what the carrier needs to know of one; None where it can't be prepared."""
+    return next(iter(jobs_for([announcement])), None)
+
+
+def jobs_for(announcements: Sequence[Announcement]) -> list[Job]:
+    """Gather what the carriers need to know; a row that can't be prepared is logged and left out.
+
+    A database in trouble is not a row's fault: that is raised.
+    """
+    try:
+        contracts = gather(announcements)
+        return [_job(each, contracts[each.pk]) for each in announcements]
+    except Error:
+        raise
+    except Exception:
+        if len(announcements) > 1:
+            return [job for each in announcements for job in jobs_for([each])]
+        log.exception("announcement %s can't be prepared", announcements[0].reference)
+        return []
+
+
+def _job(announcement: Announcement, contract: CarrierContract | None) -> Job:
+    parcel = announcement.parcel
     faults.poison(parcel.company_name)
-    contract = contract_of(announcement, parcel)
     credentials = dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
     hashes = credentials_hashes(credentials)
     changed = bool(announcement.credentials_hash) and announcement.credentials_hash not in hashes
@@ -85,20 +104,6 @@ def job_for(announcement: Announcement) -> Job:
         hashes[0],
         changed and not faults.is_off("credentials"),
     )
-
-
-def try_job_for(announcement: Announcement) -> Job | None:
-    """Gather it; None where the row itself can't be prepared, which is logged.
-
-    A database in trouble is not the row's fault: that is raised.
-    """
-    try:
-        return job_for(announcement)
-    except Error:
-        raise
-    except Exception:
-        log.exception("announcement %s can't be prepared", announcement.reference)
-        return None
 
 
 def enter(job: Job) -> NotSent | None:
@@ -150,19 +155,15 @@ def call_carrier(
 
 
 async def buy_async(job: Job) -> tuple[Outcome, float]:
-    """Buy in a coroutine, within the permission that the job has."""
+    """Buy in a coroutine, within the permission that the job has; `leave` gives it back."""
     started = monotonic()
-    outcome: Outcome | None = None
-    try:
-        outcome = await transport_async.perform(
-            job.carrier.announce(job.consignment),
-            _url(job),
-            _deadline(),
-            settings.CARRIER_CONNECT_TIMEOUT,
-            may_buy=job.may_buy,
-        )
-    finally:
-        await in_thread(leave, job, outcome, monotonic() - started)
+    outcome = await transport_async.perform(
+        job.carrier.announce(job.consignment),
+        _url(job),
+        _deadline(),
+        settings.CARRIER_CONNECT_TIMEOUT,
+        may_buy=job.may_buy,
+    )
     return outcome, monotonic() - started
 
 

@@ -1,13 +1,16 @@
-"""Claim an announcement: take it for a time that ends by itself, in one statement.
+"""Claim announcements: take them for a time that ends by itself, in one statement.
 
 `select_for_update(skip_locked=True)` takes no lock on SQLite and says nothing; one UPDATE with a
 subquery is atomic there under IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps
-claimants from waiting for each other. The count of rows says who won.
+claimants from waiting for each other. The rows returned say who won.
 """
 
 from __future__ import annotations
 
-import structlog
+import json
+from collections.abc import Sequence
+from typing import Any
+
 from django.conf import settings
 from django.db import connection
 from django.utils import timezone
@@ -16,53 +19,98 @@ from parcels import faults
 from parcels.models import Announcement, State
 from parcels.services.clock import age_sql, now_sql
 
+_COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
 
-def claim(announcement_id: int) -> Announcement | None:
-    """Claim a pending announcement that is due; None when it isn't, or somebody else has it."""
+
+def claim(announcement_ids: Sequence[int]) -> list[Announcement]:
+    """Claim those that are pending and due, and that nobody else has."""
     if faults.is_off("claim"):
-        return _claim("state <> %s AND id = %s", [State.CANCELLED, announcement_id])
+        return _claim("state <> %s", [State.CANCELLED], announcement_ids)
     return _claim(
-        "state = %s AND run_at <= {now} AND deadline_at > {now} AND id = %s",
-        [State.PENDING, announcement_id],
+        "state = %s AND run_at <= {now} AND deadline_at > {now}", [State.PENDING], announcement_ids
     )
 
 
 def claim_unknown(announcement_id: int) -> Announcement | None:
-    """Claim an unknown announcement for reconciling; its state stays unknown."""
-    return _claim(
-        "state = %s AND run_at <= {now} AND (lease_until IS NULL OR lease_until <= {now})"
-        " AND id = %s",
-        [State.UNKNOWN, announcement_id],
+    """Claim an unknown announcement for reconciling; its state stays unknown.
+
+    None when it isn't due, or somebody else has it.
+    """
+    rows = _claim(
+        "state = %s AND run_at <= {now} AND (lease_until IS NULL OR lease_until <= {now})",
+        [State.UNKNOWN],
+        [announcement_id],
         state=State.UNKNOWN,
     )
+    return rows[0] if rows else None
+
+
+def note_sending(
+    announcements: Sequence[Announcement], contract: int, credentials: str, window: float
+) -> set[int]:
+    """Note that a call about these begins, with the contract and the hash of its credentials.
+
+    `contract` is 0 for ours.
+    Returns the ids of those that are still ours and were claimed at most `window` seconds ago.
+    """
+    ids, fences = [each.pk for each in announcements], [each.fence for each in announcements]
+    values: list[Any]
+    if connection.vendor == "postgresql":
+        ours, values = "SELECT * FROM unnest(%s::bigint[], %s::integer[])", [ids, fences]
+    else:
+        ours = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(%s)"
+        values = [json.dumps(list(zip(ids, fences, strict=True)))]
+    table = Announcement._meta.db_table
+    sql = (
+        f"UPDATE {table} SET sent_at = {now_sql()}, tries = tries + 1, contract_id = %s,"  # noqa: S608 # no input in it
+        f" credentials_hash = %s WHERE (id, fence) IN ({ours})"
+        f" AND state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
+        f" AND claimed_at >= {now_sql(offset=True)} RETURNING id"
+    )
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [contract or None, credentials, *values, -window])
+        return {row[0] for row in cursor.fetchall()}
 
 
 def _claim(
-    condition: str, parameters: list[object], state: State = State.ANNOUNCING
-) -> Announcement | None:
+    condition: str,
+    parameters: list[object],
+    announcement_ids: Sequence[int],
+    state: State = State.ANNOUNCING,
+) -> list[Announcement]:
     """Claim, and have the database tell the ages by its own clock, the one that all share."""
     table = Announcement._meta.db_table
-    skip = " FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
+    ids: object
+    if connection.vendor == "postgresql":
+        # One parameter: the statement is prepared once, however many come together.
+        these, ids, skip = "id = ANY(%s)", list(announcement_ids), " FOR UPDATE SKIP LOCKED"
+    else:
+        these, ids, skip = (
+            "id IN (SELECT value FROM json_each(%s))",
+            json.dumps(announcement_ids),
+            "",
+        )
     # sent_at belongs to the try: an unknown keeps it, a new try has none.
     sent = "sent_at" if state == State.UNKNOWN else "NULL"
     sql = (
         f"UPDATE {table} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
         f" lease_until = {now_sql(offset=True)}, fence = fence + 1, claims = claims + 1,"
         f" sent_at = {sent}"
-        f" WHERE id = (SELECT id FROM {table} WHERE {condition.format(now=now_sql())}{skip})"
-        f" RETURNING *, {age_sql('unknown_since')} AS unknown_since_age,"
+        f" WHERE id IN (SELECT id FROM {table}"
+        f" WHERE {condition.format(now=now_sql())} AND {these}{skip})"
+        # Not *: a prepared statement whose columns change under it, in a migration, is refused.
+        f" RETURNING {_COLUMNS}, {age_sql('unknown_since')} AS unknown_since_age,"
         f" {age_sql('coalesce(call_ended_at, sent_at)')} AS call_ended_at_age,"
         f" {age_sql('deadline_at')} AS deadline_at_age"
     )
-    rows = list(Announcement.objects.raw(sql, [state, settings.ANNOUNCEMENT_LEASE, *parameters]))
-    if not rows:
-        return None
-    row = rows[0]
-    row.unknown_age = _age(row, "unknown_since")
-    row.settled_for = _age(row, "call_ended_at")
-    row.overdue = _age(row, "deadline_at") >= 0
-    structlog.contextvars.bind_contextvars(announcement=row.pk, parcel=row.parcel_id)
-    return row
+    rows = list(
+        Announcement.objects.raw(sql, [state, settings.ANNOUNCEMENT_LEASE, *parameters, ids])
+    )
+    for row in rows:
+        row.unknown_age = _age(row, "unknown_since")
+        row.settled_for = _age(row, "call_ended_at")
+        row.overdue = _age(row, "deadline_at") >= 0
+    return rows
 
 
 def _age(row: Announcement, column: str) -> float:

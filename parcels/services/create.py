@@ -23,7 +23,8 @@ from parcels.models import Account, Announcement, Hold, IdempotencyKey, Parcel
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.accept import Accepted, Mode, Order, accept, mode_of
-from parcels.services.announce import announce, announce_async
+from parcels.services.announce import announce
+from parcels.services.announcer import announcer
 from parcels.services.awaiting import Unanswered, in_thread, views_are_coroutines
 from parcels.services.holds import open_hold
 from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted
@@ -269,7 +270,7 @@ async def _announce_in_loop(
 
     async def announce_one(announcement_id: int) -> None:
         async with room:
-            await announce_async(announcement_id)
+            await announcer().announce(announcement_id)
 
     with metrics.waiting():
         await asyncio.gather(*map(announce_one, announcement_ids))

@@ -6,7 +6,7 @@ Recording, reconciling, a person's review, a withdrawal and the sweeper all end 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from carriers import registry
 from parcels import faults
-from parcels.models import Announcement, Document, Parcel, State
+from parcels.models import Announcement, Parcel, State
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import release_holds
 from parcels.services.status import set_status
@@ -45,15 +45,16 @@ def end(
     *,
     carrier_id: str = "",
     tracking_number: str = "",
-    documents: Iterable[Document] = (),
     error: str = "",
     states: Collection[State] = OURS,
     decided: bool = False,
+    release: bool = True,
 ) -> bool:
     """End it as announced, failed or cancelled, under its fence; False when it isn't ours any more.
 
-    Call it in a transaction; holds are released after the commit. `states` it may be ended from;
-    `decided` raises the fence: an attempt still under way must not overrule a person.
+    Call it in a transaction; holds are released after the commit, but for `release=False`: then the
+    caller releases those of many at once. `states` it may be ended from; `decided` raises the
+    fence: an attempt still under way must not overrule a person.
     """
     row = Announcement.objects.filter(pk=announcement.pk)
     if not faults.is_off("fence"):
@@ -75,26 +76,21 @@ def end(
     if ended:
         parcel = announcement.parcel
         if state == State.ANNOUNCED:
-            _label(announcement, parcel, tracking_number, documents)
+            _label(announcement, parcel, tracking_number)
         else:
             _no_label(parcel, state, error)
-        transaction.on_commit(partial(release_holds, announcement.pk), robust=True)
+        if release:
+            transaction.on_commit(partial(release_holds, [announcement.pk]), robust=True)
     return bool(ended)
 
 
-def _label(
-    announcement: Announcement,
-    parcel: Parcel,
-    tracking_number: str,
-    documents: Iterable[Document],
-) -> None:
+def _label(announcement: Announcement, parcel: Parcel, tracking_number: str) -> None:
     parcel.tracking_number = tracking_number
     changes: dict[str, Any] = {
         "tracking_number": tracking_number,
         "date_announced": timezone.now(),
         "carrier_error": "",
     }
-    Document.objects.bulk_create(documents)
     if not set_status(parcel, _READY_FROM, Status.READY_TO_SEND, **changes):
         # Its cancellation was asked for meanwhile: what was bought is voided at once.
         Parcel.objects.filter(_CANCELLING, pk=parcel.pk).update(**changes)

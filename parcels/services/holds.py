@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from datetime import timedelta
 
 from django.db import transaction
@@ -15,7 +15,7 @@ import offload
 from parcels.answers import Question, final_answer, late_answer
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.models.announcement import OPEN
-from parcels.selectors import in_order, open_holds
+from parcels.selectors import open_holds
 from parcels.services.patience import retry_after
 
 log = logging.getLogger(__name__)
@@ -29,7 +29,7 @@ def open_hold(
     Call it in the transaction that writes the announcements, or look afterwards whether they have
     ended meanwhile: an outcome that was recorded before finds no hold.
     """
-    with transaction.atomic():
+    with transaction.atomic(savepoint=False):
         hold = Hold.objects.create(
             id=uuid.uuid4().hex,
             account=account,
@@ -44,22 +44,21 @@ def open_hold(
     return hold
 
 
-def release_holds(announcement_id: int) -> None:
-    """Answer each client that waited for this announcement as its last one. Call after commit."""
-    for hold in open_holds(announcement_id):
-        release_hold(hold)
+def release_holds(announcement_ids: Sequence[int]) -> None:
+    """Answer each client that waited for one of these as its last one. Call after commit."""
+    release(open_holds(announcement_ids))
 
 
-def release_hold(hold: Hold) -> bool:
-    """Answer the hold's client; False when the wake-up could not be sent.
+def release(holds: Sequence[Hold]) -> int:
+    """Answer the holds' clients; return how many rows are settled.
 
-    The row stays open then, and the sweeper says it again.
+    The others stay open, and the sweeper says it again.
     """
-    answer = _word(hold, final_answer)
-    if answer is not None and not offload.release(hold.pk, answer):
-        return False
-    Hold.objects.filter(pk=hold.pk).update(released_at=timezone.now())
-    return True
+    if not holds or not offload.release_many(_words(holds, final_answer)):
+        return 0
+    return Hold.objects.filter(pk__in=[hold.pk for hold in holds]).update(
+        released_at=timezone.now()
+    )
 
 
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:
@@ -68,22 +67,23 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpRe
     With `final_only=False` also what those get whose time is over.
     """
     asked = Hold.objects.filter(pk__in=hold_ids)
-    answers = {
-        hold.pk: _word(hold, final_answer) for hold in asked.exclude(announcements__state__in=OPEN)
-    }
+    answers = _words(asked.exclude(announcements__state__in=OPEN), final_answer)
     if not final_only:
-        rest = asked.exclude(pk__in=list(answers))
-        answers |= {hold.pk: _word(hold, _late) for hold in rest}
-    return {hold_id: answer for hold_id, answer in answers.items() if answer is not None}
+        answers |= _words(asked.exclude(pk__in=list(answers)), _late)
+    return answers
 
 
-def _word(
-    hold: Hold, wording: Callable[[Question, Sequence[Parcel]], HttpResponse]
-) -> HttpResponse | None:
-    """Return the hold's answer; None when one of its parcels was deleted meanwhile."""
-    question = Question.from_json(hold.question)
-    parcels = in_order(question.parcels)
-    return wording(question, parcels) if len(parcels) == len(question.parcels) else None
+def _words(
+    holds: Iterable[Hold], wording: Callable[[Question, Sequence[Parcel]], HttpResponse]
+) -> dict[str, HttpResponse]:
+    """Return the holds' answers; none for one whose parcel was deleted meanwhile."""
+    questions = {hold.pk: Question.from_json(hold.question) for hold in holds}
+    known = Parcel.objects.in_bulk({pk for each in questions.values() for pk in each.parcels})
+    return {
+        hold_id: wording(question, [known[pk] for pk in question.parcels])
+        for hold_id, question in questions.items()
+        if known.keys() >= set(question.parcels)
+    }
 
 
 def _late(question: Question, parcels: Sequence[Parcel]) -> HttpResponse:

@@ -21,14 +21,14 @@ from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
 from parcels.books.compare import Ours, Sold, compare
 from parcels.models import Announcement, State
-from parcels.services.announce import admit, buy, finish
+from parcels.services.announce import backoff, buy, finish, guard
 from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, try_job_for
+from parcels.services.call import Job, call_carrier, enter, job_for
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import end, park
 from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
-from parcels.services.record import move_on, record
+from parcels.services.record import Result, move_on, record
 from parcels.services.spares import note_spares
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ def reconcile(announcement_id: int) -> None:
 
 def _reconcile(announcement: Announcement) -> None:
     reason = _for_a_person(announcement)
-    job = None if reason else try_job_for(announcement)
+    job = None if reason else job_for(announcement)
     if job is not None and job.carrier.repeats == "dedup" and job.changed:
         # To other credentials it would sell a second one.
         job, reason = None, "The contract's credentials were changed after the purchase."
@@ -70,11 +70,14 @@ def _for_a_person(announcement: Announcement) -> str:
 
 
 def _send_again(job: Job) -> None:
-    if refusal := admit(job):
+    if refusal := enter(job):
         move_on(job.announcement, State.UNKNOWN, refusal.retry_after)
         return
+    if not guard([job]):
+        move_on(job.announcement, State.UNKNOWN, backoff(job.announcement))
+        return
     connection.close()
-    finish(job, *buy(job))
+    finish([Result(job, *buy(job))])
 
 
 def _look_up(job: Job) -> None:
@@ -82,7 +85,7 @@ def _look_up(job: Job) -> None:
     result, duration = _ask(job)
     if isinstance(result, Found):
         first, *others = result.announced
-        record(job, first, duration, kind="lookup", others=others)
+        record([Result(job, first, duration, "lookup", others)])
         return
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
         move_on(announcement, State.UNKNOWN, result.retry_after)
@@ -131,7 +134,7 @@ def look_again(announcement_id: int) -> None:
     believed.
     """
     announcement = Announcement.objects.get(pk=announcement_id)
-    job = try_job_for(announcement)
+    job = job_for(announcement)
     result, duration = _ask(job) if job else (Unknown("unbuildable"), 0.0)
     if isinstance(result, Found | Absent):
         with transaction.atomic():

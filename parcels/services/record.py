@@ -7,6 +7,7 @@ which is settled when the row has ended. A label is never thrown away.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -17,41 +18,62 @@ from carriers import registry
 from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels import faults, metrics
 from parcels.models import Announcement, Attempt, Document, State
-from parcels.services.attempts import note_attempt, outcome_class
+from parcels.services.attempts import attempt_of, outcome_class
 from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import OURS, end
+from parcels.services.holds import release_holds
 from parcels.services.next_state import after_buying
 from parcels.services.spares import extras, note_spares
 
 ERROR_LENGTH = 500
 
 
-def record(
-    job: Job,
-    outcome: Outcome,
-    duration: float,
-    *,
-    kind: str = "announce",
-    others: Sequence[Announced] = (),
-) -> bool:
-    """Write the outcome and release who waits; False when the fence was no longer ours.
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call brought; `duration` in seconds.
 
-    `duration` is the call's length in seconds; `others` are labels that the carrier's list has
-    beside this one.
+    `others` are labels that the carrier's list has beside the outcome's.
     """
-    announcement = job.announcement
+
+    job: Job
+    outcome: Outcome
+    duration: float
+    kind: str = "announce"
+    others: Sequence[Announced] = ()
+
+
+def record(results: Sequence[Result]) -> None:
+    """Write these outcomes in one transaction, and release the clients that wait for them."""
+    attempts: list[Attempt] = []
+    documents: list[Document] = []
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        ours = _change_row(job, outcome)
-        attempt = note_attempt(announcement, kind, outcome, duration, recorded=ours)
-        if isinstance(outcome, Announced) and not ours:
-            Document.objects.bulk_create(documents_of(announcement, outcome, attempt))
-            note_spares(extras(announcement, [outcome]), "answer", attempt)
-        note_spares(extras(announcement, others), kind)
+        for each in results:
+            _write(each, attempts, documents)
+        Attempt.objects.bulk_create(attempts)
+        Document.objects.bulk_create(documents)
         faults.passing("before_commit")
-    metrics.announcement_tried(announcement.carrier, kind, outcome_class(outcome), duration)
-    return ours
+        ids = [each.job.announcement.pk for each in results]
+        transaction.on_commit(partial(release_holds, ids), robust=True)
+    for each in results:
+        metrics.announcement_tried(
+            each.job.carrier.code, each.kind, outcome_class(each.outcome), each.duration
+        )
+
+
+def _write(result: Result, attempts: list[Attempt], documents: list[Document]) -> None:
+    announcement, outcome = result.job.announcement, result.outcome
+    ours = _change_row(result.job, outcome)
+    attempt = attempt_of(announcement, result.kind, outcome, result.duration, recorded=ours)
+    if isinstance(outcome, Announced) and not ours:
+        attempt.save()
+        Document.objects.bulk_create(documents_of(announcement, outcome, attempt))
+        note_spares(extras(announcement, [outcome]), "answer", attempt)
+    else:
+        attempts.append(attempt)
+        documents += documents_of(announcement, outcome) if isinstance(outcome, Announced) else []
+    note_spares(extras(announcement, result.others), result.kind)
 
 
 def _change_row(job: Job, outcome: Outcome) -> bool:
@@ -64,10 +86,10 @@ def _change_row(job: Job, outcome: Outcome) -> bool:
             State.ANNOUNCED,
             carrier_id=outcome.carrier_id,
             tracking_number=outcome.tracking_number,
-            documents=documents_of(announcement, outcome),
+            release=False,
         )
     if decision.state == State.FAILED:
-        return end(announcement, State.FAILED, error=error)
+        return end(announcement, State.FAILED, error=error, release=False)
     unknown = {
         "call_ended_at": DatabaseNow(),
         "unknown_since": Coalesce("unknown_since", DatabaseNow()),

@@ -55,8 +55,8 @@ def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
             State.ANNOUNCED,
             carrier_id=label.carrier_id,
             tracking_number=label.tracking_number,
-            documents=_documents(announcement, label),
         )
+        Document.objects.bulk_create(_documents(announcement, label))
 
 
 def give_up(announcement: Announcement, *, by: str) -> None:

@@ -29,7 +29,7 @@ from parcels.books.compare import Extra, Ours, Sold
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State, TrackingEvent
 from parcels.models.announcement import OPEN
 from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, try_job_for
+from parcels.services.call import Job, call_carrier, job_for
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.next_state import settling
 
@@ -127,7 +127,7 @@ def settle_spare(spare_id: int) -> None:
 
 
 def _void(spare: SpareLabel) -> None:
-    job = try_job_for(spare.announcement)
+    job = job_for(spare.announcement)
     if job is None:
         _put_off(spare, REFUSED_AGAIN * settings.TIME_SCALE, "it can't be prepared: see the log")
         return

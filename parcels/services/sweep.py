@@ -24,7 +24,7 @@ from parcels.models.announcement import OPEN
 from parcels.services import protect
 from parcels.services.clock import DatabaseNow, StatementNow, age_sql, now_sql
 from parcels.services.ending import withdraw
-from parcels.services.holds import release_hold
+from parcels.services.holds import release
 from parcels.services.status import set_status
 from parcels.statuses import Status
 
@@ -165,7 +165,7 @@ def release_forgotten() -> int:
     holds = Hold.objects.filter(released_at=None, deadline_at__gte=timezone.now()).exclude(
         announcements__state__in=OPEN
     )[:HOLDS_AT_ONCE]
-    return sum(release_hold(hold) for hold in holds)
+    return release(list(holds))
 
 
 def forget_old_holds() -> int:

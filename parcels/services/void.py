@@ -63,7 +63,7 @@ def _claim(announcement_id: int) -> Job | None:
         ):
             return None
         job = job_for(Announcement.objects.get(pk=announcement_id))
-        if job.parcel.status not in CANCELLING:
+        if job is None or job.parcel.status not in CANCELLING:
             transaction.set_rollback(True)
             return None
         set_status(

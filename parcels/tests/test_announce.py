@@ -2,38 +2,107 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
-from carriers import transport
 from carriers.outcomes import Announced, Document
-from parcels.models import State
-from parcels.services.announce import announce
+from parcels import faults
+from parcels.answers import Question
+from parcels.models import Announcement, Attempt, Hold, State
+from parcels.models import Document as DocumentRow
+from parcels.services.announce import finish, guard, prepare
+from parcels.services.call import GUARD_WINDOW, jobs_for
+from parcels.services.claim import claim
+from parcels.services.holds import open_hold
+from parcels.services.record import Result
 from parcels.tests.factories import PDF, AnnouncementFactory
 
+pytestmark = pytest.mark.django_db
 
-@pytest.mark.django_db
-def test_the_statements_of_a_label_in_the_worker(
-    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+
+def label(number: int) -> Announced:
+    return Announced(f"c-{number}", f"3S{number}", Decimal(1), (Document("label", "pdf", PDF),))
+
+
+def awaited(count: int) -> list[Announcement]:
+    """Return announcements of one account, each with a client that is held for it."""
+    rows: list[Announcement] = []
+    for _ in range(count):
+        same = {"parcel__account": rows[0].account} if rows else {}
+        row = AnnouncementFactory.create(**same)
+        question = Question([row.parcel_id], "http://x", "/api/v2/parcels")
+        open_hold(account=row.account, question=question, announcements=[row], wait=60)
+        rows.append(row)
+    return rows
+
+
+def announce_all(rows: Sequence[Announcement], capture: Any) -> int:
+    """Announce them as one group; return the number of statements."""
+    with CaptureQueriesContext(connection) as made, capture(execute=True):
+        jobs = prepare([row.pk for row in rows])
+        finish([Result(job, label(number), 1.0) for number, job in enumerate(jobs)])
+    return len(made)
+
+
+@pytest.fixture
+def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
+    """What was released, by hold."""
+    told: dict[str, Any] = {}
+    monkeypatch.setattr("offload.release_many", lambda answers: told.update(answers) or True)
+    return told
+
+
+# Claim, parcel and account, guard; BEGIN, announcement, parcel, endpoint?, attempt, document,
+# COMMIT; holds, their parcels, released. Of a group only announcement, parcel and endpoint? come
+# for each.
+@pytest.mark.parametrize(("count", "statements"), [(1, 13), (20, 70)])
+def test_the_statements_of_labels_in_the_worker(
+    count: int, statements: int, told: dict[str, Any], django_capture_on_commit_callbacks: Any
 ) -> None:
-    """As many as before the mends of announcing (commit 5392665): claim, parcel, contract, guard,
-    BEGIN, announcement, document, parcel, endpoint?, attempt, COMMIT, holds."""
+    rows = awaited(count)
+    assert announce_all(rows, django_capture_on_commit_callbacks) == statements
+    assert set(Announcement.objects.values_list("state", flat=True)) == {State.ANNOUNCED}
+    assert DocumentRow.objects.count() == Attempt.objects.count() == count
+    assert len(told) == Hold.objects.exclude(released_at=None).count() == count
 
-    def perform(steps: Any, *_: Any, **__: Any) -> Announced:
-        steps.close()
-        return Announced("c-1", "3S1", Decimal(1), (Document("label", "pdf", PDF),))
 
-    monkeypatch.setattr(transport, "perform", perform)
-    row = AnnouncementFactory.create()
-    with (
-        CaptureQueriesContext(connection) as made,
-        django_capture_on_commit_callbacks(execute=True),
-    ):
-        announce(row.pk)
-    row.refresh_from_db()
-    assert row.state == State.ANNOUNCED
-    assert len(made) == 12
+def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
+    told: dict[str, Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    """A carrier's answer that the database refuses, as the values that it was checked for show."""
+    rows = awaited(3)
+    outcomes = [label(0), Announced("c-1", None, Decimal(1), ()), label(2)]  # type: ignore[arg-type]
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs = prepare([row.pk for row in rows])
+        finish([Result(job, each, 1.0) for job, each in zip(jobs, outcomes, strict=True)])
+    states = [Announcement.objects.get(pk=row.pk).state for row in rows]
+    assert states == [State.ANNOUNCED, State.ANNOUNCING, State.ANNOUNCED]
+    assert len(told) == 2
+
+
+def test_one_that_can_t_be_prepared_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = awaited(3)
+    monkeypatch.setattr(faults, "poison", lambda company: 1 / (company != "broken"))
+    rows[1].parcel.company_name = "broken"
+    rows[1].parcel.save()
+    assert [job.announcement for job in prepare([row.pk for row in rows])] == [rows[0], rows[2]]
+    rows[1].refresh_from_db()
+    assert (rows[1].state, rows[1].claims) == (State.PENDING, 1)
+
+
+def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
+    rows = awaited(3)
+    claimed = claim([row.pk for row in rows])
+    Announcement.objects.filter(pk=rows[0].pk).update(fence=7)
+    Announcement.objects.filter(pk=rows[1].pk).update(
+        claimed_at=timezone.now() - timedelta(seconds=GUARD_WINDOW + 0.1)
+    )
+    assert [job.announcement for job in guard(jobs_for(claimed))] == [rows[2]]
+    assert list(Announcement.objects.filter(tries=1)) == [rows[2]]

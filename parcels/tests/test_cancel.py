@@ -38,6 +38,7 @@ from parcels.services import protect, review, void
 from parcels.services.announce import announce, finish, prepare
 from parcels.services.claim import claim
 from parcels.services.holds import open_hold
+from parcels.services.record import Result
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
@@ -106,7 +107,7 @@ def test_an_announcement_nobody_has_claimed_is_withdrawn(shop: Shop) -> None:
     announcement.refresh_from_db()
     assert announcement.state == State.CANCELLED
     assert status_of(announcement.parcel) == Status.CANCELLED
-    assert claim(announcement.pk) is None
+    assert claim([announcement.pk]) == []
     assert events() == [2000]
 
 
@@ -117,9 +118,7 @@ def test_whoever_waited_for_a_withdrawn_parcel_is_answered(
     question = Question([announcement.parcel_id], "http://x", "/api/v2/parcels")
     hold = open_hold(account=shop.account, question=question, announcements=[announcement], wait=60)
     told: dict[str, Any] = {}
-    monkeypatch.setattr(
-        "offload.release", lambda hold_id, answer: bool(told.update({hold_id: answer})) or True
-    )
+    monkeypatch.setattr("offload.release_many", lambda answers: bool(told.update(answers)) or True)
     with django_capture_on_commit_callbacks(execute=True):
         cancel(shop, announcement.parcel)
     assert b'"id":2000' in told[hold.pk].content
@@ -130,12 +129,11 @@ def test_cancelling_loses_to_a_claim_and_the_label_is_voided_afterwards(
     shop: Shop, carrier_says: Answers, no_broker: Sent, django_capture_on_commit_callbacks: Any
 ) -> None:
     announcement = AnnouncementFactory.create(parcel__account=shop.account)
-    job = prepare(announcement.pk)
-    assert job is not None
+    [job] = prepare([announcement.pk])
     assert cancel(shop, announcement.parcel) == (202, "queued")
     assert status_of(announcement.parcel) == Status.CANCELLATION_REQUESTED
     with django_capture_on_commit_callbacks(execute=True):
-        finish(job, Announced("c-1", "3S1", F("id"), ()), 0.1)  # type: ignore[arg-type] # no price needed
+        finish([Result(job, Announced("c-1", "3S1", F("id"), ()), 0.1)])  # type: ignore[arg-type] # no price needed
     assert status_of(announcement.parcel) == Status.CANCELLATION_REQUESTED
     assert no_broker == [("void", announcement.pk, "postnl")]
     carrier_says(Voided())
@@ -146,10 +144,9 @@ def test_cancelling_loses_to_a_claim_and_the_label_is_voided_afterwards(
 
 def test_a_refused_announcement_of_a_cancelled_parcel_ends_cancelled(shop: Shop) -> None:
     announcement = AnnouncementFactory.create(parcel__account=shop.account)
-    job = prepare(announcement.pk)
+    [job] = prepare([announcement.pk])
     cancel(shop, announcement.parcel)
-    assert job is not None
-    finish(job, Refused("ADDRESS_INVALID", "no"), 0.1)
+    finish([Result(job, Refused("ADDRESS_INVALID", "no"), 0.1)])
     assert status_of(announcement.parcel) == Status.CANCELLED
     assert events() == [1999, 2000]
 
@@ -158,7 +155,7 @@ def test_what_is_pending_again_is_not_bought_for_a_cancelled_parcel(
     shop: Shop, carrier_says: Answers
 ) -> None:
     announcement = AnnouncementFactory.create(parcel__account=shop.account)
-    assert prepare(announcement.pk)
+    assert prepare([announcement.pk])
     cancel(shop, announcement.parcel)
     Announcement.objects.update(state=State.PENDING, lease_until=None, sent_at=None)
     calls = carrier_says()

@@ -28,6 +28,7 @@ from parcels.models import Document as DocumentRow
 from parcels.services import protect, spares, sweep
 from parcels.services.announce import announce, finish, prepare
 from parcels.services.reconcile import due_late_looks, look_again, reconcile
+from parcels.services.record import Result
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
 
@@ -119,7 +120,7 @@ def test_the_settling_window_counts_from_the_end_of_the_call(carrier: Carrier) -
 
 def test_a_dead_process_ends_its_call_when_its_lease_does(carrier: Carrier) -> None:
     row = AnnouncementFactory.create()
-    assert prepare(row.pk)
+    assert prepare([row.pk])
     pass_time(80)
     sweep.end_leases()
     row.refresh_from_db()
@@ -232,12 +233,11 @@ def test_a_rotated_secret_key_changes_no_credentials(carrier: Carrier, settings:
 def test_a_label_for_a_lost_row_is_kept_and_voided(carrier: Carrier) -> None:
     """Finding 7: the row has ended with another label; the one in hand is a row, voided later."""
     row = AnnouncementFactory.create()
-    late = prepare(row.pk)
-    assert late is not None
+    [late] = prepare([row.pk])
     pass_time(80)
     sweep.end_leases()
     go_on(carrier, row, Found((label("3S1"),)))
-    finish(late, label("3S2"), 1.0)
+    finish([Result(late, label("3S2"), 1.0)])
     spare = SpareLabel.objects.get()
     assert (spare.tracking_number, spare.source) == ("3S2", "answer")
     assert DocumentRow.objects.filter(attempt=spare.attempt).exists()
@@ -259,14 +259,13 @@ def test_a_label_for_a_lost_row_is_kept_and_voided(carrier: Carrier) -> None:
 
 def test_a_label_for_a_lost_row_may_be_its_own(carrier: Carrier) -> None:
     row = AnnouncementFactory.create()
-    late = prepare(row.pk)
-    assert late is not None
+    [late] = prepare([row.pk])
     pass_time(80)
     sweep.end_leases()
     reconciling = Found((label("3S1"),))
     carrier.answers = [TIMEOUT]
     reconcile(row.pk)  # has the row, and no answer yet
-    finish(late, label("3S1"), 1.0)
+    finish([Result(late, label("3S1"), 1.0)])
     spare = SpareLabel.objects.get()
     spares.settle_spare(spare.pk)
     spare.refresh_from_db()
@@ -323,7 +322,7 @@ def test_a_row_that_can_t_be_prepared_goes_to_a_person(
     def broken(*_: Any) -> Any:
         raise ValueError("it can't be decrypted")
 
-    monkeypatch.setattr("parcels.services.call.contract_of", broken)
+    monkeypatch.setattr("parcels.services.call.credentials_hashes", broken)
     row = AnnouncementFactory.create()
     with without(guard):
         for _ in range(8):
@@ -336,7 +335,7 @@ def test_a_row_that_can_t_be_prepared_goes_to_a_person(
 def test_a_row_that_kills_its_workers_goes_to_a_person(carrier: Carrier) -> None:
     row = AnnouncementFactory.create()
     for _ in range(20):
-        prepare(row.pk)  # and dies
+        prepare([row.pk])  # and dies
         pass_time(80)
         sweep.end_leases()
         Announcement.objects.filter(state=State.UNKNOWN).update(state=State.PENDING)

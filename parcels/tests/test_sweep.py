@@ -37,7 +37,7 @@ def moved(announcement: Announcement, **moments: timedelta) -> Announcement:
 
 def test_a_lease_that_ran_out_unsent_is_pending_again() -> None:
     row = AnnouncementFactory.create()
-    claim(row.pk)
+    claim([row.pk])
     moved(row, lease_until=PAST)
     assert sweep.end_leases() == 1
     row.refresh_from_db()
@@ -46,7 +46,7 @@ def test_a_lease_that_ran_out_unsent_is_pending_again() -> None:
 
 def test_a_lease_that_ran_out_after_the_guard_is_unknown() -> None:
     row = AnnouncementFactory.create()
-    assert prepare(row.pk)
+    assert prepare([row.pk])
     moved(row, lease_until=PAST)
     sweep.end_leases()
     row.refresh_from_db()
@@ -58,7 +58,7 @@ def test_suspects_come_back_one_by_one() -> None:
     """The fault suite's F28: each death of a killer's process was its neighbours' claim, too."""
     rows = [AnnouncementFactory.create(claims=1) for _ in range(8)]
     for row in rows:
-        claim(row.pk)
+        claim([row.pk])
     Announcement.objects.update(lease_until=timezone.now() + PAST)
     assert sweep.end_leases() == 8
     moments = sorted(Announcement.objects.values_list("run_at", flat=True))
@@ -67,7 +67,7 @@ def test_suspects_come_back_one_by_one() -> None:
 
 def test_a_lease_that_runs_is_left_alone() -> None:
     row = AnnouncementFactory.create()
-    prepare(row.pk)
+    prepare([row.pk])
     assert sweep.end_leases() == 0
 
 

@@ -240,7 +240,7 @@ def claim_and_return() -> Callable[[], None]:
     pending = list(Announcement.objects.filter(state=State.PENDING).values_list("pk", flat=True))
 
     def once() -> None:
-        claimed = claim(pending[0])
+        claimed = next(iter(claim(pending[:1])), None)
         if claimed is None:
             raise CommandError("nothing was claimed")
         hand_back(claimed, delay=0)

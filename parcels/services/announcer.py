@@ -1,0 +1,117 @@
+"""Announce in an event loop: a call in flight is a coroutine, and threads are for the database.
+
+Rows are claimed and outcomes recorded in groups, of whatever comes together (`grouped`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import logging
+import threading
+from collections.abc import Sequence
+
+import structlog
+from django.conf import settings
+from django.db import connection
+
+from parcels import faults
+from parcels.services.announce import finish, prepare
+from parcels.services.call import Job, buy_async, leave
+from parcels.services.grouped import Grouped
+from parcels.services.record import Result
+
+log = logging.getLogger(__name__)
+
+# Threads of each kind. More only get in each other's way: each statement gives up the interpreter's
+# lock and queues for it again. Two, so that one that waits for a row doesn't stop all. Claiming has
+# its own, so that what a carrier has answered does not wait behind what is new.
+THREADS = 2
+# So many are claimed together that the first is sent well within GUARD_WINDOW.
+LARGEST = 50
+
+
+class Announcer:
+    """What the coroutines of one event loop share."""
+
+    def __init__(self) -> None:
+        self._prepared = Grouped(_prepare, at_once=THREADS, largest=LARGEST)
+        self._finished = Grouped(_finish, at_once=THREADS, largest=LARGEST)
+
+    async def announce(self, announcement_id: int) -> None:
+        """Announce a pending announcement; does nothing when it isn't pending, or not ours.
+
+        Cancelling it is the caller's to prevent, since what was sent is bought.
+        """
+        faults.passing("before_intent")
+        job = await self._prepared(announcement_id)
+        if job is None:
+            return
+        faults.passing("after_intent")
+        outcome = None
+        try:
+            outcome, duration = await buy_async(job)
+        finally:
+            if outcome is None:
+                await asyncio.to_thread(leave, job, None)
+        faults.passing("after_reply")
+        await self._finished(Result(job, outcome, duration))
+
+
+def _prepare(announcement_ids: Sequence[int]) -> list[Job | None]:
+    jobs = {job.announcement.pk: job for job in prepare(announcement_ids)}
+    return [jobs.pop(each, None) for each in announcement_ids]
+
+
+def _finish(results: Sequence[Result]) -> list[None]:
+    try:
+        for each in results:
+            leave(each.job, each.outcome, each.duration)
+        finish(results)
+    finally:
+        connection.close()
+    return [None] * len(results)
+
+
+@functools.cache
+def announcer() -> Announcer:
+    """Return the announcer of this process' event loop."""
+    return Announcer()
+
+
+class Loop:
+    """An event loop in a thread of its own, for processes that have none: the worker."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.new_event_loop()
+        self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
+        # The event loop itself keeps only weak references.
+        self._tasks: set[asyncio.Task[None] | None] = set()
+        threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
+
+    def submit(self, announcement_id: int) -> None:
+        """Announce it; waits only while there are `WORKER_CONCURRENCY` under way."""
+        self._room.acquire()
+        asyncio.run_coroutine_threadsafe(self._announce(announcement_id), self._loop)
+
+    def drain(self) -> None:
+        """Wait until all that was begun has been recorded: a call ends by its own deadline."""
+        for _ in range(settings.WORKER_CONCURRENCY):
+            self._room.acquire()
+
+    async def _announce(self, announcement_id: int) -> None:
+        structlog.contextvars.bind_contextvars(announcement=announcement_id)
+        self._tasks.add(task := asyncio.current_task())
+        try:
+            await announcer().announce(announcement_id)
+        except Exception:
+            log.exception("announcement %s", announcement_id)  # its lease runs out
+        finally:
+            self._tasks.discard(task)
+            self._room.release()
+
+
+@functools.cache
+def loop() -> Loop:
+    """Return this process' loop, made when it is first needed."""
+    return Loop()

@@ -1,0 +1,66 @@
+"""Do things for many at once that were asked for one by one.
+
+Asked in a quiet moment, each is done alone and at once. While all threads are busy what is asked
+meanwhile gathers, and is done together by the next one that is free: the more there is to do, the
+less each costs, and nothing waits for company.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+
+class Grouped(Generic[T, R]):
+    """Calls `function` with groups of at most `largest`, in at most `at_once` threads.
+
+    It returns a result for each item. What it raises, each of the group gets.
+    """
+
+    def __init__(
+        self, function: Callable[[Sequence[T]], Sequence[R]], *, at_once: int, largest: int
+    ) -> None:
+        self._function = function
+        self._largest = largest
+        self._idle = at_once
+        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=function.__name__)
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, item: T) -> R:
+        """Have it done; in the event loop that all callers share."""
+        result = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, result))
+        self._begin()
+        return await result
+
+    def _begin(self) -> None:
+        if not self._idle or not self._waiting:
+            return
+        self._idle -= 1
+        many = min(len(self._waiting), self._largest)
+        group = [self._waiting.popleft() for _ in range(many)]
+        self._under_way.add(task := asyncio.create_task(self._do(group)))
+        task.add_done_callback(self._under_way.discard)
+
+    async def _do(self, group: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
+        items = [item for item, _ in group]
+        loop = asyncio.get_running_loop()
+        try:
+            results = await loop.run_in_executor(self._threads, self._function, items)
+            for (_, future), result in zip(group, results, strict=True):
+                if not future.cancelled():
+                    future.set_result(result)
+        except Exception as error:
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(error)
+        finally:
+            self._idle += 1
+            self._begin()
