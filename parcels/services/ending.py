@@ -94,6 +94,7 @@ def _label(announcement: Announcement, parcel: Parcel, tracking_number: str) -> 
     if not set_status(parcel, _READY_FROM, Status.READY_TO_SEND, **changes):
         # Its cancellation was asked for meanwhile: what was bought is voided at once.
         Parcel.objects.filter(_CANCELLING, pk=parcel.pk).update(**changes)
+        parcel.refresh_from_db()
         wake_after_commit([announcement], "void")
 
 
@@ -105,6 +106,7 @@ def _no_label(parcel: Parcel, state: State, error: str) -> None:
         or set_status(parcel, _CANCELLING, Status.CANCELLED, carrier_error=error)
     ):
         Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
+        parcel.refresh_from_db()
 
 
 def park(announcement: Announcement, error: str) -> bool:

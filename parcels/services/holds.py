@@ -44,17 +44,20 @@ def open_hold(
     return hold
 
 
-def release_holds(announcement_ids: Sequence[int]) -> None:
-    """Answer each client that waited for one of these as its last one. Call after commit."""
-    release(open_holds(announcement_ids))
+def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ()) -> None:
+    """Answer each client that waited for one of these as its last one. Call after commit.
+
+    `known` are parcels as they are now: they are not read again.
+    """
+    release(open_holds(announcement_ids), known)
 
 
-def release(holds: Sequence[Hold]) -> int:
+def release(holds: Sequence[Hold], known: Iterable[Parcel] = ()) -> int:
     """Answer the holds' clients; return how many rows are settled.
 
     The others stay open, and the sweeper says it again.
     """
-    if not holds or not offload.release_many(_words(holds, final_answer)):
+    if not holds or not offload.release_many(_words(holds, final_answer, known)):
         return 0
     return Hold.objects.filter(pk__in=[hold.pk for hold in holds]).update(
         released_at=timezone.now()
@@ -74,15 +77,20 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpRe
 
 
 def _words(
-    holds: Iterable[Hold], wording: Callable[[Question, Sequence[Parcel]], HttpResponse]
+    holds: Iterable[Hold],
+    wording: Callable[[Question, Sequence[Parcel]], HttpResponse],
+    known: Iterable[Parcel] = (),
 ) -> dict[str, HttpResponse]:
     """Return the holds' answers; none for one whose parcel was deleted meanwhile."""
     questions = {hold.pk: Question.from_json(hold.question) for hold in holds}
-    known = Parcel.objects.in_bulk({pk for each in questions.values() for pk in each.parcels})
+    parcels = {parcel.pk: parcel for parcel in known}
+    missing = {pk for each in questions.values() for pk in each.parcels} - parcels.keys()
+    if missing:
+        parcels |= Parcel.objects.in_bulk(missing)
     return {
-        hold_id: wording(question, [known[pk] for pk in question.parcels])
+        hold_id: wording(question, [parcels[pk] for pk in question.parcels])
         for hold_id, question in questions.items()
-        if known.keys() >= set(question.parcels)
+        if parcels.keys() >= set(question.parcels)
     }
 
 

@@ -49,20 +49,20 @@ def record(results: Sequence[Result]) -> None:
     documents: list[Document] = []
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        for each in results:
-            _write(each, attempts, documents)
+        ours = [each.job for each in results if _write(each, attempts, documents)]
         Attempt.objects.bulk_create(attempts)
         Document.objects.bulk_create(documents)
         faults.passing("before_commit")
-        ids = [each.job.announcement.pk for each in results]
-        transaction.on_commit(partial(release_holds, ids), robust=True)
+        ids = [job.announcement.pk for job in ours]
+        known = [job.parcel for job in ours]
+        transaction.on_commit(partial(release_holds, ids, known), robust=True)
     for each in results:
         metrics.announcement_tried(
             each.job.carrier.code, each.kind, outcome_class(each.outcome), each.duration
         )
 
 
-def _write(result: Result, attempts: list[Attempt], documents: list[Document]) -> None:
+def _write(result: Result, attempts: list[Attempt], documents: list[Document]) -> bool:
     announcement, outcome = result.job.announcement, result.outcome
     ours = _change_row(result.job, outcome)
     attempt = attempt_of(announcement, result.kind, outcome, result.duration, recorded=ours)
@@ -74,6 +74,7 @@ def _write(result: Result, attempts: list[Attempt], documents: list[Document]) -
         attempts.append(attempt)
         documents += documents_of(announcement, outcome) if isinstance(outcome, Announced) else []
     note_spares(extras(announcement, result.others), result.kind)
+    return ours
 
 
 def _change_row(job: Job, outcome: Outcome) -> bool:

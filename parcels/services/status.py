@@ -34,7 +34,7 @@ def set_status(
     carrier_at: datetime | None = None,
     **changes: Any,
 ) -> bool:
-    """Set the status if the parcel still matches `sources`; False when it doesn't.
+    """Set the status if the parcel still matches `sources`, there and here; False when it doesn't.
 
     Call it in a transaction: the event is written with it. `changes` are more columns to set;
     `carrier_at` is when the carrier says that it happened.
@@ -46,6 +46,9 @@ def set_status(
         status=status, date_updated=now, **changes
     )
     if moved:
+        parcel.status, parcel.date_updated = status, now
+        for name, value in changes.items():
+            setattr(parcel, name, value)
         if status in _CANCELLATION and carrier_at is None:
             TrackingEvent.objects.create(
                 parcel=parcel,
