@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import random
 import threading
 from time import monotonic
@@ -16,6 +17,7 @@ from carriers.outcomes import NotSent, Outcome
 from parcels import faults
 from parcels.models import Announcement, State
 from parcels.services.awaiting import in_thread
+from parcels.services.broker import next_in_turn
 from parcels.services.call import (
     GUARD_WINDOW,
     Job,
@@ -36,15 +38,28 @@ from parcels.statuses import Status
 # More only get in each other's way: whoever has the turn to write loses the interpreter's lock at
 # each statement and queues for it behind hundreds. Measured: a fifth less CPU per announcement.
 AT_WORK = threading.BoundedSemaphore(3)
+# Of these, for each queue, so many may begin something: however many messages wait in threads, what
+# a carrier has answered and what another carrier's queue has do not wait behind them.
+BEGINNING = 2
 
 
-def announce(announcement_id: int) -> None:
-    """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
+@functools.cache
+def beginning(queue: str) -> threading.BoundedSemaphore:
+    """Return this process's limit on what begins at once of a queue."""
+    return threading.BoundedSemaphore(BEGINNING)
+
+
+def announce(announcement_id: int, queue: str = "") -> None:
+    """Announce a pending announcement; does nothing when it isn't pending, or not ours.
+
+    With the `queue` that it came from, the one whose account's turn it is: there is a message for
+    each.
+    """
     faults.passing("before_intent")
     connection.close()  # nobody waits with one in hand: whoever works needs one to come to an end
     try:
-        with AT_WORK:
-            job = prepare(announcement_id)
+        with beginning(queue), AT_WORK:
+            job = prepare(next_in_turn(queue, announcement_id))
         if job is not None:
             outcome, duration = buy(job)
             with AT_WORK:
