@@ -15,7 +15,7 @@ def announce(self: Task[[int], None], announcement_id: int) -> None:
     """Announce what is next in the message's queue: this announcement, or one that waits longer."""
     # Where the message came from, and not what it says: old messages say no more than the id.
     came_by = self.request.delivery_info or {}
-    announce_service(announcement_id, came_by.get("routing_key", ""))
+    announce_service(announcement_id, came_by.get("routing_key") or "")
 
 
 @shared_task(name="parcels.tasks.reconcile")

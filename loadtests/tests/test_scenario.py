@@ -70,9 +70,9 @@ def test_the_neighbour_is_another_account_and_its_control_takes_one_guard_away()
     assert accounts == [[1], [1, 2, 2]]
     assert found.receivers == 10
     assert found.variants == {"turns": {}, "no turns": {"FAULT_GUARDS_OFF": "turns"}}
-    batches, reads = found.phases[1].streams[1:]
-    assert batches.arrivals.requests * 100 == 10_000
-    assert reads.arrivals.rate * 10 == 200  # each waits ten seconds
+    batches, reads = (stream.arrivals for stream in found.phases[1].streams[1:])
+    assert batches == Closed(connections=4, requests=100)  # of a hundred labels each
+    assert reads == Constant(rate=20, seconds=35)  # each waits ten seconds: 200 at a time
 
 
 @pytest.mark.parametrize(

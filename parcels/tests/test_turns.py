@@ -85,7 +85,8 @@ def test_a_worker_asks_for_the_queue_that_its_message_came_by(
     begun: list[tuple[int, str]] = []
     monkeypatch.setattr(tasks, "announce_service", lambda *given: begun.append(given))
     tasks.announce(5)
-    tasks.announce.push_request(delivery_info={"routing_key": QUEUE})
+    came_by: dict[str, Any] = {"delivery_info": {"routing_key": QUEUE}}
+    tasks.announce.push_request(**came_by)
     tasks.announce.run(6)
     tasks.announce.pop_request()
     assert begun == [(5, ""), (6, QUEUE)]

@@ -314,7 +314,7 @@ def test_one_account_s_receivers_leave_room_for_the_others() -> None:
 
 def test_sending_takes_no_turn_at_the_database(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers that hang keep nobody from reading and writing; a thousand events come in turn."""
-    turns = threading.BoundedSemaphore(2)
+    delivery, turns = delivery_for(shop.account), threading.BoundedSemaphore(2)
     free: dict[str, int] = {}
 
     def note(name: str, result: Any) -> Callable[..., Any]:
@@ -329,7 +329,7 @@ def test_sending_takes_no_turn_at_the_database(shop: Shop, monkeypatch: pytest.M
     monkeypatch.setattr(webhooks, "body_of", note("reading", b""))
     monkeypatch.setattr(webhooks, "record", note("writing", None))
     monkeypatch.setattr(webhooks, "_spread", note("spreading", 0))
-    webhooks.deliver(delivery_for(shop.account).pk)
+    webhooks.deliver(delivery.pk)
     webhooks.spread("")
     assert free == {"reading": 1, "sending": 2, "writing": 1, "spreading": 1}
 
