@@ -18,5 +18,5 @@ def hanging(base_url: str, login: str, count: int) -> Iterator[None]:
     with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server:
         for number in range(count):
             url = f"http://127.0.0.1:{server.getsockname()[1]}/{number}"
-            ask_json(f"{base_url}/api/v2/webhooks", {"url": url}, login=login)
+            ask_json(f"{base_url}/api/v2/webhooks", {"webhook": {"url": url}}, login=login)
         yield

@@ -17,7 +17,7 @@ def test_they_take_a_request_and_never_answer(monkeypatch):
     )
     with receivers.hanging("http://app", "a:b", 3):
         assert [entry[::2] for entry in registered] == [("http://app/api/v2/webhooks", "a:b")] * 3
-        urls = [body["url"] for _, body, _ in registered]
+        urls = [body["webhook"]["url"] for _, body, _ in registered]
         assert len(set(urls)) == 3
         address = urlsplit(urls[0])
         with socket.create_connection((address.hostname, address.port), timeout=0.2) as wire:
