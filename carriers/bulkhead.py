@@ -5,6 +5,10 @@ set: a killed process gives nothing back, its lease runs out instead. When Redis
 process counts for itself, so that the limit holds per process; when Redis comes back, or comes back
 empty, it does not know the slots taken before for as long as their calls last. Slots that a process
 could not give back meanwhile go back with its next question.
+
+An owner may take a slot while it has fewer than SHARE times the free ones (dynamic thresholds, as
+in switches whose ports share a buffer: Choudhury and Hahne, 1998). Whatever one owner does, another
+one finds a free slot, and nothing need be known of who is there.
 """
 
 from __future__ import annotations
@@ -20,6 +24,9 @@ from carriers.errors import BulkheadFull
 from carriers.redis_guard import Gone, RedisGuard
 
 LOCAL = "local:"
+# Why 9: an owner alone has nine tenths of the room, two that take all they can 47 % each. Under ten
+# slots it bounds nobody.
+SHARE = 9
 
 
 class Bulkhead:
@@ -33,10 +40,12 @@ class Bulkhead:
         limit: int,
         lease: float,
         fallback_limit: int | None = None,
+        share: int = SHARE,
         prefix: str = "carriers:",
     ) -> None:
         self.limit = limit
         self.lease = lease
+        self._share = share
         self._guard = guard
         self._key = f"{prefix}bulkhead:{carrier}"
         self._acquire = guard.script("bulkhead_acquire")
@@ -46,17 +55,21 @@ class Bulkhead:
         # Slots to give back as soon as Redis is there, until their leases end (`time.monotonic`).
         self._owed: dict[str, float] = {}
 
-    def acquire(self, now: float | None = None) -> str | None:
-        """Take a slot and return its token; None where all are taken. Never waits."""
-        token = uuid.uuid4().hex
+    def acquire(self, owner: str = "", *, now: float | None = None) -> str | None:
+        """Take a slot and return its token; None where there is none for the owner. Never waits.
+
+        Without an owner (word characters) no share is asked for.
+        """
+        token = f"{owner}.{uuid.uuid4().hex}"
         owed = self._take_owed()
-        arguments: list[Any] = [self.limit, self.lease, token, "" if now is None else now, *owed]
+        moment = "" if now is None else now
+        arguments: list[Any] = [self.limit, self.lease, token, moment, self._share, owner, *owed]
         try:
             return token if self._acquire([self._key], arguments) else None
         except Gone as gone:
             # Redis may still carry out what it was asked.
             self._owe(owed | self._until_its_lease([token] if gone.asked else []))
-            return self._acquire_local(LOCAL + token)
+            return self._acquire_local(LOCAL + token, owner)
 
     def _until_its_lease(self, tokens: list[str]) -> dict[str, float]:
         return dict.fromkeys(tokens, time.monotonic() + self.lease)
@@ -72,9 +85,11 @@ class Bulkhead:
         with self._lock:
             self._owed |= tokens
 
-    def _acquire_local(self, token: str) -> str | None:
+    def _acquire_local(self, token: str, owner: str) -> str | None:
         with self._lock:
-            if len(self._local) >= self._fallback_limit:
+            free = self._fallback_limit - len(self._local)
+            own = sum(taken.startswith(f"{LOCAL}{owner}.") for taken in self._local)
+            if free <= 0 or (owner and self._share and own >= self._share * free):
                 return None
             self._local.add(token)
         return token

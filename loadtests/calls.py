@@ -20,6 +20,8 @@ RECEIVER = {
     "weight": "2.000",
 }
 READ = "/api/v2/parcels/statuses"
+# The most that a batch may have.
+BATCH = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,27 +32,31 @@ class Call:
     judge: str
 
 
-def make(kind: str, *, host: str, login: str, method: int = 8) -> Call:
+def make(kind: str, *, host: str, login: str, method: int = 8, parcel: int = 0) -> Call:
     """Return the call of that kind; `login` is `public:secret`, `method` the shipping method.
 
-    Kinds: `label` (the label in the answer), `async` (create, label later), `read` (cheap, with
-    login), `health` (the app's, without) and `hub` (the hub's).
+    Kinds: `label` (the label in the answer), `async` (create, label later), `batch` (so a hundred),
+    `wait` (for the label of `parcel`), `read` (cheap, with login), `health` (the app's, without)
+    and `hub` (the hub's).
     """
     if kind not in KINDS:
         raise ValueError(f"no call of kind {kind!r}: there are {', '.join(KINDS)}")
     wish, path, judge = KINDS[kind]
     body = b""
     if wish:
-        parcel = RECEIVER | {"shipment": {"id": method}, wish: True}
-        body = json.dumps({"parcel": parcel}).encode()
+        one = RECEIVER | {"shipment": {"id": method}, wish: True}
+        asked = {"parcels": [one] * BATCH} if kind == "batch" else {"parcel": one}
+        body = json.dumps(asked).encode()
     known = login if path.startswith("/api/") else ""
-    return Call(request(path, body, host, login=known), judge)
+    return Call(request(path.format(parcel=parcel), body, host, login=known), judge)
 
 
 # kind: what the parcel asks for, path, judge
 KINDS: Mapping[str, tuple[str, str, str]] = {
     "label": ("request_label", "/api/v2/parcels", "label"),
     "async": ("request_label_async", "/api/v2/parcels", "success"),
+    "batch": ("request_label_async", "/api/v2/parcels", "success"),
+    "wait": ("", "/api/v2/parcels/{parcel}?wait=10", "success"),
     "read": ("", READ, "success"),
     "health": ("", "/healthz", "success"),
     "hub": ("", "/healthz", "success"),

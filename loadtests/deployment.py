@@ -42,9 +42,10 @@ def deployed(
         yield stack, url
 
 
-def login(stack: Stack) -> str:
-    """Return `public:secret` of an account without rate limits."""
-    return f"{stack.public_key}:{stack.secret_key}"
+def login(stack: Stack, account: int = 1) -> str:
+    """Return `public:secret` of one of the two accounts, which have no rate limits."""
+    suffix = "" if account == 1 else f"_{account}"
+    return f"{stack.accounts[f'PUBLIC_KEY{suffix}']}:{stack.accounts[f'SECRET_KEY{suffix}']}"
 
 
 def check_contract(stack: Stack) -> None:

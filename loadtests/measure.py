@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests import fleet, yardstick
-from loadtests.calls import make
+from loadtests.calls import RECEIVER, make
 from loadtests.collector import Collector, Row, serving_memory
 from loadtests.database import OPEN_STATES, Database
 from loadtests.deployment import deployed, login
@@ -20,8 +20,10 @@ from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
 from loadtests.happenings import FAILED, Happenings
 from loadtests.metrics import Sample, validity
+from loadtests.receivers import hanging
 from loadtests.scenario import Phase, Scenario, StreamSpec
 from loadtests.simulator import Simulator
+from loadtests.web import ask_json
 
 # Seconds for what was accepted to come to its end, before the ledger is compared.
 SETTLE_SECONDS = 20.0
@@ -56,6 +58,7 @@ def measure(
     tell("starts", Progress())
     with deployed(strategy, scenario, postgresql, sizes) as (stack, url), ExitStack() as extras:
         bench = _Bench(stack, url, scenario, generators, tell)
+        extras.enter_context(hanging(stack.base_url, login(stack, 2), scenario.receivers))
         more = {"postgresql": postgresql.child.pid}
         if any(spec.target == "yardstick" for phase in scenario.phases for spec in phase.streams):
             workers = int(stack.env["WEB_WORKERS"])
@@ -108,10 +111,11 @@ class _Bench:
         if not specs or run.interrupted:
             return None
         happenings = Happenings(self._stack, phase.events)
+        streams = tuple(self._stream(spec) for spec in specs)
 
         def plan(start: float) -> Plan:
             happenings.begin(start)
-            return Plan(tuple(self._stream(spec) for spec in specs), start, phase.cap)
+            return Plan(streams, start, phase.cap)
 
         try:
             planned, report, run.interrupted = fleet.send(
@@ -132,8 +136,17 @@ class _Bench:
 
     def _stream(self, spec: StreamSpec) -> Stream:
         host, port = self._address(spec) or ("", 0)
-        call = make(spec.call, host=f"{host}:{port}", login=login(self._stack), method=spec.method)
+        login_ = login(self._stack, spec.account)
+        parcel = self._announced(login_, spec.method) if spec.call == "wait" else 0
+        address = f"{host}:{port}"
+        call = make(spec.call, host=address, login=login_, method=spec.method, parcel=parcel)
         return Stream(spec.name, host, port, call, spec.arrivals, spec.begin, spec.time_out)
+
+    def _announced(self, login_: str, method: int) -> int:
+        """Return a parcel whose label was asked for just now: what waiting reads wait for."""
+        body = {"parcel": RECEIVER | {"shipment": {"id": method}, "request_label_async": True}}
+        answer = ask_json(f"{self._stack.base_url}/api/v2/parcels", body, login=login_)
+        return int(answer["parcel"]["id"])
 
     def _address(self, spec: StreamSpec) -> tuple[str, int] | None:
         """Return where a stream goes; None where the strategy has no such thing."""

@@ -108,7 +108,8 @@ async def measure(pool: str, calls: int) -> Run:
     strategy = strategies.load("asgi-hold")
     worker = strategy.processes["worker"].replace("--pool threads", f"--pool {pool}")
     strategy = dataclasses.replace(strategy, processes={**strategy.processes, "worker": worker})
-    environment = {"WORKER_CONCURRENCY": str(calls), "CARRIER_BULKHEAD": str(calls)}
+    # Twice: an account alone has nine tenths of a bulkhead.
+    environment = {"WORKER_CONCURRENCY": str(calls), "CARRIER_BULKHEAD": str(2 * calls)}
     with Stack(strategy, database="postgresql", env=environment) as stack:
         authorization = aiohttp.encode_basic_auth(stack.public_key, stack.secret_key)
         async with aiohttp.ClientSession(headers={"Authorization": authorization}) as session:

@@ -16,6 +16,7 @@ from loadtests.arrivals import Closed, Schedule
 
 FOLDER = Path(__file__).parent / "scenarios"
 TARGETS = ("app", "hub", "yardstick")
+ACCOUNTS = (1, 2)
 EVENTS = ("fault", "heal", "reload")
 _TOP = {
     "title",
@@ -24,6 +25,7 @@ _TOP = {
     "quick",
     "carriers",
     "environment",
+    "receivers",
     "variants",
     "phases",
 }
@@ -37,7 +39,10 @@ class ScenarioError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class StreamSpec:
-    """Requests of one kind. `carrier` is named where the stream needs one."""
+    """Requests of one kind, by one of the two accounts.
+
+    `carrier` is named where the stream needs one.
+    """
 
     name: str
     call: str
@@ -45,6 +50,7 @@ class StreamSpec:
     method: int = 8
     carrier: str = ""
     target: str = "app"
+    account: int = 1
     begin: float = 0.0
     time_out: float = 60.0
 
@@ -72,7 +78,10 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """A scenario with all its parameters filled in."""
+    """A scenario with all its parameters filled in.
+
+    `receivers`: so many webhooks of the second account lead to one that never answers.
+    """
 
     name: str
     title: str
@@ -80,6 +89,7 @@ class Scenario:
     parameters: Mapping[str, float]
     carriers: Mapping[str, Mapping[str, Any]]
     environment: Mapping[str, str]
+    receivers: int
     variants: Mapping[str, Mapping[str, str]]
     phases: tuple[Phase, ...]
 
@@ -167,6 +177,7 @@ def _scenario(name: str, raw: Mapping[str, Any], values: Mapping[str, float]) ->
         parameters=values,
         carriers=raw.get("carriers", {}),
         environment=_texts(raw.get("environment", {})),
+        receivers=int(raw.get("receivers", 0)),
         variants={key: _texts(value) for key, value in raw.get("variants", {"": {}}).items()},
         phases=phases,
     )
@@ -209,6 +220,8 @@ def _stream(raw: Mapping[str, Any]) -> StreamSpec:
         raise ScenarioError(f"stream {spec.name}: target {spec.target!r} is none of {TARGETS}")
     if spec.call not in calls.KINDS:
         raise ScenarioError(f"stream {spec.name}: call {spec.call!r} is none of {[*calls.KINDS]}")
+    if spec.account not in ACCOUNTS:
+        raise ScenarioError(f"stream {spec.name}: account {spec.account!r} is none of {ACCOUNTS}")
     _number(spec.begin, f"stream {spec.name}: begin")
     _number(spec.time_out, f"stream {spec.name}: time_out")
     return spec

@@ -34,6 +34,7 @@ GUARDS = {
     "void_claim": "a label is voided by one process at a time",
     "void_check": "a refused void is held against what the carrier still lists",
     "spares": "a spare label is voided until it is gone",
+    "turns": "an account that asks for much leaves the others their turn",
 }
 POINTS = (
     "before_intent",

@@ -66,6 +66,11 @@ WEBHOOKS_OFF = Counter(
     "webhook_endpoints_switched_off_total", "Endpoints that we switched off", ["reason"]
 )
 THROTTLED = Counter("throttled_total", "Requests answered 429", ["limit"])
+NOT_WAITED = Counter(
+    "waits_cut_short_total",
+    "Requests answered at once as their account had its share of the threads that wait",
+    ["kind"],
+)
 THROTTLE_TROUBLE = Counter(
     "throttle_trouble_total", "Requests let through because Redis was away", ["limit"]
 )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from celery import shared_task
+from celery import Task, shared_task
 
 from parcels.services import webhooks
 from parcels.services.announcer import loop
@@ -10,10 +10,12 @@ from parcels.services.reconcile import reconcile as reconcile_service
 from parcels.services.void import void as void_service
 
 
-@shared_task(name="parcels.tasks.announce")
-def announce(announcement_id: int) -> None:
-    """Announce a pending announcement, if it still is."""
-    loop().submit(announcement_id)
+@shared_task(name="parcels.tasks.announce", bind=True)
+def announce(self: Task[[int], None], announcement_id: int) -> None:
+    """Announce what is next in the message's queue: this announcement, or one that waits longer."""
+    # Where the message came from, and not what it says: old messages say no more than the id.
+    came_by = self.request.delivery_info or {}
+    loop().submit(announcement_id, came_by.get("routing_key") or "")
 
 
 @shared_task(name="parcels.tasks.reconcile")

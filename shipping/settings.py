@@ -212,6 +212,9 @@ IDEMPOTENCY_KEY_LIFE = env.seconds("IDEMPOTENCY_KEY_LIFE", 24 * 3600, minimum=1)
 # Most load balancers cut at 60 s: the default answer comes before that.
 WAIT_DEFAULT = env.seconds("WAIT_DEFAULT", 55 * TIME_SCALE, minimum=0)
 WAIT_MAXIMUM = env.seconds("WAIT_MAXIMUM", 120, minimum=1)
+# Threads of a web process whose workers wait, as its strategy starts it: accounts share them
+# (parcels.services.waits). 0: unknown, or one per process.
+WEB_THREADS = env.integer("WEB_THREADS", env.integer("WEB_GREENLETS", 0, minimum=0), minimum=0)
 
 OFFLOAD = {
     "BACKEND": env.text("OFFLOAD_BACKEND", "inline"),

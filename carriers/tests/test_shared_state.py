@@ -211,6 +211,30 @@ def test_a_bulkhead_holds_over_processes(client):
     assert other.acquire()
 
 
+@pytest.mark.parametrize(("owners", "each"), [(1, 36), (2, 19), (3, 12)])
+def test_owners_that_take_all_they_can_leave_a_newcomer_a_slot(client, gone, owners, each):
+    for shared in (bulkhead(client, limit=40), bulkhead(gone, limit=40)):
+        taken = [str(number) for _ in range(40) for number in range(owners)]
+        tokens = [owner for owner in taken if shared.acquire(owner)]
+        assert all(each <= tokens.count(str(number)) <= each + 1 for number in range(owners))
+        assert shared.acquire("newcomer")
+        while shared.acquire():  # what is nobody's may take the rest
+            pass
+        assert shared.in_flight() == 40
+
+
+def test_an_owner_is_not_taken_for_another_whose_name_begins_alike(client):
+    shared = bulkhead(client, limit=20)
+    while shared.acquire("12"):
+        pass
+    assert shared.acquire("1")
+
+
+def test_a_small_bulkhead_is_its_only_owners_own(client):
+    shared = bulkhead(client, limit=9)
+    assert all(shared.acquire("1") for _ in range(9))
+
+
 def test_a_bulkhead_is_never_overrun(redis_server):
     # Patient: a time-out on a busy machine would be a Redis that is gone, and slots of our own.
     client = redis.Redis.from_url(redis_server.url, socket_timeout=30)

@@ -44,6 +44,13 @@ def test_only_the_api_is_told_who_asks():
         make("tea", host="x", login="a:b")
 
 
+def test_a_batch_asks_for_a_hundred_labels_and_a_wait_for_one_parcel_s():
+    _, body = head_of(make("batch", host="x", login="a:b").request)
+    assert [one["request_label_async"] for one in json.loads(body)["parcels"]] == [True] * 100
+    head, _ = head_of(make("wait", host="x", login="a:b", parcel=7).request)
+    assert head[0] == "GET /api/v2/parcels/7?wait=10 HTTP/1.1"
+
+
 @pytest.mark.parametrize(
     ("status", "said"), [(200, "ok"), (201, "ok"), (202, "http 202"), (500, "http 500")]
 )

@@ -64,6 +64,17 @@ def test_the_talk_is_200_clients_2000_requests_ten_seconds():
     assert found.fixed_latency(labels.carrier) == 10
 
 
+def test_the_neighbour_is_another_account_and_its_control_takes_one_guard_away():
+    found = scenario.load("neighbour")
+    accounts = [[stream.account for stream in phase.streams] for phase in found.phases]
+    assert accounts == [[1], [1, 2, 2]]
+    assert found.receivers == 10
+    assert found.variants == {"turns": {}, "no turns": {"FAULT_GUARDS_OFF": "turns"}}
+    batches, reads = (stream.arrivals for stream in found.phases[1].streams[1:])
+    assert batches == Closed(connections=4, requests=100)  # of a hundred labels each
+    assert reads == Constant(rate=20, seconds=35)  # each waits ten seconds: 200 at a time
+
+
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
@@ -81,6 +92,7 @@ def test_the_talk_is_200_clients_2000_requests_ten_seconds():
         ("at = 4", 'at = "four"', "number of seconds"),
         ('cap = "$cap"', 'cap = "soon"', "number of seconds"),
         ('call = "read"', 'call = "read"\ntime_out = "long"', "number of seconds"),
+        ('call = "read"', 'call = "read"\naccount = 3', "account 3"),
         (
             "[[phases]]",
             "[[phases]]\nname = 'a'\ncap = 1\nstreams = []\n" * 2 + "[[phases]]",

@@ -17,16 +17,19 @@ from django.db import connection
 
 from parcels import faults
 from parcels.services.announce import finish, prepare
+from parcels.services.broker import next_in_turn
 from parcels.services.call import Job, buy_async, leave
 from parcels.services.grouped import Grouped
 from parcels.services.record import Result
 
 log = logging.getLogger(__name__)
 
-# Threads of each kind. More only get in each other's way: each statement gives up the interpreter's
-# lock and queues for it again. Two, so that one that waits for a row doesn't stop all. Claiming has
-# its own, so that what a carrier has answered does not wait behind what is new.
-THREADS = 2
+# Threads that record. More only get in each other's way: each statement gives up the interpreter's
+# lock and queues for it again. Two, so that one that waits for a row doesn't stop all.
+RECORDING = 2
+# Threads that claim, for each queue: what a carrier has answered does not wait behind what is new,
+# nor does one carrier's queue behind another's.
+CLAIMING = 1
 # So many are claimed together that the first is sent well within GUARD_WINDOW.
 LARGEST = 50
 
@@ -35,16 +38,20 @@ class Announcer:
     """What the coroutines of one event loop share."""
 
     def __init__(self) -> None:
-        self._prepared = Grouped(_prepare, at_once=THREADS, largest=LARGEST)
-        self._finished = Grouped(_finish, at_once=THREADS, largest=LARGEST)
+        self._prepared: dict[str, Grouped[int, Job | None]] = {}
+        self._finished = Grouped(_finish, at_once=RECORDING, largest=LARGEST)
 
-    async def announce(self, announcement_id: int) -> None:
+    async def announce(self, announcement_id: int, queue: str = "") -> None:
         """Announce a pending announcement; does nothing when it isn't pending, or not ours.
 
-        Cancelling it is the caller's to prevent, since what was sent is bought.
+        With the `queue` that its message came from, the one whose account's turn it is: there is a
+        message for each. Cancelling it is the caller's to prevent, since what was sent is bought.
         """
         faults.passing("before_intent")
-        job = await self._prepared(announcement_id)
+        if queue not in self._prepared:
+            prepare_next = functools.partial(_prepare, queue)
+            self._prepared[queue] = Grouped(prepare_next, at_once=CLAIMING, largest=LARGEST)
+        job = await self._prepared[queue](announcement_id)
         if job is None:
             return
         faults.passing("after_intent")
@@ -58,9 +65,10 @@ class Announcer:
         await self._finished(Result(job, outcome, duration))
 
 
-def _prepare(announcement_ids: Sequence[int]) -> list[Job | None]:
-    jobs = {job.announcement.pk: job for job in prepare(announcement_ids)}
-    return [jobs.pop(each, None) for each in announcement_ids]
+def _prepare(queue: str, announcement_ids: Sequence[int]) -> list[Job | None]:
+    chosen = [next_in_turn(queue, each) for each in announcement_ids]
+    jobs = {job.announcement.pk: job for job in prepare(chosen)}
+    return [jobs.pop(each, None) for each in chosen]
 
 
 def _finish(results: Sequence[Result]) -> list[None]:
@@ -89,21 +97,21 @@ class Loop:
         self._tasks: set[asyncio.Task[None] | None] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
 
-    def submit(self, announcement_id: int) -> None:
+    def submit(self, announcement_id: int, queue: str) -> None:
         """Announce it; waits only while there are `WORKER_CONCURRENCY` under way."""
         self._room.acquire()
-        asyncio.run_coroutine_threadsafe(self._announce(announcement_id), self._loop)
+        asyncio.run_coroutine_threadsafe(self._announce(announcement_id, queue), self._loop)
 
     def drain(self) -> None:
         """Wait until all that was begun has been recorded: a call ends by its own deadline."""
         for _ in range(settings.WORKER_CONCURRENCY):
             self._room.acquire()
 
-    async def _announce(self, announcement_id: int) -> None:
+    async def _announce(self, announcement_id: int, queue: str) -> None:
         structlog.contextvars.bind_contextvars(announcement=announcement_id)
         self._tasks.add(task := asyncio.current_task())
         try:
-            await announcer().announce(announcement_id)
+            await announcer().announce(announcement_id, queue)
         except Exception:
             log.exception("announcement %s", announcement_id)  # its lease runs out
         finally:

@@ -108,7 +108,7 @@ def _job(announcement: Announcement, contract: CarrierContract | None) -> Job:
 
 def enter(job: Job) -> NotSent | None:
     """Take the permission to call the carrier; else say why not, and when to ask again."""
-    answer = protect.enter(job.carrier.code)
+    answer = protect.enter(job.carrier.code, job.announcement.account_id)
     if isinstance(answer, protect.TurnedAway):
         metrics.turned_away(job.carrier.code, answer.reason)
         return NotSent(answer.reason, retry_after=answer.delay)

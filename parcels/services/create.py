@@ -29,6 +29,7 @@ from parcels.services.awaiting import Unanswered, in_thread, views_are_coroutine
 from parcels.services.holds import open_hold
 from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted
 from parcels.services.patience import retry_after
+from parcels.services.waits import thread_to_wait
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -99,9 +100,19 @@ def create_parcels(
         key=key,
         promises=any(mode_of(order.fields, respond_async=False) is Mode.SYNC for order in orders),
         synchronous=synchronous,
-        announces_here=synchronous and not _queues(asked),
+        announces_here=False,
         out=protect.carriers_out() if synchronous else set(),
     )
+    if not synchronous:
+        return _create(intake, orders)
+    with thread_to_wait(asked.account.pk, buys=True) as free:
+        # Without a thread to wait in: queued, and 202 at once.
+        intake.announces_here = free and not _queues(asked)
+        return _create(intake, orders)
+
+
+def _create(intake: _Intake, orders: Sequence[Order]) -> HttpResponse:
+    asked = intake.asked
     try:
         accepted = accept(
             account=asked.account,
@@ -111,7 +122,7 @@ def create_parcels(
             wake=not intake.announces_here,
         )
     except KeyKnown as known:
-        return replay(asked=asked, row=known.row, respond_async=not synchronous)
+        return replay(asked=asked, row=known.row, respond_async=not intake.synchronous)
     return _answer_accepted(intake, accepted)
 
 
@@ -203,15 +214,18 @@ def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
             account=asked.account, question=question, announcements=waiting, wait=asked.left
         )
     if hold and waiting_announcements([parcel.pk]):
-        return wait_for(asked, question, hold, [parcel])
+        return wait_for(asked, question, hold, [parcel], buys=False)
     parcels = in_order([parcel.pk]) or [parcel]
     return unfinished_answer(question, parcels, retry_after(parcels))
 
 
 def wait_for(
-    asked: Asked, question: Question, hold: Hold, parcels: Sequence[Parcel]
+    asked: Asked, question: Question, hold: Hold, parcels: Sequence[Parcel], *, buys: bool = True
 ) -> HttpResponse:
-    """Wait for the hold's answer: at the front where there is one, else in this worker."""
+    """Wait for the hold's answer: at the front where there is one, else in this worker.
+
+    Where the account has its share of this worker's threads, the late answer comes at once.
+    """
     late = late_answer(question, parcels, retry_after(parcels))
     if not asked.seconds:
         return late
@@ -220,8 +234,11 @@ def wait_for(
     if views_are_coroutines():
         return Unanswered(lambda: _wait_in_loop(asked, question, hold))
     connection.close()  # nobody waits with a database connection in hand
-    with metrics.waiting():
-        answer = offload.wait(hold.pk, asked.left)
+    with thread_to_wait(asked.account.pk, buys=buys) as free:
+        if not free:
+            return late
+        with metrics.waiting():
+            answer = offload.wait(hold.pk, asked.left)
     return _late(question) if answer is None else answer
 
 

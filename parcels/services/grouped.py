@@ -29,7 +29,7 @@ class Grouped(Generic[T, R]):
         self._function = function
         self._largest = largest
         self._idle = at_once
-        self._threads = ThreadPoolExecutor(at_once, thread_name_prefix=function.__name__)
+        self._threads = ThreadPoolExecutor(at_once)
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
 

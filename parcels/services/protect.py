@@ -21,7 +21,7 @@ from redis.retry import Retry
 
 from carriers import registry, transport
 from carriers.breaker import BreakerConfig, CircuitBreaker, Mode, is_failure, throttled_for
-from carriers.bulkhead import Bulkhead
+from carriers.bulkhead import SHARE, Bulkhead
 from carriers.health import Health, Snapshot
 from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
 from carriers.redis_guard import RedisGuard
@@ -36,8 +36,6 @@ FULL_WAIT = (0.5, 2.0)
 OPEN_SPREAD = 2.0
 # Seconds that a process believes what it read of a breaker or of health: both are hints there.
 BELIEVED = 0.5
-# Room beyond the free slots: they free up between two rounds of the sweeper.
-SLACK = 0.1
 # For the fault suite's controls: more calls, and a larger share of failures, than there can be.
 NO_BOUND = 1_000_000
 NEVER = 2.0
@@ -86,6 +84,7 @@ class Gates:
             else int(settings.CARRIERS[code]["bulkhead"]),
             # A lease that a killed process leaves behind ends with the announcement's own.
             lease=settings.ANNOUNCEMENT_LEASE,
+            share=0 if faults.is_off("turns") else SHARE,
             prefix=prefix,
         )
         self.health = Health(_guard("health"), code, prefix=prefix)
@@ -150,13 +149,13 @@ def forget() -> None:
         cached.cache_clear()
 
 
-def enter(code: str) -> Pass | TurnedAway:
-    """Ask to call a carrier; never waits, but for Redis' time-out.
+def enter(code: str, account_id: int | None = None) -> Pass | TurnedAway:
+    """Ask to call a carrier for an account; never waits, but for Redis' time-out.
 
     Whoever is chosen to probe a half-open carrier does so in a thread of its own.
     """
     gates = gates_of(code)
-    slot = gates.bulkhead.acquire()
+    slot = gates.bulkhead.acquire(str(account_id or ""))
     if slot is None:
         return TurnedAway("bulkhead_full", settings.TIME_SCALE * random.uniform(*FULL_WAIT))
     admission = gates.breaker.admit()
@@ -249,10 +248,14 @@ def carriers_out() -> set[str]:
 
 
 def room(code: str) -> int:
-    """Return how many announcements it makes sense to wake in the next second."""
+    """Return how many announcements it makes sense to wake in the next second.
+
+    No more than there are slots: the share that an account alone leaves free is slack enough for
+    those that free up meanwhile.
+    """
     gates = gates_of(code)
     pace = gates.breaker.pace()
-    free = gates.bulkhead.limit * (1 + SLACK) - gates.bulkhead.in_flight()
+    free = gates.bulkhead.limit - gates.bulkhead.in_flight()
     return max(0, math.ceil(free if pace is None else min(pace, free)))
 
 

@@ -47,6 +47,7 @@ class Due:
     """An announcement that somebody should look at."""
 
     id: int
+    account_id: int
     carrier: str
     state: str
 
@@ -124,11 +125,16 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         due = now_sql()
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
+    order = "wake_at" if faults.is_off("turns") else "turn, wake_at"
+    # Each account's oldest come before any one's second. The choice can't lock: PostgreSQL has no
+    # FOR UPDATE beside a window. So what is locked is looked at again.
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
-        f"SELECT id FROM {table} WHERE carrier = %s AND state IN ('pending', 'unknown')"
-        f" AND wake_at <= {due} ORDER BY wake_at LIMIT {limit}{skip})"
-        " RETURNING id, carrier, state"
+        f"SELECT id FROM {table} WHERE wake_at <= {due} AND id IN (SELECT id FROM ("
+        "SELECT id, wake_at, row_number() OVER (PARTITION BY account_id ORDER BY wake_at) AS turn"
+        f" FROM {table} WHERE carrier = %s AND state IN ('pending', 'unknown')"
+        f" AND wake_at <= {due}) AS waiting ORDER BY {order} LIMIT {limit}){skip})"
+        " RETURNING id, account_id, carrier, state"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [carrier])

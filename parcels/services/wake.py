@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 from collections.abc import Iterable
 from functools import partial
 
-import redis
 from celery import current_app
-from django.conf import settings
 from django.db import transaction
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
-from carriers.redis_guard import Gone, RedisGuard
-from parcels import metrics
 from parcels.models import Announcement
+from parcels.services import broker
 
 log = logging.getLogger(__name__)
 
@@ -31,22 +25,32 @@ def wake_after_commit(announcements: Iterable[Announcement], task: str = "announ
     """Wake a worker for each announcement, once the transaction has committed."""
     for announcement in announcements:
         transaction.on_commit(
-            partial(wake, task, announcement.pk, announcement.carrier), robust=True
-        )
+            partial(
+                wake, task, announcement.pk, announcement.carrier, announcement.account_id
+            ),
+            robust=True,
+        )  # fmt: skip
 
 
-def wake(task: str, announcement_id: int, carrier: str) -> bool:
-    """Send the task to the carrier's queue; False when the broker can't be reached."""
-    return send(task, announcement_id, f"announce.{carrier}")
+def wake(task: str, announcement_id: int, carrier: str, account_id: int | None = None) -> bool:
+    """Send the task to the carrier's queue; False when the broker can't be reached.
+
+    Announcing takes turns by account; the other tasks are too few for that.
+    """
+    turn_of = account_id if task == "announce" else None
+    return send(task, announcement_id, f"announce.{carrier}", turn_of)
 
 
-def send(task: str, row_id: int | str, queue: str) -> bool:
-    """Send a task with a row's id; False when the broker can't be reached."""
+def send(task: str, row_id: int | str, queue: str, account_id: int | None = None) -> bool:
+    """Send a task with a row's id; False when the broker can't be reached.
+
+    With an account, which of its rows a worker takes next is decided when a worker is free.
+    """
     global _quiet_until
     if time.monotonic() < _quiet_until:
         return False
     try:
-        if not _broker_answers():
+        if not broker.takes(queue, account_id, row_id):
             return False
         current_app.send_task(
             f"parcels.tasks.{task}", args=[row_id], queue=queue, ignore_result=True, retry=False
@@ -57,48 +61,3 @@ def send(task: str, row_id: int | str, queue: str) -> bool:
         log.warning("no wake-up for %s %s: %s", task, row_id, error)
         return False
     return True
-
-
-def _broker_answers() -> bool:
-    """Ask the broker for a sign of life, within a short time-out.
-
-    Publishing has the worker's time-outs, of seconds: at a Redis that takes connections and never
-    answers, a client would wait for them.
-    """
-    guard = _broker_guard(str(current_app.conf.broker_url or ""))
-    if guard is None:
-        return True
-    try:
-        return bool(guard.ask(guard.client.ping))
-    except Gone:
-        return False
-
-
-@functools.cache
-def _broker_guard(url: str) -> RedisGuard | None:
-    if not url.startswith(("redis://", "rediss://")):
-        return None
-    timeout = settings.CARRIER_GUARD_TIMEOUT
-    client = redis.Redis.from_url(
-        url,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
-    )
-    return RedisGuard(client, "broker", on_trouble=metrics.guard_trouble)
-
-
-def broker_identity() -> str | None:
-    """Return what changes when a Redis broker restarts empty; None when it can't be told.
-
-    A broker that keeps its queue over a restart answers with another identity, too: that costs
-    one superfluous round of wake-ups.
-    """
-    url = str(current_app.conf.broker_url or "")
-    if not url.startswith(("redis://", "rediss://")):
-        return None
-    try:
-        with redis.Redis.from_url(url, socket_timeout=1, socket_connect_timeout=1) as client:
-            return str(client.info("server")["run_id"])
-    except redis.RedisError:
-        return None

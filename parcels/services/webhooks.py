@@ -14,8 +14,10 @@ import logging
 import random
 import time
 from collections import Counter
+from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
+from threading import BoundedSemaphore
 from uuid import UUID
 
 from django.conf import settings
@@ -63,6 +65,10 @@ ROWS_AT_ONCE = 200
 # own account's room; the worker's other threads are for carriers. What finds no room is woken again
 # by the sweeper.
 ROOMS = Rooms(whole=64, each=(16, 8))
+# Threads of a process that read and write these rows at once; all others wait for a receiver, or
+# for this. Few, as announcing has (`announcer`): a label is waited for, and the thousand events of
+# one account must not queue before it for a connection.
+AT_WORK = BoundedSemaphore(2)
 
 
 def write_event(
@@ -86,6 +92,11 @@ def write_event(
 
 def spread(event_id: UUID | str) -> int:
     """Make a delivery for each active endpoint; return how many. Doing it twice changes nothing."""
+    with AT_WORK:
+        return _spread(event_id)
+
+
+def _spread(event_id: UUID | str) -> int:
     event = WebhookEvent.objects.filter(pk=event_id, spread_at=None).first()
     if event is None:
         return 0
@@ -107,20 +118,37 @@ def spread(event_id: UUID | str) -> int:
 
 def deliver(delivery_id: int) -> None:
     """Send a pending delivery that is due; does nothing when it isn't, or somebody else has it."""
+    with ExitStack() as room:
+        with AT_WORK:
+            ready = _begin(delivery_id, room)
+            connection.close()  # nobody waits with a database connection in hand
+        if ready is not None:
+            delivery, body = ready
+            answer = _send(delivery, body)
+            with AT_WORK:
+                record(delivery, answer)
+                connection.close()
+
+
+def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] | None:
+    """Claim it and write its body; `room` keeps its place until the end."""
     pending = WebhookDelivery.objects.filter(pk=delivery_id, state=DeliveryState.PENDING)
     waiting = pending.select_related("endpoint").first()
     if waiting is None:
-        return
+        return None
     endpoint = waiting.endpoint
     if not endpoint.is_active:
         pending.update(state=DeliveryState.FAILED, last_error=SWITCHED_OFF)
     elif waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP):
         pending.update(state=DeliveryState.FAILED, last_error=EXPIRED)
-    else:
-        with ROOMS.enter(endpoint.account_id, endpoint.pk) as entered:
-            if entered and _may_be_tried(endpoint) and (delivery := claim(delivery_id)):
-                _send_and_record(delivery)
-    connection.close()
+    elif (
+        room.enter_context(ROOMS.enter(endpoint.account_id, endpoint.pk))
+        and _may_be_tried(endpoint)
+        and (delivery := claim(delivery_id))
+    ):
+        base = settings.PUBLIC_URL or endpoint.base_url
+        return delivery, body_of(delivery.event, delivery.event.parcel, base)
+    return None
 
 
 def _may_be_tried(endpoint: WebhookEndpoint) -> bool:
@@ -156,17 +184,13 @@ def claim(delivery_id: int) -> WebhookDelivery | None:
     return WebhookDelivery.objects.select_related("event__parcel", "endpoint").get(pk=delivery_id)
 
 
-def _send_and_record(delivery: WebhookDelivery) -> None:
+def _send(delivery: WebhookDelivery, body: bytes) -> Answer:
     endpoint = delivery.endpoint
-    base = settings.PUBLIC_URL or endpoint.base_url
-    body = body_of(delivery.event, delivery.event.parcel, base)
     event_id = str(delivery.event_id)
     headers = signature_headers(endpoint.secret, event_id, int(time.time()), body)
-    connection.close()  # nobody waits with a database connection in hand
-    answer = post(
+    return post(
         endpoint.url, body, headers, policy=current_policy(), deadline=settings.WEBHOOK_DEADLINE
     )
-    record(delivery, answer)
 
 
 def record(delivery: WebhookDelivery, answer: Answer) -> DeliveryState:

@@ -155,7 +155,7 @@ class World:
             raise greenlet.GreenletExit
         return consigning.consignment(announcement, *rest)
 
-    def enter(self, code: str) -> object:
+    def enter(self, code: str, account_id: int) -> object:
         """Stand in for bulkhead and breaker."""
         if self.fates[self.calls % len(self.fates)] == "turned_away":
             self.calls += 1

@@ -37,7 +37,7 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
     """Take the broker away, and return what would have been sent to it."""
     sent: list[tuple[str, int, str]] = []
 
-    def note(task: str, announcement_id: int, carrier: str) -> bool:
+    def note(task: str, announcement_id: int, carrier: str, account_id: int | None) -> bool:
         sent.append((task, announcement_id, carrier))
         return True
 

@@ -66,7 +66,7 @@ def play(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
         time.sleep(APART)  # a call is where a cancellation comes in between most often
         return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
 
-    def note(task: str, announcement_id: int, carrier: str) -> bool:
+    def note(task: str, announcement_id: int, carrier: str, account_id: int | None = None) -> bool:
         woken.append((task, announcement_id))
         return True
 

@@ -31,8 +31,6 @@ class Slow:
             raise ValueError("13")
         return [2 * number for number in numbers]
 
-    __name__ = "slow"
-
 
 async def asked(grouped: Grouped[int, int], *numbers: int) -> list[asyncio.Task[int]]:
     tasks = [asyncio.create_task(grouped(number)) for number in numbers]  # type: ignore[arg-type] # a coroutine
@@ -84,7 +82,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
             raise OSError("broken")
         return "announced", 0.1
 
-    def prepare(ids: Sequence[int]) -> list[Any]:
+    def prepare(queue: str, ids: Sequence[int]) -> list[Any]:
         return [None if number == 0 else "broken" if number == 13 else number for number in ids]
 
     def finish(results: Sequence[Any]) -> list[None]:
@@ -105,10 +103,10 @@ def test_a_thousand_calls_take_no_thread_each(carrier: SimpleNamespace, settings
     before = threading.active_count()
     loop = Loop()
     for number in range(1, 1001):
-        loop.submit(number)
+        loop.submit(number, "announce.postnl")
     while carrier.in_flight < 900:  # 13 among them, and 0 is not
         pass
-    assert threading.active_count() - before <= 1 + 2 * module.THREADS
+    assert threading.active_count() - before <= 1 + module.CLAIMING + module.RECORDING
     carrier.go.set()
     loop.drain()
     assert sorted(carrier.seen) == [number for number in range(1, 1001) if number != 13]
@@ -118,10 +116,10 @@ def test_a_thousand_calls_take_no_thread_each(carrier: SimpleNamespace, settings
 def test_more_than_there_is_room_for_waits(carrier: SimpleNamespace, settings: Any) -> None:
     settings.WORKER_CONCURRENCY = 2
     loop = Loop()
-    loop.submit(0)  # nothing to be done: its room is free again
+    loop.submit(0, "announce.postnl")  # nothing to be done: its room is free again
     for number in (1, 2):
-        loop.submit(number)
-    third = threading.Thread(target=loop.submit, args=(3,))
+        loop.submit(number, "announce.postnl")
+    third = threading.Thread(target=loop.submit, args=(3, "announce.postnl"))
     third.start()
     third.join(0.2)
     assert third.is_alive()

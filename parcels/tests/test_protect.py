@@ -268,7 +268,21 @@ def is_gated() -> bool:
     return isinstance(protect.enter("postnl"), protect.TurnedAway)
 
 
-GUARDS = {"breaker": opens, "ramp": ramps, "bulkhead": is_bounded, "gate": is_gated}
+def is_shared() -> bool:
+    """Tell whether an account that takes all it can leaves another one a slot."""
+    limit = int(django_settings.CARRIERS["postnl"]["bulkhead"])
+    taken = [isinstance(protect.enter("postnl", 1), protect.Pass) for _ in range(limit)]
+    assert sum(taken) >= 0.9 * limit  # it is alone: nearly the whole room is its own
+    return isinstance(protect.enter("postnl", 2), protect.Pass)
+
+
+GUARDS = {
+    "breaker": opens,
+    "ramp": ramps,
+    "bulkhead": is_bounded,
+    "gate": is_gated,
+    "turns": is_shared,
+}
 
 
 @pytest.mark.parametrize("off", ["", *GUARDS])

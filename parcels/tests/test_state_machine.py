@@ -357,6 +357,7 @@ def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[
     monkeypatch.setattr(transport, "perform", world.perform)
     # A process that stands still keeps its place: the fourth would wait for ever in this thread.
     monkeypatch.setattr(announcing, "AT_WORK", nullcontext())
+    monkeypatch.setattr(announcing, "beginning", lambda _: nullcontext())
     monkeypatch.setattr(call, "consignment", world.consignment)
     monkeypatch.setattr(protect, "enter", world.enter)
     monkeypatch.setattr(protect, "leave", lambda *_, **__: None)

@@ -22,7 +22,7 @@ from parcels.services import protect, sweep
 from parcels.services.announce import prepare
 from parcels.services.claim import claim
 from parcels.statuses import Status
-from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.factories import AccountFactory, AnnouncementFactory
 
 pytestmark = pytest.mark.django_db
 PAST = timedelta(seconds=-1)
@@ -90,7 +90,22 @@ def test_no_more_are_woken_than_there_is_room_for(settings: Any) -> None:
         AnnouncementFactory.create()
     for _ in range(4):
         protect.gates_of("postnl").bulkhead.acquire()
-    assert len(list(sweep.due_announcements())) == 7
+    assert len(list(sweep.due_announcements())) == 6
+
+
+@pytest.mark.parametrize(("off", "woken"), [([], 2), (["turns"], 0)])
+def test_a_long_backlog_leaves_another_account_its_turn(
+    settings: Any, off: list[str], woken: int
+) -> None:
+    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 6}}
+    protect.forget()
+    shops = [AccountFactory.create(), AccountFactory.create()]
+    for number, shop in enumerate([shops[0]] * 20 + [shops[1]] * 2):
+        row = AnnouncementFactory.create(account=shop)
+        moved(row, wake_at=timedelta(seconds=number - 60))
+    accounts = [due.account_id for due in sweep.due_announcements()]
+    assert (len(accounts), accounts.count(shops[1].pk)) == (6, woken)
 
 
 def test_a_review_that_is_overdue_shows_as_failed() -> None:

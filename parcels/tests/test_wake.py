@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from celery import current_app
 
-from parcels.services import wake
+from parcels.services import broker, wake
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     wake._quiet_until = 0.0
-    wake._broker_guard.cache_clear()
+    broker._broker_at.cache_clear()
     yield
     wake._quiet_until = 0.0
-    wake._broker_guard.cache_clear()
+    broker._broker_at.cache_clear()
 
 
 @pytest.fixture
@@ -63,7 +63,7 @@ def test_whatever_the_transport_raises_is_no_failure(monkeypatch: pytest.MonkeyP
         tried.append(1)
         raise RuntimeError("of a kind that nobody has listed")
 
-    monkeypatch.setattr(wake, "_broker_answers", lambda: True)
+    monkeypatch.setattr(broker, "takes", lambda *_: True)
     monkeypatch.setattr(current_app, "send_task", refuse)
     assert not wake.wake("announce", 1, "postnl")
     assert not wake.wake("announce", 2, "postnl")  # left alone for a while

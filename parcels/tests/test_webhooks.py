@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
@@ -308,6 +310,28 @@ def test_one_account_s_receivers_leave_room_for_the_others() -> None:
         assert sum(entered) == 16
         assert entered[:20] == [True] * 8 + [False] * 12
         assert stack.enter_context(webhooks.ROOMS.enter(2, 10))
+
+
+def test_sending_takes_no_turn_at_the_database(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Receivers that hang keep nobody from reading and writing; a thousand events come in turn."""
+    delivery, turns = delivery_for(shop.account), threading.BoundedSemaphore(2)
+    free: dict[str, int] = {}
+
+    def note(name: str, result: Any) -> Callable[..., Any]:
+        def noted(*_: Any, **__: Any) -> Any:
+            free[name] = turns._value
+            return result
+
+        return noted
+
+    monkeypatch.setattr(webhooks, "AT_WORK", turns)
+    monkeypatch.setattr(webhooks, "post", note("sending", TAKEN))
+    monkeypatch.setattr(webhooks, "body_of", note("reading", b""))
+    monkeypatch.setattr(webhooks, "record", note("writing", None))
+    monkeypatch.setattr(webhooks, "_spread", note("spreading", 0))
+    webhooks.deliver(delivery.pk)
+    webhooks.spread("")
+    assert free == {"reading": 1, "sending": 2, "writing": 1, "spreading": 1}
 
 
 def test_a_receiver_that_hangs_leaves_its_delivery_for_later(

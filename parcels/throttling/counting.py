@@ -26,11 +26,15 @@ class Windows:
         self._guard = RedisGuard(client, "throttle", on_trouble=self._count)
         self._script = client.register_script(_SCRIPT)
 
-    def wait(self, name: str, limits: tuple[Limit, ...]) -> float:
-        """Count a request; return 0, or the seconds until one may pass."""
+    def wait(self, name: str, limits: tuple[Limit, ...], *, charge: int = 0) -> float:
+        """Count a request; return 0, or the seconds until one may pass.
+
+        A `charge` counts in any case: it is the rest of what a request that has passed was worth.
+        """
         # The braces keep an account's windows on one node of a cluster.
         keys = [f"throttle:{{{name}}}:{limit.window}" for limit in limits]
         arguments = [number for limit in limits for number in (limit.requests, limit.window)]
+        arguments.append(charge)
         try:
             return float(self._guard.ask(lambda: self._script(keys, arguments))) / 1000
         except Gone:

@@ -45,6 +45,17 @@ class AccountThrottle(BaseThrottle):
         return self._wait
 
 
+def charge_parcels(account: Account, parcels: int) -> None:
+    """Charge a request that makes several parcels for all but the one that it has counted as.
+
+    It passes whole where one would: what it is worth is known when it has been read. Those after it
+    wait for longer.
+    """
+    limits = limits_of(account, "write")
+    if limits and parcels > 1:
+        windows().wait(f"{account.pk}:write", limits, charge=parcels - 1)
+
+
 def limits_of(account: Account, kind: str) -> tuple[Limit, ...]:
     """Return the account's own limits, else the general ones."""
     general = settings.THROTTLE_READ if kind == "read" else settings.THROTTLE_WRITE

@@ -1,5 +1,6 @@
 -- Sliding windows, several at once: a request counts in all of them or in none.
--- KEYS: one hash per window. ARGV: limit and seconds of each window, in turn.
+-- KEYS: one hash per window. ARGV: limit and seconds of each window, in turn, then what is charged
+-- for a request that has passed before; 0 for one that asks to pass, which counts as one.
 -- Returns 0 when the request may pass, else the milliseconds until it might.
 --
 -- A window is estimated from two counters: this one's, and the last one's by the share of it that
@@ -7,6 +8,7 @@
 -- per cent where an account's requests come in bursts. Redis's clock is the only one.
 local time = redis.call('TIME')
 local now = tonumber(time[1]) * 1000 + math.floor(tonumber(time[2]) / 1000)
+local charge = tonumber(ARGV[#ARGV])
 local longest = 0
 
 for i, key in ipairs(KEYS) do
@@ -33,7 +35,7 @@ for i, key in ipairs(KEYS) do
   end
 end
 
-if longest == 0 then
-  for _, key in ipairs(KEYS) do redis.call('HINCRBY', key, 'this', 1) end
+if charge > 0 or longest == 0 then
+  for _, key in ipairs(KEYS) do redis.call('HINCRBY', key, 'this', math.max(charge, 1)) end
 end
 return longest

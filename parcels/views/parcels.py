@@ -24,6 +24,7 @@ from parcels.services.fill import Owned
 from parcels.services.idempotency import find
 from parcels.services.patience import retry_after
 from parcels.statuses import Status, status_payload
+from parcels.throttling.throttle import charge_parcels
 from parcels.views.request import account_of, asked, base_url, error_mode, idempotency_key
 
 # A sheet of 25 label pages; also what keeps a body within its limit.
@@ -67,7 +68,7 @@ class ParcelsView(APIView):
             verbose=many and how.errors == "verbose",
             respond_async=preferences.respond_async,
         )
-        check_colli(orders, many)
+        charge_parcels(how.account, check_colli(orders, many))
         response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
         if preferences.respond_async and any(order.mode is Mode.ASYNC for order in orders):
             response["Preference-Applied"] = "respond-async"
@@ -133,8 +134,8 @@ def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
     return [data["parcel"]], False
 
 
-def check_colli(orders: list[Order], many: bool) -> None:
-    """Check how many parcels the orders make.
+def check_colli(orders: list[Order], many: bool) -> int:
+    """Check how many parcels the orders make; return it.
 
     Raises:
         ValidationError: too many, or several to announce in the form for one.
@@ -145,6 +146,7 @@ def check_colli(orders: list[Order], many: bool) -> None:
     if not many and colli[0] > 1 and orders[0].mode is not Mode.STORE:
         message = "Several colli are announced in the form {'parcels': [...]}."
         raise ValidationError({"quantity": [message]})
+    return sum(colli)
 
 
 def change_body(data: Any) -> tuple[int, dict[str, Any]]:

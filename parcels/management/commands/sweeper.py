@@ -26,9 +26,10 @@ from parcels import faults
 from parcels.services import idempotency, restored, spares, sweep, void, webhooks
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
+from parcels.services.broker import broker_identity
 from parcels.services.reconcile import reconcile
 from parcels.services.tracking_feed import Follower
-from parcels.services.wake import broker_identity, send, wake
+from parcels.services.wake import send, wake
 
 log = logging.getLogger(__name__)
 
@@ -140,7 +141,7 @@ class Sweeper:
         lost = [
             due.id
             for due in sweep.due_announcements()
-            if not wake(due.task, due.id, due.carrier)
+            if not wake(due.task, due.id, due.carrier, due.account_id)
             and not self._do_myself(WORK[due.task], due.id)
         ]
         sweep.not_woken(lost)

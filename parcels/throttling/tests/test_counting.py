@@ -48,6 +48,15 @@ def test_a_request_counts_in_all_windows_or_in_none(windows: Windows) -> None:
     assert passed(windows, "test3", (HOUR,), 200) == 95
 
 
+def test_a_charge_counts_over_the_limit_and_keeps_later_ones_waiting(windows: Windows) -> None:
+    limits = (Limit(10, 1800),)
+    assert windows.wait("test7", limits) == 0
+    windows.wait("test7", limits, charge=99)
+    assert passed(windows, "test7", limits, 5) == 0
+    # Ten windows' worth of requests: this window, and most of the next.
+    assert windows.wait("test7", limits) > 1800 * 0.85
+
+
 def test_after_the_wait_a_request_passes(windows: Windows) -> None:
     limits = (Limit(3, 1),)
     for _ in range(50):

@@ -8,7 +8,7 @@ import pytest
 
 from parcels.models import Account, ApiKey
 from parcels.tests.factories import AccountFactory
-from parcels.tests.requests import Shop
+from parcels.tests.requests import Shop, body
 from parcels.throttling import counting, throttle
 from parcels.throttling.limits import Limit, parse_limits
 
@@ -19,8 +19,8 @@ class Counting:
     def __init__(self) -> None:
         self.counts: dict[str, int] = {}
 
-    def wait(self, name: str, limits: tuple[Limit, ...]) -> float:
-        self.counts[name] = self.counts.get(name, 0) + 1
+    def wait(self, name: str, limits: tuple[Limit, ...], *, charge: int = 0) -> float:
+        self.counts[name] = self.counts.get(name, 0) + (charge or 1)
         return 1.2 if self.counts[name] > min(limit.requests for limit in limits) else 0
 
 
@@ -58,6 +58,20 @@ def test_too_many_requests(counts: dict[str, int]) -> None:
     assert answers[2]["Retry-After"] == "2"
     assert answers[2].json()["error"]["code"] == 429
     assert shop.post("parcels", {}).status_code == 400  # writing has its own
+
+
+@pytest.mark.django_db
+def test_a_batch_counts_by_its_parcels(counts: dict[str, int]) -> None:
+    account = AccountFactory.create(write_limit="20/min")
+    shop = Shop(account)
+    batch = {"parcels": [body(shipment={"id": 8})] * 5}
+    colli = {"parcels": [body(shipment={"id": 8}, quantity=14)]}
+    assert shop.post("parcels", batch).status_code == 200
+    assert counts == {f"{account.pk}:write": 5}
+    assert shop.post("parcels", colli).status_code == 200
+    assert shop.post("parcels", batch).status_code == 200  # there is room for one: it passes whole
+    assert counts == {f"{account.pk}:write": 24}
+    assert shop.post("parcels", {"parcel": body()}).status_code == 429
 
 
 @pytest.mark.django_db

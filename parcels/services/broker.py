@@ -1,0 +1,103 @@
+"""The broker's Redis, beside its queues: is it there, and whose announcement is next.
+
+A queue is first in, first out over all accounts. So a message says only that something waits: what
+does stands in a list per account, and a worker takes from these in turn, whichever message woke it.
+Lost with the queue or left over, a list costs nothing: each message also names its own
+announcement, and the sweeper wakes what nobody took.
+"""
+
+from __future__ import annotations
+
+import functools
+from pathlib import Path
+from typing import Any
+
+import redis
+from celery import current_app
+from django.conf import settings
+from redis.backoff import NoBackoff
+from redis.retry import Retry
+
+from carriers.redis_guard import Gone, RedisGuard
+from parcels import faults, metrics
+
+_SCRIPTS = Path(__file__).parent
+_PREFIX = "turns:"
+
+
+class Broker:
+    """Asked with a short time-out, and once a second while it is gone."""
+
+    def __init__(self, client: redis.Redis) -> None:
+        self._guard = RedisGuard(client, "broker", on_trouble=metrics.guard_trouble)
+        self._enter = client.register_script((_SCRIPTS / "turn_enter.lua").read_text())
+        self._next = client.register_script((_SCRIPTS / "turn_next.lua").read_text())
+
+    def answers(self) -> bool:
+        """Ask for a sign of life: publishing has the worker's time-outs, of seconds."""
+        return self._ask(self._guard.client.ping) is not None
+
+    def enter_turn(self, queue: str, account_id: int, announcement_id: int) -> bool:
+        """Have the announcement wait for its account's turn; also a sign of life."""
+        keys = [_PREFIX + queue, f"{_PREFIX}{queue}:{account_id}"]
+        return self._ask(lambda: self._enter(keys, [account_id, announcement_id])) is not None
+
+    def next_in_turn(self, queue: str) -> int | None:
+        """Take the announcement whose turn it is; None where none waits."""
+        found = self._ask(lambda: self._next([_PREFIX + queue], [f"{_PREFIX}{queue}:"]))
+        return None if found is None else int(found)
+
+    def _ask(self, question: Any) -> Any:
+        try:
+            return self._guard.ask(question)
+        except Gone:
+            return None
+
+
+@functools.cache
+def _broker_at(url: str) -> Broker | None:
+    if not url.startswith(("redis://", "rediss://")):
+        return None
+    timeout = settings.CARRIER_GUARD_TIMEOUT
+    client = redis.Redis.from_url(
+        url,
+        socket_timeout=timeout,
+        socket_connect_timeout=timeout,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return Broker(client)
+
+
+def _url() -> str:
+    return str(current_app.conf.broker_url or "")
+
+
+def takes(queue: str, account_id: int | None, row_id: int | str) -> bool:
+    """Tell whether the broker answers; with an account, enter the row for its turn."""
+    broker = _broker_at(_url())
+    if broker is None:
+        return True
+    if account_id is None or faults.is_off("turns"):
+        return broker.answers()
+    return broker.enter_turn(queue, account_id, int(row_id))
+
+
+def next_in_turn(queue: str, own: int) -> int:
+    """Take the announcement whose turn it is; `own`, the message's, where nothing is known."""
+    broker = _broker_at(_url()) if queue and not faults.is_off("turns") else None
+    return (broker.next_in_turn(queue) if broker else None) or own
+
+
+def broker_identity() -> str | None:
+    """Return what changes when a Redis broker restarts empty; None when it can't be told.
+
+    A broker that keeps its queue over a restart answers with another identity, too: that costs
+    one superfluous round of wake-ups.
+    """
+    if _broker_at(_url()) is None:
+        return None
+    try:
+        with redis.Redis.from_url(_url(), socket_timeout=1, socket_connect_timeout=1) as client:
+            return str(client.info("server")["run_id"])
+    except redis.RedisError:
+        return None

@@ -1,0 +1,94 @@
+"""Turns by account: whose announcement the next free worker takes."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import redis
+from celery import current_app
+
+from parcels import tasks
+from parcels.services import broker, wake
+
+QUEUE = "announce.postnl"
+
+
+@pytest.fixture
+def sent(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Return the ids of the messages, oldest first; the broker is real and its queue is not."""
+    client = redis.Redis.from_url(redis_server.url)
+    for key in client.scan_iter("turns:*"):
+        client.delete(key)
+    messages: list[int] = []
+    monkeypatch.setattr(current_app.conf, "broker_url", redis_server.url)
+    monkeypatch.setattr(current_app, "send_task", lambda *_, args, **__: messages.extend(args))
+    wake._quiet_until = 0.0
+    broker._broker_at.cache_clear()
+    return messages
+
+
+def taken(messages: list[int]) -> list[int]:
+    return [broker.next_in_turn(QUEUE, own) for own in messages]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("off", "place"), [([], 1), (["turns"], 100)])
+def test_another_accounts_only_announcement_is_the_next_but_one(
+    sent: list[int], settings: Any, off: list[str], place: int
+) -> None:
+    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    for number in range(100):
+        wake.wake("announce", number + 1, "postnl", 1)
+    wake.wake("announce", 1000, "postnl", 2)
+    order = taken(sent)
+    assert order.index(1000) == place
+    assert sorted(order) == [*range(1, 101), 1000]  # each is taken once
+
+
+@pytest.mark.integration
+def test_each_queue_has_its_own_turns(sent: list[int]) -> None:
+    wake.wake("announce", 1, "postnl", 1)
+    wake.wake("announce", 2, "tortoise", 1)
+    assert broker.next_in_turn("announce.tortoise", 7) == 2
+    assert broker.next_in_turn("announce.tortoise", 7) == 7
+
+
+@pytest.mark.integration
+def test_what_is_woken_again_waits_once_and_keeps_its_place(sent: list[int]) -> None:
+    for announcement, account in ((1, 1), (2, 1), (3, 2), (1, 1), (1, 1)):
+        wake.wake("announce", announcement, "postnl", account)
+    assert taken(sent) == [1, 3, 2, 1, 1]
+
+
+@pytest.mark.integration
+def test_lists_that_were_lost_leave_each_message_its_own(
+    sent: list[int], redis_server: Any
+) -> None:
+    for number in (1, 2):
+        wake.wake("announce", number, "postnl", 1)
+    redis.Redis.from_url(redis_server.url).delete(f"turns:{QUEUE}")
+    assert taken(sent) == [1, 2]
+    wake.wake("announce", 3, "postnl", 1)  # and the turns go on
+    assert broker.next_in_turn(QUEUE, 9) == 1
+
+
+@pytest.mark.integration
+def test_only_announcing_takes_turns(sent: list[int]) -> None:
+    wake.wake("void", 1, "postnl", 1)
+    assert broker.next_in_turn(QUEUE, 9) == 9
+
+
+def test_a_worker_asks_for_the_queue_that_its_message_came_by(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[tuple[int, str]] = []
+    loop = SimpleNamespace(submit=lambda *given: begun.append(given))
+    monkeypatch.setattr(tasks, "loop", lambda: loop)
+    tasks.announce(5)
+    came_by: dict[str, Any] = {"delivery_info": {"routing_key": QUEUE}}
+    tasks.announce.push_request(**came_by)
+    tasks.announce.run(6)
+    tasks.announce.pop_request()
+    assert begun == [(5, ""), (6, QUEUE)]

@@ -1,0 +1,134 @@
+"""Threads that wait, shared between accounts; and what a client gets who finds none."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import offload
+from parcels.services import create, waits
+from parcels.services.waits import Waits
+from parcels.statuses import Status
+from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.requests import Shop, body
+
+Occupy = Callable[[int, int, bool], int]
+
+
+@pytest.fixture
+def occupy(monkeypatch: pytest.MonkeyPatch) -> Occupy:
+    """Have so many threads of ten try to wait for an account; return how many do, until the end."""
+    monkeypatch.setattr(waits, "WAITS", Waits(10))
+    kept: list[Any] = []
+
+    def occupy(account_id: int, times: int, buys: bool) -> int:
+        entered: list[bool] = []
+
+        def enter() -> None:
+            place = waits.thread_to_wait(account_id, buys=buys)
+            kept.append(place)
+            entered.append(place.__enter__())
+
+        for _ in range(times):
+            thread = threading.Thread(target=enter)
+            thread.start()
+            thread.join()
+        return sum(entered)
+
+    return occupy
+
+
+def test_reads_leave_half_of_the_threads(occupy: Occupy) -> None:
+    assert occupy(1, 20, False) == 5
+    assert occupy(2, 20, False) == 3  # and so on: there is always one left
+    assert occupy(3, 1, False) == 1
+
+
+def test_an_account_alone_buys_in_all_threads(occupy: Occupy) -> None:
+    assert occupy(1, 10, True) == 10
+
+
+def test_an_account_that_is_not_alone_leaves_half(occupy: Occupy) -> None:
+    assert occupy(2, 1, True) == 1
+    assert occupy(1, 20, True) == 5
+    assert occupy(2, 1, True) == 1
+
+
+def test_an_account_is_alone_again_after_a_minute(
+    occupy: Occupy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    occupy(2, 1, False)
+    later = waits.monotonic() + 61
+    monkeypatch.setattr(waits, "monotonic", lambda: later)
+    assert occupy(1, 9, True) == 9
+
+
+def test_threads_are_given_back() -> None:
+    all_of_them = Waits(2)
+    for _ in range(5):
+        with all_of_them.enter(1, buys=False) as entered, all_of_them.enter(1, buys=True) as again:
+            assert entered
+            assert again  # it has one already
+    assert not all_of_them._waiting
+
+
+def test_where_the_number_is_unknown_nothing_is_bound() -> None:
+    unknown = Waits(0)
+    assert all(unknown.enter(1, buys=False).__enter__() for _ in range(1000))
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize(("off", "waited"), [([], 0), (["turns"], 1)])
+def test_a_read_that_finds_no_thread_is_answered_at_once(
+    shop: Shop,
+    occupy: Occupy,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+    off: list[str],
+    waited: int,
+) -> None:
+    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    seconds: list[float] = []
+    monkeypatch.setattr(offload, "wait", lambda _, left: seconds.append(left))
+    row = AnnouncementFactory.create(parcel__account=shop.account)
+    occupy(shop.account.pk, 10, False)
+    answer = shop.get(f"parcels/{row.parcel_id}?wait=120")
+    assert (answer.status_code, answer.json()["parcel"]["status"]["id"]) == (200, 1001)
+    assert answer["Retry-After"]
+    assert len(seconds) == waited
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("off", "status"), [([], 202), (["turns"], 200)])
+def test_a_label_that_finds_no_thread_is_queued(
+    shop: Shop,
+    occupy: Occupy,
+    monkeypatch: pytest.MonkeyPatch,
+    no_broker: list[tuple[str, int, str]],
+    settings: Any,
+    off: list[str],
+    status: int,
+) -> None:
+    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    begun: list[int] = []
+    monkeypatch.setattr(create, "announce", begun.append)
+    monkeypatch.setattr(create, "waiting_announcements", lambda _: [])
+    occupy(0, 1, True)
+    occupy(shop.account.pk, 10, True)
+    payload = {"parcel": body(request_label=True, shipment={"id": 8})}
+    answer = shop.post("parcels", payload)
+    assert answer.status_code == status
+    assert answer.json()["parcel"]["status"]["id"] == Status.BEING_ANNOUNCED
+    assert len(no_broker) + len(begun) == 1
+    assert bool(no_broker) is (status == 202)
+
+
+@pytest.mark.django_db
+def test_a_front_that_holds_clients_needs_no_bound(
+    occupy: Occupy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(offload, "holds_clients", lambda: True)
+    assert occupy(1, 20, False) == 20
