@@ -53,6 +53,12 @@ class ApiKey(models.Model):
     date_created = models.DateTimeField(auto_now_add=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
 
+    class Meta:
+        permissions = [
+            ("issue_apikey", "Can issue API keys"),
+            ("revoke_apikey", "Can revoke API keys"),
+        ]
+
     def __str__(self) -> str:
         return self.public_key
 

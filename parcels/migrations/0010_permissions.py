@@ -1,0 +1,42 @@
+from django.db import migrations
+
+
+class Migration(migrations.Migration):
+    dependencies = [("parcels", "0009_sweeping_indexes")]
+
+    operations = [
+        migrations.AlterModelOptions(
+            name="announcement",
+            options={
+                "permissions": [
+                    ("adopt_announcement", "Can adopt a label for an announcement under review"),
+                    ("give_up_announcement", "Can give up an announcement under review"),
+                ]
+            },
+        ),
+        migrations.AlterModelOptions(
+            name="apikey",
+            options={
+                "permissions": [
+                    ("issue_apikey", "Can issue API keys"),
+                    ("revoke_apikey", "Can revoke API keys"),
+                ]
+            },
+        ),
+        migrations.AlterModelOptions(
+            name="parcel",
+            options={"permissions": [("control_live", "Can control the live page")]},
+        ),
+        migrations.AlterModelOptions(
+            name="sparelabel",
+            options={
+                "permissions": [
+                    ("settle_sparelabel", "Can close a spare label that was settled by hand")
+                ]
+            },
+        ),
+        migrations.AlterModelOptions(
+            name="webhookdelivery",
+            options={"permissions": [("resend_webhookdelivery", "Can send a webhook again")]},
+        ),
+    ]
