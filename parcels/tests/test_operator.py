@@ -103,7 +103,7 @@ def test_the_timeline_tells_all_in_order(staff):
 
 def test_a_receiver_is_shown_by_its_host_alone(staff):
     """Shops put secrets into path and query; the whole address needs a permission of its own."""
-    parcel, delivery = parcel_with_a_life()
+    parcel, _ = parcel_with_a_life()
     WebhookEndpoint.objects.update(url="https://shop.test:8443/hook/k3y?token=s3cret")
     page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
     page += staff.get("/admin/parcels/webhookendpoint/").content.decode()

@@ -1,4 +1,4 @@
-"""Pages for the operator: parcels, one parcel's timeline, what is parked. For staff with permission."""
+"""Pages for staff with permission: parcels, one parcel's timeline, what is parked."""
 
 from __future__ import annotations
 

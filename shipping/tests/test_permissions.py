@@ -68,8 +68,9 @@ OPERATOR = {
     "operator:parked": "parcels.view_announcement",
     "live_controls": "parcels.control_live",
 }
-# Nobody logs in to these; offload's are closed to all but fronts and hub.
+# Nobody has logged in to these; offload's are closed to all but fronts and hub.
 PUBLIC = {
+    "login",
     "front_page",
     "alive",
     "ready",
