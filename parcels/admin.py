@@ -33,7 +33,6 @@ from parcels.models import (
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key
-from parcels.throttling.limits import NONE, parse_limits
 
 
 class ReadOnly(BaseModelAdmin):
@@ -210,22 +209,8 @@ class ApiKeyInline(ReadOnly, admin.TabularInline):
     fields = ("public_key", "date_created", "revoked_at")
 
 
-class AccountForm(forms.ModelForm):
-    """Refuses limits that the throttle could not read."""
-
-    def clean(self) -> dict[str, Any]:
-        fields: dict[str, Any] = super().clean() or {}
-        for name in ("read_limit", "write_limit"):
-            try:
-                parse_limits(fields.get(name) or NONE)
-            except ValueError as error:
-                self.add_error(name, str(error))
-        return fields
-
-
 @admin.register(Account)
 class AccountAdmin(admin.ModelAdmin):
-    form = AccountForm
     actions = ("issue_key",)
     list_display = ("name", "is_active", "date_created")
     inlines = (ApiKeyInline,)

@@ -1,10 +1,23 @@
-from django.db import migrations
+from django.db import migrations, models
+
+from parcels.models.account import check_limits
 
 
 class Migration(migrations.Migration):
     dependencies = [("parcels", "0009_sweeping_indexes")]
 
     operations = [
+        *(
+            # Changes no table: the check is the application's.
+            migrations.AlterField(
+                model_name="account",
+                name=name,
+                field=models.CharField(
+                    blank=True, default="", max_length=32, validators=[check_limits]
+                ),
+            )
+            for name in ("read_limit", "write_limit")
+        ),
         migrations.AlterModelOptions(
             name="announcement",
             options={
