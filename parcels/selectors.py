@@ -117,7 +117,7 @@ def open_holds(announcement_id: int) -> list[Hold]:
 def contract_of(announcement: Announcement, parcel: Parcel) -> CarrierContract | None:
     """Return the contract that the announcement began with; at first the parcel's, or the default.
 
-    None: ours, `settings.HOUSE_CREDENTIALS`.
+    None: ours with that carrier, of `settings.HOUSE_CREDENTIALS`.
     """
     if announcement.credentials_hash and not faults.is_off("credentials"):
         return announcement.contract

@@ -6,6 +6,7 @@ a setting that is silently misread is found during an outage.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from ipaddress import ip_network
@@ -106,6 +107,17 @@ def secret(name: str, *, development: str | None) -> str:
         except OSError as error:
             raise ImproperlyConfigured(f"{name}_FILE={path!r} can't be read: {error}") from None
     return text(name, development)
+
+
+def credentials(name: str, *, development: str) -> dict[str, str]:
+    """Return a JSON object of texts, which is a secret: no message shows its value."""
+    try:
+        value = json.loads(secret(name, development=development))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise ImproperlyConfigured(f'{name} is not a JSON object like {{"api_key": "…"}}')
+    return value
 
 
 def database(name: str, default: str) -> dict[str, object]:

@@ -73,7 +73,11 @@ def job_for(announcement: Announcement) -> Job:
     announcement.parcel = parcel
     faults.poison(parcel.company_name)
     contract = contract_of(announcement, parcel)
-    credentials = dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
+    credentials = (
+        dict(contract.credentials)
+        if contract
+        else dict(settings.HOUSE_CREDENTIALS[announcement.carrier])
+    )
     hashes = credentials_hashes(credentials)
     changed = bool(announcement.credentials_hash) and announcement.credentials_hash not in hashes
     return Job(

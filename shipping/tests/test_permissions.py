@@ -11,6 +11,7 @@ from itertools import count
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.contrib import admin
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import Group, Permission, User
@@ -274,6 +275,13 @@ def named(patterns: Any, namespace: str = "") -> Iterator[str]:
 
 def test_no_page_goes_without_a_permission() -> None:
     assert set(named(get_resolver("shipping.urls").url_patterns)) == OPERATOR.keys() | PUBLIC
+
+
+def test_the_permissions_are_documented() -> None:
+    text = (settings.BASE_DIR / "docs" / "operations.md").read_text()
+    table = text.partition("## Permissions")[2].partition("\n## ")[0]
+    ours = {*ACTIONS.values(), *OPERATOR.values()}
+    assert {name for name in ours if f"`{name}`" not in table} == set()
 
 
 @pytest.fixture
