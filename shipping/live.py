@@ -5,9 +5,11 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from typing import cast
 from urllib.parse import quote
 
 from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
 from parcels.views.staff import staff_with
@@ -36,7 +38,7 @@ def controls(request: HttpRequest) -> HttpResponse:
     """
     if not LIVE_URL or not LIVE_SECRET:
         raise Http404
-    user = request.user
+    user = cast(User, request.user)
     LogEntry.objects.log_actions(user.pk, [user], CHANGE, "Got a ticket to the live page.")
     given = ticket(LIVE_SECRET, user.pk, time.time())
     return HttpResponseRedirect(f"{LIVE_URL}/#ticket={quote(given)}")

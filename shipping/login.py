@@ -58,7 +58,7 @@ def login(request: HttpRequest) -> HttpResponseBase:
 
 def _hashed_name(request: HttpRequest) -> str:
     """Return a name for the name, which has no place in Redis, as the login form will read it."""
-    name = UsernameField().to_python(request.POST.get("username", ""))
+    name = UsernameField().to_python(request.POST.get("username", "")) or ""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:32]
 
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
 from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
 from django.db import transaction
 from django.db.models import QuerySet
@@ -117,7 +118,7 @@ def send_again(request: HttpRequest, parcel_id: int, delivery_id: int) -> HttpRe
     delivery = get_object_or_404(WebhookDelivery, pk=delivery_id, event__parcel_id=parcel_id)
     with transaction.atomic():
         webhooks.send_again(delivery)
-        LogEntry.objects.log_actions(request.user.pk, [delivery], CHANGE, "Sent again.")
+        LogEntry.objects.log_actions(cast(User, request.user).pk, [delivery], CHANGE, "Sent again.")
     messages.success(request, "The webhook will be sent again.")
     return HttpResponseRedirect(reverse("operator:parcel", args=[parcel_id]))
 

@@ -209,7 +209,7 @@ def test_the_admin_has_no_other_pages() -> None:
 
 def actions() -> Iterator[tuple[admin.ModelAdmin[Any], Any, str]]:
     for model_admin in admin.site._registry.values():
-        for action, name, _ in model_admin._get_base_actions():
+        for action, name, _ in model_admin._get_base_actions():  # type: ignore[attr-defined] # private
             yield model_admin, action, name
 
 
@@ -275,6 +275,12 @@ def named(patterns: Any, namespace: str = "") -> Iterator[str]:
 
 def test_no_page_goes_without_a_permission() -> None:
     assert set(named(get_resolver("shipping.urls").url_patterns)) == OPERATOR.keys() | PUBLIC
+
+
+def test_a_refusal_says_why() -> None:
+    answer = staff().get("/operator/parked")
+    assert answer.status_code == 403
+    assert "lacks the permission" in answer.content.decode()
 
 
 def test_the_permissions_are_documented() -> None:
