@@ -73,11 +73,8 @@ def job_for(announcement: Announcement) -> Job:
     announcement.parcel = parcel
     faults.poison(parcel.company_name)
     contract = contract_of(announcement, parcel)
-    credentials = (
-        dict(contract.credentials)
-        if contract
-        else dict(settings.HOUSE_CREDENTIALS[announcement.carrier])
-    )
+    ours = settings.HOUSE_CREDENTIALS[announcement.carrier]
+    credentials = dict(contract.credentials if contract else ours)
     hashes = credentials_hashes(credentials)
     changed = bool(announcement.credentials_hash) and announcement.credentials_hash not in hashes
     return Job(
