@@ -6,6 +6,9 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.contrib.admin.models import LogEntry
+from django.contrib.admin.options import BaseModelAdmin
+from django.db import models, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
@@ -30,11 +33,14 @@ from parcels.models import (
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key
-from parcels.throttling.limits import NONE, parse_limits
 
 
-class ReadOnly:
+class ReadOnly(BaseModelAdmin):
     """The protocol writes these rows; a hand that edits them breaks what it promises."""
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
+        """Take all out of the form: an inline's form refuses fields that no form may set."""
+        return (*super().get_readonly_fields(request, obj), *(self.fields or ()))
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -48,7 +54,6 @@ class ReadOnly:
 
 class AttemptInline(ReadOnly, admin.TabularInline):
     model = Attempt
-    readonly_fields = ("date_created",)  # it is set by itself, which no form may do
     fields = ("date_created", "kind", "fence", "sent_at", "duration", "outcome", "detail",
               "carrier_id", "tracking_number", "recorded")  # fmt: skip
 
@@ -106,9 +111,19 @@ class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
     ordering = ("-id",)
     actions = ("settle_by_hand",)
 
-    @admin.action(description="Close what was settled with the carrier by hand")
+    def has_settle_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("parcels.settle_sparelabel")
+
+    @admin.action(
+        description="Close what was settled with the carrier by hand", permissions=["settle"]
+    )
     def settle_by_hand(self, request: HttpRequest, chosen: QuerySet[SpareLabel]) -> None:
-        closed = review.settle_by_hand(chosen, by=request.user.get_username())
+        closed = 0
+        for spare in chosen:
+            with transaction.atomic():
+                if review.settle_by_hand(spare, by=request.user.get_username()):
+                    self.log_change(request, spare, "Closed as settled by hand.")
+                    closed += 1
         self.message_user(request, f"{closed} closed.")
 
 
@@ -136,6 +151,8 @@ class SenderAddressAdmin(admin.ModelAdmin):
 @admin.register(Brand)
 class BrandAdmin(admin.ModelAdmin):
     list_display = ("account", "name", "domain", "return_portal_url")
+    # What Django 6 does by itself, and warns of until then.
+    formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
     list_select_related = ("account",)
 
 
@@ -192,34 +209,25 @@ class ApiKeyInline(ReadOnly, admin.TabularInline):
     fields = ("public_key", "date_created", "revoked_at")
 
 
-class AccountForm(forms.ModelForm):
-    """Refuses limits that the throttle could not read."""
-
-    def clean(self) -> dict[str, Any]:
-        fields: dict[str, Any] = super().clean() or {}
-        for name in ("read_limit", "write_limit"):
-            try:
-                parse_limits(fields.get(name) or NONE)
-            except ValueError as error:
-                self.add_error(name, str(error))
-        return fields
-
-
 @admin.register(Account)
 class AccountAdmin(admin.ModelAdmin):
-    form = AccountForm
     actions = ("issue_key",)
     list_display = ("name", "is_active", "date_created")
     inlines = (ApiKeyInline,)
 
-    @admin.action(description="Issue a second API key")
+    def has_issue_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("parcels.issue_apikey")
+
+    @admin.action(description="Issue an API key", permissions=["issue"])
     def issue_key(self, request: HttpRequest, accounts: QuerySet[Account]) -> HttpResponse | None:
         """Show the pair on a page of its own: a message would leave the secret in a cookie."""
         if len(accounts) != 1:
             self.message_user(request, "Choose one account.", messages.ERROR)
             return None
         try:
-            key, secret = issue_key(accounts[0])
+            with transaction.atomic():
+                key, secret = issue_key(accounts[0])
+                self.log_change(request, accounts[0], f"Issued API key {key.public_key}.")
         except TooManyKeys as error:
             self.message_user(request, str(error), messages.ERROR)
             return None
@@ -235,9 +243,17 @@ class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
     fields = ("public_key", "account", "date_created", "revoked_at")
     actions = ("revoke",)
 
-    @admin.action(description="Revoke")
+    def has_revoke_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("parcels.revoke_apikey")
+
+    @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
-        ended = sum(revoke_key(key) for key in keys)
+        ended = 0
+        for key in keys:
+            with transaction.atomic():
+                if revoke_key(key):
+                    self.log_change(request, key, "Revoked.")
+                    ended += 1
         self.message_user(request, f"{ended} revoked.")
 
 
@@ -245,7 +261,7 @@ class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
 class WebhookEndpointAdmin(admin.ModelAdmin):
     """The secret is neither shown nor changed here: the shop sets it by the API."""
 
-    list_display = ("id", "account", "url", "is_active", "failing_since", "disabled_reason")
+    list_display = ("id", "account", "host", "is_active", "failing_since", "disabled_reason")
     list_filter = ("is_active",)
     readonly_fields = ("failures", "failing_since", "retry_at", "disabled_reason")
     fields = ("account", "url", "is_active", *readonly_fields)
@@ -272,8 +288,24 @@ class WebhookDeliveryAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
     ordering = ("-id",)
 
-    @admin.action(description="Send again")
+    def has_resend_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("parcels.resend_webhookdelivery")
+
+    @admin.action(description="Send again", permissions=["resend"])
     def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:
         for delivery in deliveries:
-            webhooks.send_again(delivery)
+            with transaction.atomic():
+                webhooks.send_again(delivery)
+                self.log_change(request, delivery, "Sent again.")
         self.message_user(request, f"{len(deliveries)} will be sent again.")
+
+
+@admin.register(LogEntry)
+class LogEntryAdmin(ReadOnly, admin.ModelAdmin):
+    """What operators have done, here and on the operator's pages."""
+
+    list_display = ("action_time", "user", "content_type", "object_repr", "get_change_message")
+    list_filter = ("content_type",)
+    list_select_related = ("user", "content_type")
+    search_fields = ("=object_id", "=user__username")
+    show_full_result_count = False

@@ -6,6 +6,7 @@ from typing import Any
 
 from django import forms
 from django.contrib import admin, messages
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
@@ -88,7 +89,15 @@ class ReviewActions(admin.ModelAdmin):
             or "none"
         )
 
-    @admin.action(description="Adopt a label that the carrier has sold (one at a time)")
+    def has_adopt_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("parcels.adopt_announcement")
+
+    def has_give_up_permission(self, request: HttpRequest) -> bool:
+        return request.user.has_perm("parcels.give_up_announcement")
+
+    @admin.action(
+        description="Adopt a label that the carrier has sold (one at a time)", permissions=["adopt"]
+    )
     def adopt_label(
         self, request: HttpRequest, chosen: QuerySet[Announcement]
     ) -> HttpResponse | None:
@@ -99,22 +108,32 @@ class ReviewActions(admin.ModelAdmin):
         given = (request.POST, request.FILES) if "adopt" in request.POST else ()
         form = AdoptForm(announcement, *given)
         if given and form.is_valid():
-            self._decide(request, announcement, lambda by: review.adopt(
-                announcement, form.as_label(), by=by))  # fmt: skip
+            label = form.as_label()
+            self._decide(
+                request, announcement, f"Adopted label {label.tracking_number}.",
+                lambda by: review.adopt(announcement, label, by=by),
+            )  # fmt: skip
             return None
         context = {**self.admin_site.each_context(request), "announcement": announcement}
         return TemplateResponse(request, "parcels/review.html", context | {"form": form})
 
-    @admin.action(description="Void what spare labels there are, and give up")
+    @admin.action(
+        description="Void what spare labels there are, and give up", permissions=["give_up"]
+    )
     def void_and_give_up(self, request: HttpRequest, chosen: QuerySet[Announcement]) -> None:
         for announcement in chosen:
             self._decide(
-                request, announcement, lambda by, row=announcement: review.give_up(row, by=by)
-            )
+                request, announcement, "Gave up.",
+                lambda by, row=announcement: review.give_up(row, by=by),
+            )  # fmt: skip
 
-    def _decide(self, request: HttpRequest, announcement: Announcement, decision: Any) -> None:
+    def _decide(
+        self, request: HttpRequest, announcement: Announcement, done: str, decision: Any
+    ) -> None:
         try:
-            decision(request.user.get_username())
+            with transaction.atomic():
+                decision(request.user.get_username())
+                self.log_change(request, announcement, done)
         except review.NotUnderReview:
             text = f"{announcement.reference} is not under review."
             self.message_user(request, text, messages.ERROR)

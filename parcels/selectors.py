@@ -121,7 +121,7 @@ def gather(announcements: Sequence[Announcement]) -> dict[int, CarrierContract |
     """Read the announcements' parcels and accounts into them; return each one's contract by its id.
 
     It is the one that the announcement began with; at first the parcel's, or the default. None:
-    ours, `settings.HOUSE_CREDENTIALS`.
+    ours with that carrier, of `settings.HOUSE_CREDENTIALS`.
     """
     defaults = CarrierContract.objects.filter(
         account_id=OuterRef("account_id"), carrier=OuterRef("carrier"), is_default=True

@@ -71,7 +71,7 @@ def _of_delivery(delivery: WebhookDelivery) -> Step:
     status = status_payload(delivery.event.status)["message"]
     return Step(
         delivery.date_created,
-        f"Webhook “{status}” to {delivery.endpoint.url}: {delivery.state}",
+        f"Webhook “{status}” to {delivery.endpoint.host}: {delivery.state}",
         " · ".join(tries) or "not tried yet",
         _MOOD_OF_DELIVERY[delivery.state],
         delivery.pk,

@@ -43,6 +43,21 @@ def check_carriers(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 
 @register
+def check_house_credentials(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Credentials of ours are whole; none are fine where each account has a contract."""
+    return [
+        Error(
+            f"CARRIER_CREDENTIALS_{c.code.upper()} lacks {', '.join(missing)}.",
+            hint=f"{c.name} wants a JSON object with {', '.join(c.credential_names)}.",
+            id="shipping.E011",
+        )
+        for c in registry.all_carriers()
+        if (given := settings.HOUSE_CREDENTIALS.get(c.code))
+        and (missing := [name for name in c.credential_names if name not in given])
+    ]
+
+
+@register
 def check_waits(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """The default wait can't be over the maximum."""
     if settings.WAIT_DEFAULT <= settings.WAIT_MAXIMUM:

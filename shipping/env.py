@@ -6,8 +6,10 @@ a setting that is silently misread is found during an outage.
 
 from __future__ import annotations
 
+import json
 import math
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -76,6 +78,15 @@ def words(name: str, default: str = "") -> list[str]:
     return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
 
 
+def networks(name: str, *others: str) -> list[str]:
+    """Return networks in CIDR form, given with commas or spaces between; `others` are words."""
+    given = os.environ.get(name, "").replace(",", " ").split()
+    try:
+        return [word if word in others else str(ip_network(word)) for word in given]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from None
+
+
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:
     """Return one of the allowed words."""
     value = os.environ.get(name, default)
@@ -96,6 +107,17 @@ def secret(name: str, *, development: str | None) -> str:
         except OSError as error:
             raise ImproperlyConfigured(f"{name}_FILE={path!r} can't be read: {error}") from None
     return text(name, development)
+
+
+def credentials(name: str, *, development: str) -> dict[str, str]:
+    """Return a JSON object of texts, which is a secret: no message shows its value."""
+    try:
+        value = json.loads(secret(name, development=development))
+    except ValueError:
+        value = None
+    if not isinstance(value, dict) or not all(isinstance(text, str) for text in value.values()):
+        raise ImproperlyConfigured(f'{name} is not a JSON object like {{"api_key": "…"}}')
+    return value
 
 
 def database(name: str, default: str) -> dict[str, object]:

@@ -5,11 +5,14 @@ from __future__ import annotations
 import hashlib
 import hmac
 import time
+from typing import cast
 from urllib.parse import quote
 
-from django.contrib.admin.views.decorators import staff_member_required
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 
+from parcels.views.staff import staff_with
 from shipping import env
 
 # Where the process listens; empty where there is none.
@@ -27,7 +30,7 @@ def front_page(request: HttpRequest) -> HttpResponse:
     return HttpResponseRedirect(f"{LIVE_URL}/")
 
 
-@staff_member_required
+@staff_with("parcels.control_live")
 def controls(request: HttpRequest) -> HttpResponse:
     """Send an operator to the live page with a ticket, which opens its controls.
 
@@ -35,11 +38,14 @@ def controls(request: HttpRequest) -> HttpResponse:
     """
     if not LIVE_URL or not LIVE_SECRET:
         raise Http404
-    return HttpResponseRedirect(f"{LIVE_URL}/#ticket={quote(ticket(LIVE_SECRET, time.time()))}")
+    user = cast(User, request.user)
+    LogEntry.objects.log_actions(user.pk, [user], CHANGE, "Got a ticket to the live page.")
+    given = ticket(LIVE_SECRET, user.pk, time.time())
+    return HttpResponseRedirect(f"{LIVE_URL}/#ticket={quote(given)}")
 
 
-def ticket(secret: str, now: float) -> str:
-    """Return `<expiry>.<HMAC-SHA256>`, as deploy.live.access reads it."""
-    expiry = int(now) + TICKET_LIFE
-    digest = hmac.new(secret.encode(), f"live:{expiry}".encode(), hashlib.sha256)
-    return f"{expiry}.{digest.hexdigest()}"
+def ticket(secret: str, user_id: int, now: float) -> str:
+    """Return `<expiry>.<user's id>.<HMAC-SHA256>`, as deploy.live.access reads it."""
+    signed = f"{int(now) + TICKET_LIFE}.{user_id}"
+    digest = hmac.new(secret.encode(), f"live:{signed}".encode(), hashlib.sha256)
+    return f"{signed}.{digest.hexdigest()}"

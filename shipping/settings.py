@@ -202,8 +202,16 @@ FAULT_CRASH_AT = env.text("FAULT_CRASH_AT", "")
 FAULT_PAUSE_AT = env.text("FAULT_PAUSE_AT", "")
 # Where the carriers' tracking events are read from; empty: nowhere.
 TRACKING_FEED_URL = env.text("TRACKING_FEED_URL", env.text("SIMULATOR_URL", ""))
-# Used when an account has no contract of its own with a carrier.
-HOUSE_CREDENTIALS = {"api_key": "house", "username": "house", "password": "house"}
+# Ours, for accounts without a contract of their own with a carrier: no carrier sees another's.
+HOUSE_CREDENTIALS = {
+    code: env.credentials(
+        f"CARRIER_CREDENTIALS_{code.upper()}",
+        development='{"api_key": "house", "username": "house", "password": "house"}'
+        if DEBUG or DEMO
+        else "{}",
+    )
+    for code in CARRIERS
+}
 
 # Seconds. A day is what the contract promises at least.
 IDEMPOTENCY_KEY_LIFE = env.seconds("IDEMPOTENCY_KEY_LIFE", 24 * 3600, minimum=1)
@@ -287,11 +295,27 @@ SECURE_SSL_REDIRECT = env.boolean("SECURE_SSL_REDIRECT", _TLS)
 # The hub asks over plain HTTP on the inside; health checks come from the inside, too.
 SECURE_REDIRECT_EXEMPT = [r"^_offload/", r"^healthz/?$", r"^readyz/?$", r"^metrics$"]
 SECURE_HSTS_SECONDS = env.integer("SECURE_HSTS_SECONDS", 31_536_000 if _TLS else 0)
-SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = _TLS
+SECURE_HSTS_INCLUDE_SUBDOMAINS = _TLS
+# Browsers keep the list for years, for all of a domain: whoever owns that decides.
+SECURE_HSTS_PRELOAD = env.boolean("SECURE_HSTS_PRELOAD", False)
+SILENCED_SYSTEM_CHECKS = ["security.W021"]  # which wants it at any rate
+# Seconds: a working day. Django's two weeks outlast a lost laptop's discovery.
+SESSION_COOKIE_AGE = 12 * 3600
+AUTH_PASSWORD_VALIDATORS = [
+    {"NAME": f"django.contrib.auth.password_validation.{name}", "OPTIONS": options}
+    for name, options in {
+        "UserAttributeSimilarityValidator": {},
+        "MinimumLengthValidator": {"min_length": 12},
+        "CommonPasswordValidator": {},
+        "NumericPasswordValidator": {},
+    }.items()
+]
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _TLS
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("BEHIND_TLS_PROXY", False) else None
 )
+# Proxies whose X-Forwarded-For is believed; "unix" is one that comes by a Unix socket.
+TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES", "unix")
 X_FRAME_OPTIONS = "DENY"
 # 1 MB bodies are part of the contract: a batch of 100 parcels with items stays under it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024

@@ -3,11 +3,12 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
-from shipping import health, live, metrics
+from shipping import health, live, login, metrics
 
 urlpatterns = [
     path("", live.front_page, name="front_page"),
     path("api/v2/", include("parcels.urls")),
+    path("admin/login/", login.login, name="login"),  # before the admin's own
     path("admin/", admin.site.urls),
     path("operator/live", live.controls, name="live_controls"),
     path("operator/", include("parcels.operator_urls")),

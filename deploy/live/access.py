@@ -1,7 +1,7 @@
 """Who may turn the knobs: this machine in demo mode, or an operator with a ticket.
 
-A ticket is what the application's operator pages hand out: `<expiry>.<HMAC-SHA256>` under
-LIVE_SECRET, good for an hour.
+A ticket is what the application's operator pages hand out: `<expiry>.<user's id>.<HMAC-SHA256>`
+under LIVE_SECRET, good for an hour.
 """
 
 import hashlib
@@ -18,18 +18,15 @@ LOOPBACK = {"127.0.0.1", "::1"}
 LOCAL_NAMES = LOOPBACK | {"localhost"}
 
 
-def sign(secret: str, expiry: int) -> str:
-    """Return a ticket that is good until `expiry` (Unix seconds)."""
-    digest = hmac.new(secret.encode(), f"live:{expiry}".encode(), hashlib.sha256)
-    return f"{expiry}.{digest.hexdigest()}"
-
-
-def is_valid(secret: str, ticket: str, now: float) -> bool:
-    """Say whether a ticket is ours and not over; without a secret none is."""
-    expiry, _, _ = ticket.partition(".")
-    if not secret or not expiry.isdecimal() or not ticket.isascii():
-        return False
-    return hmac.compare_digest(sign(secret, int(expiry)), ticket) and now < int(expiry)
+def user_of(secret: str, ticket: str, now: float) -> str:
+    """Return the id of the user whose ticket it is; empty if it is not ours, or over."""
+    signed, _, digest = ticket.rpartition(".")
+    ours = hmac.new(secret.encode(), f"live:{signed}".encode(), hashlib.sha256).hexdigest()
+    if not secret or not ticket.isascii() or not hmac.compare_digest(ours, digest):
+        return ""
+    # Only what we have signed is read: a number of any length would be work, or an error.
+    expiry, _, user = signed.partition(".")
+    return user if now < int(expiry) else ""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Access:
 
     def may_see_controls(self, request: Request) -> bool:
         """Say whether the page should offer controls to this client."""
-        return self._is_local(request) or self._is_operator(request)
+        return self._is_local(request) or bool(self.operator(request))
 
     def may_control(self, request: Request) -> bool:
         """Say whether this request may change anything: the right client, and sent by our page."""
@@ -59,9 +56,10 @@ class Access:
         name = urlsplit(f"//{request.headers.get('host', '')}").hostname
         return self.demo and client in LOOPBACK and name in LOCAL_NAMES and not forwarded
 
-    def _is_operator(self, request: Request) -> bool:
+    def operator(self, request: Request) -> str:
+        """Return the id of the operator who sends this; empty without a ticket."""
         scheme, _, ticket = request.headers.get("authorization", "").partition(" ")
-        return scheme == "Bearer" and is_valid(self.secret, ticket, time.time())
+        return user_of(self.secret, ticket, time.time()) if scheme == "Bearer" else ""
 
 
 def _same_origin(request: Request) -> bool:

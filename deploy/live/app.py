@@ -185,7 +185,7 @@ async def _json(request: Request) -> dict[str, Any]:
 
 
 class Guarded:
-    """Lets nothing through that changes something, but from whom may control."""
+    """Lets nothing through that changes something, but from whom may control; logs operators'."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -193,12 +193,14 @@ class Guarded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or answer 403."""
-        changes = scope["type"] == "http" and scope["method"] not in {"GET", "HEAD"}
-        if changes and not self._access.may_control(Request(scope)):
-            refusal = {"error": "only for an operator, or on this machine in demo mode"}
-            await JSONResponse(refusal, 403)(scope, receive, send)
-        else:
-            await self._app(scope, receive, send)
+        if scope["type"] == "http" and scope["method"] not in {"GET", "HEAD"}:
+            request = Request(scope)
+            if not self._access.may_control(request):
+                refusal = {"error": "only for an operator, or on this machine in demo mode"}
+                return await JSONResponse(refusal, 403)(scope, receive, send)
+            if user := self._access.operator(request):
+                logger.warning("user %s: %s %r", user, request.method, request.url.path)
+        return await self._app(scope, receive, send)
 
 
 class WithHeaders:

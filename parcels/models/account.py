@@ -8,7 +8,18 @@ import secrets
 from typing import ClassVar
 
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
+
+from parcels.throttling.limits import parse_limits
+
+
+def check_limits(text: str) -> None:
+    """Refuse limits that the throttle could not read."""
+    try:
+        parse_limits(text)
+    except ValueError as error:
+        raise ValidationError(str(error)) from None
 
 
 class Account(models.Model):
@@ -20,8 +31,8 @@ class Account(models.Model):
     telephone = models.CharField(max_length=64, blank=True, default="")
     is_active = models.BooleanField(default=True)
     # None: the general limits; "none": no limit. Otherwise e.g. "1000/min".
-    read_limit = models.CharField(max_length=32, blank=True, default="")
-    write_limit = models.CharField(max_length=32, blank=True, default="")
+    read_limit = models.CharField(max_length=32, blank=True, default="", validators=[check_limits])
+    write_limit = models.CharField(max_length=32, blank=True, default="", validators=[check_limits])
     date_created = models.DateTimeField(auto_now_add=True)
 
     # What the framework's permission classes ask a user for.
@@ -52,6 +63,12 @@ class ApiKey(models.Model):
     secret_hash = models.CharField(max_length=64)
     date_created = models.DateTimeField(auto_now_add=True)
     revoked_at = models.DateTimeField(null=True, blank=True)
+
+    class Meta:
+        permissions = [
+            ("issue_apikey", "Can issue API keys"),
+            ("revoke_apikey", "Can revoke API keys"),
+        ]
 
     def __str__(self) -> str:
         return self.public_key

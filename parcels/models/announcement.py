@@ -107,6 +107,10 @@ class Announcement(models.Model):
     overdue = False
 
     class Meta:
+        permissions = [
+            ("adopt_announcement", "Can adopt a label for an announcement under review"),
+            ("give_up_announcement", "Can give up an announcement under review"),
+        ]
         constraints = [
             models.UniqueConstraint(
                 fields=["parcel"],

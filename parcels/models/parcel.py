@@ -76,6 +76,8 @@ class Parcel(models.Model):
     date_cancel_requested = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        # No model is behind the live page, and a permission needs one.
+        permissions = [("control_live", "Can control the live page")]
         constraints = [
             models.UniqueConstraint(
                 fields=["account", "external_reference"],

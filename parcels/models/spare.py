@@ -38,6 +38,7 @@ class SpareLabel(models.Model):
     date_ended = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        permissions = [("settle_sparelabel", "Can close a spare label that was settled by hand")]
         constraints = [
             models.UniqueConstraint(
                 fields=["announcement", "tracking_number"], name="spare_label_once"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import secrets
 import uuid
 from base64 import b64encode
+from urllib.parse import urlsplit
 
 from django.db import models
 from django.db.models.functions import Now
@@ -49,6 +50,14 @@ class WebhookEndpoint(models.Model):
 
     def __str__(self) -> str:
         return f"webhook {self.pk}"
+
+    @property
+    def host(self) -> str:
+        """What may be shown of the address: in path and query shops put secrets."""
+        try:
+            return urlsplit(self.url).hostname or ""
+        except ValueError:
+            return ""
 
     def forget_failures(self) -> None:
         """Have it tried as if it had never failed; the caller saves."""
@@ -115,6 +124,7 @@ class WebhookDelivery(models.Model):
     date_created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        permissions = [("resend_webhookdelivery", "Can send a webhook again")]
         constraints = [
             models.UniqueConstraint(fields=["event", "endpoint"], name="event_once_per_endpoint"),
         ]

@@ -92,7 +92,8 @@ def jobs_for(announcements: Sequence[Announcement]) -> list[Job]:
 def _job(announcement: Announcement, contract: CarrierContract | None) -> Job:
     parcel = announcement.parcel
     faults.poison(parcel.company_name)
-    credentials = dict(contract.credentials) if contract else dict(settings.HOUSE_CREDENTIALS)
+    ours = settings.HOUSE_CREDENTIALS[announcement.carrier]
+    credentials = dict(contract.credentials if contract else ours)
     hashes = credentials_hashes(credentials)
     changed = bool(announcement.credentials_hash) and announcement.credentials_hash not in hashes
     return Job(

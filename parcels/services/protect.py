@@ -226,7 +226,7 @@ def probe(gates: Gates, token: str) -> ProbeResult:
     carrier = registry.carrier(gates.code)
     result = transport.perform(
         # A refusal of these credentials is a sign of life, too.
-        carrier.probe(settings.HOUSE_CREDENTIALS),
+        carrier.probe(settings.HOUSE_CREDENTIALS[gates.code]),
         str(settings.CARRIERS[gates.code]["url"]),
         settings.CARRIER_PROBE_DEADLINE,
         settings.CARRIER_CONNECT_TIMEOUT,

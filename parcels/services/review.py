@@ -8,7 +8,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.db import transaction
-from django.db.models import QuerySet
 from django.utils import timezone
 
 from parcels.models import Announcement, Document, SpareLabel, SpareState, State
@@ -71,10 +70,13 @@ def give_up(announcement: Announcement, *, by: str) -> None:
         _end(announcement, State.FAILED, error=message)
 
 
-def settle_by_hand(chosen: QuerySet[SpareLabel], *, by: str) -> int:
-    """Close spare labels that a person has settled with their carrier; return how many."""
-    return chosen.filter(state=SpareState.OPEN).update(
-        state=SpareState.GONE, error=f"settled by {by}"[:500], date_ended=timezone.now()
+def settle_by_hand(spare: SpareLabel, *, by: str) -> bool:
+    """Close a spare label that a person has settled with its carrier; False if it was closed."""
+    still_open = SpareLabel.objects.filter(pk=spare.pk, state=SpareState.OPEN)
+    return bool(
+        still_open.update(
+            state=SpareState.GONE, error=f"settled by {by}"[:500], date_ended=timezone.now()
+        )
     )
 
 

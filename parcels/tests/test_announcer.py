@@ -33,7 +33,7 @@ class Slow:
 
 
 async def asked(grouped: Grouped[int, int], *numbers: int) -> list[asyncio.Task[int]]:
-    tasks = [asyncio.create_task(grouped(number)) for number in numbers]  # type: ignore[arg-type] # a coroutine
+    tasks = [asyncio.create_task(grouped(number)) for number in numbers]
     await asyncio.sleep(0)
     return tasks
 

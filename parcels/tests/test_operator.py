@@ -34,7 +34,7 @@ def pdf():
 
 @pytest.fixture
 def staff(client):
-    client.force_login(User.objects.create_user("operator", is_staff=True))
+    client.force_login(User.objects.create_superuser("operator"))
     return client
 
 
@@ -99,6 +99,19 @@ def test_the_timeline_tells_all_in_order(staff):
     places = [page.index(words) for words in told]
     assert places == sorted(places)
     assert f'src="/operator/parcels/{parcel.pk}/label.png"' in page
+
+
+def test_a_receiver_is_shown_by_its_host_alone(staff):
+    """Shops put secrets into path and query; the whole address needs a permission of its own."""
+    parcel, _ = parcel_with_a_life()
+    WebhookEndpoint.objects.update(url="https://shop.test:8443/hook/k3y?token=s3cret")
+    page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+    page += staff.get("/admin/parcels/webhookendpoint/").content.decode()
+    assert page.count("shop.test") == 2
+    assert "k3y" not in page
+    assert "s3cret" not in page
+    WebhookEndpoint.objects.update(url="https://[")  # typed in at the admin
+    assert staff.get(f"/operator/parcels/{parcel.pk}").status_code == 200
 
 
 def test_what_a_client_wrote_is_text_and_no_markup(staff):

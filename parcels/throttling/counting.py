@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 import redis
@@ -23,6 +25,7 @@ class Windows:
     """The windows of all accounts in one Redis."""
 
     def __init__(self, client: redis.Redis) -> None:
+        self._client = client
         self._guard = RedisGuard(client, "throttle", on_trouble=self._count)
         self._script = client.register_script(_SCRIPT)
 
@@ -31,8 +34,7 @@ class Windows:
 
         A `charge` counts in any case: it is the rest of what a request that has passed was worth.
         """
-        # The braces keep an account's windows on one node of a cluster.
-        keys = [f"throttle:{{{name}}}:{limit.window}" for limit in limits]
+        keys = _keys(name, limits)
         arguments = [number for limit in limits for number in (limit.requests, limit.window)]
         arguments.append(charge)
         try:
@@ -40,9 +42,20 @@ class Windows:
         except Gone:
             return 0.0
 
+    def give_back(self, name: str, limits: tuple[Limit, ...]) -> None:
+        """Take a request out of the count that has passed a moment ago."""
+        with suppress(Gone):
+            for key in _keys(name, limits):
+                self._guard.ask(partial(self._client.hincrby, key, "this", -1))
+
     @staticmethod
     def _count(purpose: str) -> None:
         metrics.THROTTLE_TROUBLE.labels(purpose).inc()
+
+
+def _keys(name: str, limits: tuple[Limit, ...]) -> list[str]:
+    # The braces keep an account's windows on one node of a cluster.
+    return [f"throttle:{{{name}}}:{limit.window}" for limit in limits]
 
 
 @functools.cache

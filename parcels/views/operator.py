@@ -1,12 +1,14 @@
-"""Pages for the operator: parcels, one parcel's timeline, what is parked. Staff only."""
+"""Pages for staff with permission: parcels, one parcel's timeline, what is parked."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from django.contrib import messages
-from django.contrib.admin.views.decorators import staff_member_required
+from django.contrib.admin.models import CHANGE, LogEntry
+from django.contrib.auth.models import User
 from django.core.paginator import Paginator
+from django.db import transaction
 from django.db.models import QuerySet
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
@@ -20,6 +22,7 @@ from parcels.papers.labels import as_png
 from parcels.services import webhooks
 from parcels.statuses import WITHOUT_LABEL, Status
 from parcels.timeline import timeline, what_to_do
+from parcels.views.staff import staff_with
 
 # One screen and a bit; who looks for more filters.
 PER_PAGE = 50
@@ -30,7 +33,7 @@ LARGEST_ID = 2**63 - 1
 
 
 @require_GET
-@staff_member_required
+@staff_with("parcels.view_parcel")
 def parcel_list(request: HttpRequest) -> HttpResponse:
     """List parcels, newest first, by the filters in the query."""
     given = request.GET
@@ -76,7 +79,7 @@ def _number(text: str) -> int:
 
 
 @require_GET
-@staff_member_required
+@staff_with("parcels.view_parcel")
 def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
     """Show one parcel: its address, its label and its timeline."""
     parcel = get_object_or_404(Parcel.objects.select_related("account"), pk=parcel_id)
@@ -89,7 +92,7 @@ def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
 
 
 @require_GET
-@staff_member_required
+@staff_with("parcels.view_document")
 def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
     """Answer the label as a PNG."""
     label = _label(get_object_or_404(Parcel, pk=parcel_id))
@@ -109,17 +112,19 @@ def _label(parcel: Parcel) -> bytes | None:
 
 
 @require_POST
-@staff_member_required
+@staff_with("parcels.resend_webhookdelivery")
 def send_again(request: HttpRequest, parcel_id: int, delivery_id: int) -> HttpResponse:
     """Send a webhook of this parcel again."""
     delivery = get_object_or_404(WebhookDelivery, pk=delivery_id, event__parcel_id=parcel_id)
-    webhooks.send_again(delivery)
+    with transaction.atomic():
+        webhooks.send_again(delivery)
+        LogEntry.objects.log_actions(cast(User, request.user).pk, [delivery], CHANGE, "Sent again.")
     messages.success(request, "The webhook will be sent again.")
     return HttpResponseRedirect(reverse("operator:parcel", args=[parcel_id]))
 
 
 @require_GET
-@staff_member_required
+@staff_with("parcels.view_announcement")
 def parked_list(request: HttpRequest) -> HttpResponse:
     """List what waits for a person, the oldest first, with its evidence and what to do."""
     parked = _parked().select_related("parcel__account").prefetch_related("attempts")

@@ -14,6 +14,10 @@ from shipping import env
 POSTGRESQL = "postgresql://me:p%40ss@db:5432/parcels"
 
 
+def optional_credentials(name: str) -> dict[str, str]:
+    return env.credentials(name, development="{}")
+
+
 def optional_secret(name: str) -> str:
     return env.secret(name, development=None)
 
@@ -29,6 +33,7 @@ def optional_secret(name: str) -> str:
         (env.words, " a, ,b ", ["a", "b"]),
         (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
         (optional_secret, "given", "given"),
+        (optional_credentials, '{"api_key": "k"}', {"api_key": "k"}),
     ],
 )
 def test_a_good_value_is_read(
@@ -81,3 +86,14 @@ def test_the_database_s_address_is_taken_apart(monkeypatch: pytest.MonkeyPatch) 
     database = env.database("SOME_NAME", "")
     assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", 5432, "parcels")
     assert (database["USER"], database["PASSWORD"]) == ("me", "p@ss")
+
+
+@pytest.mark.parametrize("value", ["k3y", '"k3y"', '["k3y"]', '{"api_key": ["k3y"]}', '{"k3y'])
+def test_credentials_that_are_none_are_named_and_not_shown(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("SOME_NAME", value)
+    with pytest.raises(ImproperlyConfigured, match="SOME_NAME is not a JSON object") as raised:
+        optional_credentials("SOME_NAME")
+    assert "k3y" not in str(raised.getrepr(showlocals=False, style="value"))
+    assert raised.value.__cause__ is raised.value.__context__ is None

@@ -1,4 +1,4 @@
-"""Headers, the admin's door, and Django's own checks with production's settings."""
+"""Headers, and Django's own checks with production's settings."""
 
 from __future__ import annotations
 
@@ -11,30 +11,14 @@ from typing import Any
 
 import pytest
 from django.conf import settings as project
+from django.contrib.auth.models import User
+from django.contrib.auth.password_validation import validate_password
+from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client
 
-from parcels.throttling.limits import Limit
-from shipping import checks, security
+from shipping import checks
 
-
-class Counting:
-    """Windows that never slide."""
-
-    def __init__(self) -> None:
-        self.counts: dict[str, int] = {}
-
-    def wait(self, name: str, limits: tuple[Limit, ...]) -> float:
-        self.counts[name] = self.counts.get(name, 0) + 1
-        return 30.0 if self.counts[name] > limits[0].requests else 0.0
-
-
-@pytest.fixture
-def counting(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Counting:
-    # A hundred guesses by the real hasher would take a minute.
-    settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    fake = Counting()
-    monkeypatch.setattr(security, "windows", lambda: fake)
-    return fake
+CHECK = ("check", "--deploy", "--fail-level", "WARNING")
 
 
 def test_the_api_lets_a_browser_run_nothing(client: Client) -> None:
@@ -62,33 +46,8 @@ def test_the_admin_needs_no_inline_script(admin_client: Client) -> None:
     assert Client().get("/admin/").status_code == 302
 
 
-@pytest.mark.django_db
-def test_guessing_at_the_admin_is_stopped(counting: Counting) -> None:
-    client, tried = Client(), {"username": "root", "password": "guess"}
-    answers = [client.post("/admin/login/", tried) for _ in range(11)]
-    assert [answer.status_code for answer in answers] == [200] * 10 + [429]
-    assert answers[10]["Retry-After"] == "31"
-    elsewhere = client.post("/admin/login/", tried, REMOTE_ADDR="192.0.2.7")
-    assert elsewhere.status_code == 200
-
-
-@pytest.mark.django_db
-def test_a_name_is_limited_over_many_addresses(counting: Counting) -> None:
-    client, tried = Client(), {"username": "root", "password": "guess"}
-    for number in range(100):
-        client.post("/admin/login/", tried, REMOTE_ADDR=f"192.0.2.{number}")
-    assert client.post("/admin/login/", tried, REMOTE_ADDR="198.51.100.1").status_code == 429
-    assert not any("root" in name for name in counting.counts)
-
-
-@pytest.mark.django_db
-def test_looking_at_the_login_page_counts_nothing(counting: Counting) -> None:
-    Client().get("/admin/login/")
-    assert not counting.counts
-
-
-def checked(run_dir: Path, **changes: str) -> subprocess.CompletedProcess[str]:
-    """Run `check --deploy` with a production's environment and nothing else."""
+def run(run_dir: Path, *command: str, **changes: str) -> subprocess.CompletedProcess[str]:
+    """Run a command of manage.py with a production's environment and nothing else."""
     environment = {
         "PATH": os.environ["PATH"],
         "RUN_DIR": str(run_dir),
@@ -100,19 +59,41 @@ def checked(run_dir: Path, **changes: str) -> subprocess.CompletedProcess[str]:
         **changes,
     }
     return subprocess.run(
-        [sys.executable, "manage.py", "check", "--deploy", "--fail-level", "WARNING"],
+        [sys.executable, "manage.py", *command],
         cwd=project.BASE_DIR, env=environment, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
 
+def test_a_carrier_gets_its_own_credentials_of_ours(tmp_path: Path) -> None:
+    """And production has none by default; a domain is not preloaded unless somebody says so."""
+    script = (
+        "from django.conf import settings as s; "
+        "print(s.HOUSE_CREDENTIALS, s.SECURE_HSTS_PRELOAD, s.SESSION_COOKIE_AGE)"
+    )
+    done = run(tmp_path, "shell", "--no-imports", "-c", script,
+               CARRIER_CREDENTIALS_POSTNL='{"api_key": "ours"}')  # fmt: skip
+    others = ("tortoise", "colibri", "lantern", "meridian")
+    expected = {"postnl": {"api_key": "ours"}} | {code: {} for code in others}
+    assert done.stdout.strip() == f"{expected} False 43200", done.stderr
+
+
+@pytest.mark.parametrize("password", ["short-1x", "password1234", "operator1234", "123456789012"])
+def test_a_weak_password_is_refused(password: str) -> None:
+    with pytest.raises(ValidationError):
+        validate_password(password, User(username="operator"))
+    validate_password("a longer phrase", User(username="operator"))
+
+
 def test_the_deployment_checks_are_clean(tmp_path: Path) -> None:
-    done = checked(tmp_path)
+    done = run(tmp_path, *CHECK)
     assert done.returncode == 0, done.stderr
 
 
 def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
     """The control of the test above: one run with several faults."""
-    done = checked(tmp_path, SECRET_KEY="short", SECURE_SSL_REDIRECT="0", ANNOUNCEMENT_LEASE="1")
+    done = run(
+        tmp_path, *CHECK, SECRET_KEY="short", SECURE_SSL_REDIRECT="0", ANNOUNCEMENT_LEASE="1"
+    )
     assert done.returncode != 0
     for named in ("shipping.E001", "shipping.E006", "security.W008"):
         assert named in done.stderr
@@ -128,6 +109,12 @@ def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
         ("WAIT_DEFAULT", 500, checks.check_waits, "shipping.E003"),
         ("ANNOUNCEMENT_LEASE", 1, checks.check_lease, "shipping.E001"),
         ("CARRIERS", {}, checks.check_carriers, "shipping.E002"),
+        (
+            "HOUSE_CREDENTIALS",
+            {"lantern": {"username": "us"}},
+            checks.check_house_credentials,
+            "shipping.E011",
+        ),
     ],
 )
 def test_a_wrong_setting_is_named(

@@ -5,8 +5,8 @@ import time
 import pytest
 from starlette.requests import Request
 
-from deploy.live.access import Access, is_valid, sign
-from shipping.live import ticket
+from deploy.live.access import Access, user_of
+from shipping.live import TICKET_LIFE, ticket
 
 SECRET = "s" * 64
 OURS = {"host": "127.0.0.1:8001", "x-live": "1"}
@@ -48,7 +48,7 @@ def test_outside_demo_mode_this_machine_may_not():
 
 
 def test_an_operator_may_from_anywhere_by_a_ticket_of_the_application():
-    given = ticket(SECRET, time.time())
+    given = ticket(SECRET, 7, time.time())
     access = Access(demo=False, secret=SECRET)
     assert access.may_control(request("192.0.2.7", host="live.shop.test", **bearer(given)))
     assert not access.may_control(request("192.0.2.7", x_live=None, **bearer(given)))
@@ -56,16 +56,32 @@ def test_an_operator_may_from_anywhere_by_a_ticket_of_the_application():
 
 
 @pytest.mark.parametrize(
-    "given", ["", ".", "9999999999.", "9999999999.00", "x.y", f"{10**30}.00", "\uff11.00", "-1.00"]
+    "given",
+    [
+        "",
+        ".",
+        "..",
+        "9999999999.",
+        "9999999999.00",
+        "9999999999.7.00",
+        "x.y",
+        "x.7.y",
+        f"{'9' * 5000}.7.00",
+        "\uff11.7.00",
+        "-1.7.00",
+        "1.7.\uff11",
+        "1.2.3.4",
+    ],
 )
 def test_no_ticket(given):
-    assert not is_valid(SECRET, given, now=0)
+    assert not user_of(SECRET, given, now=0)
 
 
-def test_a_ticket_ends_and_is_bound_to_its_secret():
-    given = sign(SECRET, 100)
-    assert is_valid(SECRET, given, now=99)
-    assert not is_valid(SECRET, given, now=100)
-    assert not is_valid("other", given, now=99)
-    assert not is_valid(SECRET, given.replace("100", "999"), now=99)
-    assert not is_valid("", sign("", 100), now=99)
+def test_a_ticket_ends_and_is_bound_to_its_secret_and_user():
+    given = ticket(SECRET, 7, 100 - TICKET_LIFE)
+    assert user_of(SECRET, given, now=99) == "7"
+    assert not user_of(SECRET, given, now=100)
+    assert not user_of("other", given, now=99)
+    assert not user_of(SECRET, given.replace("100.", "999."), now=99)
+    assert not user_of(SECRET, given.replace(".7.", ".8."), now=99)
+    assert not user_of("", ticket("", 7, 0), now=99)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from dataclasses import dataclass
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from deploy.live.access import Access
 from deploy.live.app import Live
 from deploy.live.load import HIGHEST_RATE
+from shipping.live import ticket
 
 OURS = {"x-live": "1"}
 CHANGES = [
@@ -33,9 +35,9 @@ class Answer:
 class Client:
     """Calls the application itself: no socket, no server."""
 
-    def __init__(self, address="127.0.0.1"):
+    def __init__(self, address="127.0.0.1", access=None):
         self.address = address
-        self.live = Live(Access(demo=True), [])
+        self.live = Live(access or Access(demo=True), [])
         self.app = self.live.app()
 
     async def ask(self, method, path, body=b"", headers=()):
@@ -87,6 +89,16 @@ async def test_nothing_changes_from_elsewhere(method, path):
     elsewhere = Client("192.0.2.7")
     assert (await elsewhere.ask("GET", "/api/start")).json["controls"] is False
     assert (await elsewhere.ask(method, path, b"{}", OURS)).status == 403
+
+
+async def test_what_an_operator_changes_is_logged_with_the_user(caplog):
+    secret = "s" * 64
+    away = Client("192.0.2.7", Access(demo=False, secret=secret))
+    bearer = {"authorization": f"Bearer {ticket(secret, 7, time.time())}"}
+    assert (await away.ask("POST", "/api/load", b'{"rate": 1}', OURS | bearer)).status == 200
+    assert (await away.ask("GET", "/api/start", headers=bearer)).json["controls"] is True
+    assert (await away.ask("POST", "/api/load", b"{}", OURS)).status == 403
+    assert [each.getMessage() for each in caplog.records] == ["user 7: POST '/api/load'"]
 
 
 async def test_here_the_controls_are_shown(here):

@@ -57,6 +57,14 @@ def test_a_charge_counts_over_the_limit_and_keeps_later_ones_waiting(windows: Wi
     assert windows.wait("test7", limits) > 1800 * 0.85
 
 
+def test_what_is_given_back_may_be_asked_for_again(windows: Windows) -> None:
+    burst = Limit(5, 1800)
+    for _ in range(20):
+        assert windows.wait("test8", (HOUR, burst)) == 0
+        windows.give_back("test8", (HOUR, burst))
+    assert passed(windows, "test8", (HOUR, burst), 10) == 5
+
+
 def test_after_the_wait_a_request_passes(windows: Windows) -> None:
     limits = (Limit(3, 1),)
     for _ in range(50):

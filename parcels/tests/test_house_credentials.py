@@ -1,0 +1,34 @@
+"""Our own credentials: each carrier is shown its own, by calls and by probes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from carriers import registry, transport
+from carriers.outcomes import Answered
+from parcels.services import protect
+from parcels.services.call import job_for
+from parcels.tests.factories import AnnouncementFactory
+
+OURS = {"postnl": {"api_key": "p"}, "colibri": {"api_key": "c"}}
+
+
+@pytest.mark.django_db
+@pytest.mark.parametrize("code", OURS)
+def test_a_call_takes_those_of_its_carrier(code: str, settings: Any) -> None:
+    settings.HOUSE_CREDENTIALS = OURS
+    assert job_for(AnnouncementFactory.create(parcel__carrier=code)).credentials == OURS[code]
+
+
+@pytest.mark.parametrize("code", OURS)
+def test_a_probe_takes_those_of_its_carrier(
+    code: str, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.HOUSE_CREDENTIALS = OURS
+    shown: list[Any] = []
+    monkeypatch.setattr(registry.carrier(code), "probe", shown.append)
+    monkeypatch.setattr(transport, "perform", lambda *_: Answered())
+    protect.probe(protect.gates_of(code), "token")
+    assert shown == [OURS[code]]

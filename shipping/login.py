@@ -1,0 +1,78 @@
+"""The admin's login, with a limit on guessing: failures count, by network and by name.
+
+A browser from which a name has logged in before is known by a signed cookie and has a count of its
+own: however many others guess, they don't lock it out. See OWASP's "device cookies".
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import logging
+from collections.abc import Iterator
+
+from django.conf import settings
+from django.contrib import admin
+from django.contrib.auth.forms import UsernameField
+from django.http import HttpRequest, HttpResponse
+from django.http.response import HttpResponseBase
+
+from parcels import metrics
+from parcels.throttling.counting import windows
+from parcels.throttling.limits import Limit, parse_limits
+from shipping.client_address import client_network
+
+log = logging.getLogger(__name__)
+
+# A person who has forgotten a password tries some five times.
+PER_NETWORK = PER_BROWSER = parse_limits("10/min,60/hour")
+# For guessers with many addresses: wide, since an operator with a new browser is held up, too.
+PER_NAME = parse_limits("100/hour")
+COOKIE = "known"
+# Seconds (90 days): longer than a holiday.
+KNOWN_FOR = 90 * 24 * 3600
+
+
+@functools.wraps(admin.site.login)
+def login(request: HttpRequest) -> HttpResponseBase:
+    """Answer the login page; a 429 to whoever has failed too often. Redis gone: to nobody."""
+    if request.method != "POST":
+        return admin.site.login(request)
+    name = _hashed_name(request)
+    counted: list[tuple[str, tuple[Limit, ...]]] = []
+    # A try counts before it is one, or many at once would all pass.
+    for window in _windows_of(request, name):
+        if wait := windows().wait(*window):
+            return _too_many(wait)
+        counted.append(window)
+    response = admin.site.login(request)
+    if response.status_code == 302:
+        for window in counted:
+            windows().give_back(*window)
+        response.set_signed_cookie(
+            COOKIE, name, salt=__name__, max_age=KNOWN_FOR, path=request.path,
+            secure=settings.SESSION_COOKIE_SECURE, httponly=True, samesite="Lax",
+        )  # fmt: skip
+    return response
+
+
+def _hashed_name(request: HttpRequest) -> str:
+    """Return a name for the name, which has no place in Redis, as the login form will read it."""
+    name = UsernameField().to_python(request.POST.get("username", "")) or ""
+    return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:32]
+
+
+def _windows_of(request: HttpRequest, name: str) -> Iterator[tuple[str, tuple[Limit, ...]]]:
+    if request.get_signed_cookie(COOKIE, "", salt=__name__, max_age=KNOWN_FOR) == name:
+        yield f"login:known:{name}", PER_BROWSER
+    else:
+        yield f"login:{client_network(request)}", PER_NETWORK
+        yield f"login:{name}", PER_NAME
+
+
+def _too_many(wait: float) -> HttpResponse:
+    metrics.THROTTLED.labels("login").inc()
+    log.warning("too many tries to log in at the admin")
+    response = HttpResponse("Too many tries. Wait a little.", status=429, content_type="text/plain")
+    response["Retry-After"] = str(int(wait) + 1)
+    return response
