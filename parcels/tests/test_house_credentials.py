@@ -19,7 +19,9 @@ OURS = {"postnl": {"api_key": "p"}, "colibri": {"api_key": "c"}}
 @pytest.mark.parametrize("code", OURS)
 def test_a_call_takes_those_of_its_carrier(code: str, settings: Any) -> None:
     settings.HOUSE_CREDENTIALS = OURS
-    assert job_for(AnnouncementFactory.create(parcel__carrier=code)).credentials == OURS[code]
+    job = job_for(AnnouncementFactory.create(parcel__carrier=code))
+    assert job is not None
+    assert job.credentials == OURS[code]
 
 
 @pytest.mark.parametrize("code", OURS)
