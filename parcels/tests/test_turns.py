@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import queue
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -9,6 +12,7 @@ import redis
 from celery import current_app
 
 from parcels import tasks
+from parcels.services import announce as announcing
 from parcels.services import broker, wake
 
 QUEUE = "announce.postnl"
@@ -85,8 +89,32 @@ def test_a_worker_asks_for_the_queue_that_its_message_came_by(
     begun: list[tuple[int, str]] = []
     monkeypatch.setattr(tasks, "announce_service", lambda *given: begun.append(given))
     tasks.announce(5)
-    came_by: dict[str, Any] = {"delivery_info": {"routing_key": QUEUE}}
-    tasks.announce.push_request(**came_by)
-    tasks.announce.run(6)
-    tasks.announce.pop_request()
+    task: Any = tasks.announce  # its stub takes the request's fields for the task's own
+    task.push_request(delivery_info={"routing_key": QUEUE})
+    task.run(6)
+    task.pop_request()
     assert begun == [(5, ""), (6, QUEUE)]
+
+
+def test_a_queue_s_backlog_leaves_room_to_record_and_to_another_queue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: queue.Queue[int] = queue.Queue()
+    go_on = threading.Event()
+
+    def prepare(announcement_id: int) -> None:
+        begun.put(announcement_id)
+        if announcement_id:
+            go_on.wait(10)
+
+    monkeypatch.setattr(announcing, "prepare", prepare)
+    monkeypatch.setattr(announcing, "next_in_turn", lambda _, own: own)
+    with ThreadPoolExecutor(5) as pool:
+        backlog = [pool.submit(announcing.announce, number, QUEUE) for number in range(1, 6)]
+        assert {begun.get(timeout=10), begun.get(timeout=10)} < {1, 2, 3, 4, 5}
+        announcing.announce(0, "announce.tortoise")
+        assert begun.get(timeout=10) == 0  # and none of the other three
+        assert announcing.AT_WORK.acquire(timeout=10)
+        announcing.AT_WORK.release()
+        go_on.set()
+        assert [done.result() for done in backlog] == [None] * 5
