@@ -72,7 +72,7 @@ def test_the_neighbour_is_another_account_and_its_control_takes_one_guard_away()
     assert found.variants == {"turns": {}, "no turns": {"FAULT_GUARDS_OFF": "turns"}}
     batches, reads = (stream.arrivals for stream in found.phases[1].streams[1:])
     assert batches == Closed(connections=4, requests=100)  # of a hundred labels each
-    assert reads == Constant(rate=20, seconds=35)  # each waits ten seconds: 200 at a time
+    assert reads == Constant(rate=20, seconds=30)  # each waits ten seconds: 200 at a time
 
 
 @pytest.mark.parametrize(

@@ -128,3 +128,25 @@ def test_more_than_there_is_room_for_waits(carrier: SimpleNamespace, settings: A
     loop.drain()
     assert sorted(carrier.seen) == [1, 2, 3]
     assert carrier.most == 2
+
+
+async def test_a_queue_s_backlog_keeps_no_other_queue_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    begun: list[int] = []
+    go_on = threading.Event()
+
+    def prepare(queue: str, ids: Sequence[int]) -> list[None]:
+        begun.extend(ids)
+        assert queue != "announce.postnl" or go_on.wait(10)
+        return [None] * len(ids)
+
+    monkeypatch.setattr(module, "_prepare", prepare)
+    announcer = Announcer()
+    backlog = [asyncio.create_task(announcer.announce(n, "announce.postnl")) for n in range(1, 6)]
+    await asyncio.wait_for(announcer.announce(0, "announce.tortoise"), 10)
+    assert begun[0] == 1
+    assert set(begun) == {0, 1}  # and none of the other four
+    go_on.set()
+    await asyncio.gather(*backlog)
+    assert sorted(begun) == [0, 1, 2, 3, 4, 5]
