@@ -21,7 +21,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from deploy import strategy as strategies
 from deploy.child import direct
-from deploy.plan import READINESS, ROOT, front_timeout
+from deploy.front import front_values
+from deploy.plan import READINESS, ROOT
 from deploy.readiness import why_not_ready
 from deploy.strategy import Strategy, fill_in
 from deploy.uwsgi_question import uwsgi_status
@@ -60,7 +61,7 @@ def environment_of(
         if name not in chosen:
             chosen[name] = fill_in(_placed(value, app), chosen, strategy.name)
     chosen = DEFAULTS | chosen
-    chosen.setdefault("FRONT_TIMEOUT", front_timeout(chosen))
+    chosen = front_values(chosen) | chosen
     chosen.setdefault("OFFLOAD_RESOLVE_URL", f"http://{app}:{chosen['APP_PORT']}/_offload/answers")
     return chosen
 
@@ -90,9 +91,12 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
         text = template.read_text().replace("${PROJECT_DIR}/deploy/base/", "${RUN_DIR}/base/")
         filled = fill_in(_placed(text, app_host), environment, str(template))
         (run_dir / template.name.removesuffix(".in")).write_text(filled)
-    proxies = environment.get("TRUSTED_PROXIES", "").split()
-    lines = "".join(f"{network} 1;\n" for network in proxies)
-    (run_dir / "trusted_proxies.conf").write_text(lines)
+    proxies = environment.get("TRUSTED_PROXIES", "").replace(",", " ").split()
+    # The app's word for a Unix socket, which this front doesn't listen on.
+    networks = [network for network in proxies if network != "unix"]
+    (run_dir / "trusted_proxies.conf").write_text("".join(f"{one} 1;\n" for one in networks))
+    addresses = "".join(f"set_real_ip_from {one};\n" for one in networks)
+    (run_dir / "real_addresses.conf").write_text(addresses)
 
 
 def _with_tls_proxy(shared: Path) -> str:

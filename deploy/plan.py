@@ -1,6 +1,5 @@
 """What to run: a strategy and an environment make a list of processes."""
 
-import math
 import os
 import secrets
 import signal
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
+from deploy.front import front_values
 from deploy.ports import free_ports
 from deploy.readiness import is_question
 from deploy.stores import redis_command
@@ -32,8 +32,7 @@ LIVE = "python -m deploy.live"
 # Web, and whatever front stands before it.
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
-# As the settings have them: seconds, and requests at once in each web process of asgi-hold.
-WAIT_MAXIMUM = 120
+# As the settings have it: requests at once in each web process of asgi-hold.
 ADMIT = 8
 
 # The rest needs these to end its work in order, so they are stopped after it.
@@ -120,19 +119,11 @@ def make_plan(
         if name not in outside or name in OWN
     }
     chosen |= overrides or {}
-    chosen.setdefault("FRONT_TIMEOUT", front_timeout(chosen))
+    chosen = front_values(chosen) | chosen
     embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir)}
     lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes)
-
-
-def front_timeout(environment: Mapping[str, str]) -> str:
-    """Return how many seconds a front waits for app or hub: half a minute over the longest wait."""
-    try:
-        return str(30 + math.ceil(float(environment.get("WAIT_MAXIMUM", WAIT_MAXIMUM))))
-    except ValueError:  # the settings say what is wrong with it, in their own words
-        return str(30 + WAIT_MAXIMUM)
 
 
 def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
@@ -167,6 +158,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "DEMO": "1",
         "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
         "BIND_HOST": "127.0.0.1",
+        "FRONT_CONNECTIONS_PER_ADDRESS": "0",  # all clients are here
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "HUB_WORKERS": "1",  # one process holds 10,000 connections
         "WEB_WORKERS": "2",

@@ -1,6 +1,7 @@
 """docker-compose.yml: its shape, its profiles, and its services as processes."""
 
 import json
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -166,3 +167,12 @@ def check_the_front(base):
     forged = {"X-Forwarded-Proto": "https", "Host": "shop.example"}
     assert ask(base + "/_offload/answers", **forged)[0] == 404
     assert ask(base + "/metrics", **forged)[0] in (401, 403, 404)
+
+
+@pytest.mark.parametrize("name", sorted(set(services()) - {*STORES}))
+def test_what_is_written_to_memory_is_bounded(name):
+    service = services()[name]
+    megabytes = [re.search(r"size=(\d+)m", place) for place in service["tmpfs"]]
+    assert all(megabytes)
+    limit = int(service["mem_limit"].removesuffix("m").replace("1g", "1024"))
+    assert sum(int(found[1]) for found in megabytes if found) < limit

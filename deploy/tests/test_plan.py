@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from deploy import front
 from deploy import plan as plan_module
 from deploy.plan import ROOT, make_plan
 from deploy.prepare import PrepareError, prepare
@@ -128,12 +129,12 @@ def test_a_wrong_number_of_workers_is_named(strategy, tmp_path, count):
 
 
 @pytest.mark.parametrize(
-    ("longest", "front"), [(None, "150"), ("60", "90"), ("500.5", "531"), ("long", "150")]
+    ("longest", "expected"), [(None, "150"), ("60", "90"), ("500.5", "531"), ("long", "150")]
 )
-def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, front):
+def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, expected):
     outside = {"WAIT_MAXIMUM": longest} if longest else {}
     planned = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=outside)
-    assert planned.environment["FRONT_TIMEOUT"] == front
+    assert planned.environment["FRONT_TIMEOUT"] == expected
 
 
 def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
@@ -148,7 +149,7 @@ def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
         text=True,
         check=True,
     ).stdout.split()
-    assert [float(value) for value in said] == [plan_module.WAIT_MAXIMUM, plan_module.ADMIT]
+    assert [float(value) for value in said] == [front.WAIT_MAXIMUM, plan_module.ADMIT]
 
 
 FRONTS = sorted(ROOT.glob("deploy/**/nginx.conf.in"))
