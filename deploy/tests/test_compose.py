@@ -80,6 +80,32 @@ def test_each_service_is_bounded_and_comes_back(name):
         assert service["cap_drop"] == ["ALL"]
 
 
+def test_settings_are_checked_before_anything_starts():
+    line = services()["migrate"]["command"][-1]
+    check, _, then = line.partition(" && ")
+    assert check == "python manage.py check --deploy --fail-level $CHECK_FAIL_LEVEL"
+    assert then == "exec python manage.py migrate --no-input"
+    for name in ("web", "worker", "sweeper"):
+        depends = services()[name]["depends_on"]
+        assert depends["migrate"] == {"condition": "service_completed_successfully"}
+
+
+@pytest.mark.integration
+def test_unsafe_settings_start_nothing(tmp_path):
+    with Composed("asgi-hold", tmp_path) as composed:
+        given = composed.services["migrate"]["environment"]
+        given["SECURE_SSL_REDIRECT"] = "0"
+        assert "security.W008" in refusal(composed)
+        given["CHECK_FAIL_LEVEL"] = "ERROR"  # then it is the database that is not there
+        assert "OperationalError" in refusal(composed)
+
+
+def refusal(composed):
+    done = composed.run_job("migrate")
+    assert done.returncode != 0
+    return done.stderr
+
+
 @pytest.mark.parametrize("name", ["web", "hub", "worker"])
 def test_what_scales_has_neither_a_name_nor_a_port_of_the_host(name):
     assert not {"container_name", "ports"} & services()[name].keys()
