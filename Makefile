@@ -60,7 +60,7 @@ format: .venv/dev.stamp ## Format the code and repair what the linter can
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline)
+audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline, but not in CI)
 	@$(PYTHON) -m deploy.audit
 
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
