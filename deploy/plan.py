@@ -111,7 +111,8 @@ def make_plan(
     ports = _ports(strategy, port)
     chosen = _defaults(run_dir) | _without(outside, OWN) | _fixed(strategy, run_dir, ports)
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
-    chosen["REDIS_URL"] = redis_url or f"redis://127.0.0.1:{ports['REDIS_PORT']}/0"
+    password = secrets.token_urlsafe(24)
+    chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"
     chosen["PATH"] = _path(outside)
     chosen |= {
         name: fill_in(value, chosen, f"{strategy.name}: environment")
@@ -120,7 +121,7 @@ def make_plan(
     }
     chosen |= overrides or {}
     chosen = front_values(chosen) | chosen
-    embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir)}
+    embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir, password)}
     lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes)
@@ -142,8 +143,8 @@ def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
     return dict(lines) | {name: f"WORKER={name} {line}" for name, line in more.items() if line}
 
 
-def _redis_line(port: int, run_dir: Path) -> str:
-    return redis_command(port, run_dir / "redis", run_dir / "redis.log")
+def _redis_line(port: int, run_dir: Path, password: str) -> str:
+    return redis_command(port, run_dir / "redis", run_dir / "redis.log", password)
 
 
 def _without(values: Mapping[str, str], names: set[str]) -> dict[str, str]:

@@ -3,6 +3,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -63,6 +64,18 @@ def test_an_embedded_redis_comes_first_unless_one_is_given(strategy, plan, tmp_p
     embedded = make_plan(strategy, run_dir=tmp_path / "run")
     assert embedded.processes[0].name == "redis"
     assert embedded.environment["REDIS_URL"] in embedded.processes[0].readiness
+
+
+def test_an_embedded_redis_has_a_password_of_this_run(strategy, tmp_path):
+    plan, again = (make_plan(strategy, run_dir=tmp_path / "run") for _ in range(2))
+    password = urlsplit(again.environment["REDIS_URL"]).password
+    assert password != urlsplit(plan.environment["REDIS_URL"]).password
+    file = tmp_path / "run" / "redis" / "redis.conf"
+    assert file.read_text() == f"requirepass {password}\n"
+    assert file.stat().st_mode & 0o077 == 0
+    # All users of the machine can read command lines.
+    assert str(file) in again.processes[0].command
+    assert str(password) not in again.processes[0].command
 
 
 def test_the_database_is_sqlite_unless_one_is_given(strategy, plan, tmp_path):
