@@ -60,7 +60,7 @@ format: .venv/dev.stamp ## Format the code and repair what the linter can
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
 
-audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline)
+audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline, but not in CI)
 	@$(PYTHON) -m deploy.audit
 
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
@@ -94,6 +94,7 @@ bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000, and of a
 
 lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements.in --output-file requirements.txt
+	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-redis.in --output-file requirements-redis.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-dev.in --output-file requirements-dev.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-yardstick.in --output-file requirements-yardstick.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-bjoern.in --output-file requirements-bjoern.txt
@@ -105,8 +106,8 @@ clean: ## Remove the run directory and all caches; the virtual environment stays
 	rm -rf .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
 
-.venv/runtime.stamp: requirements.txt
+.venv/runtime.stamp: requirements.txt requirements-redis.txt
 	@sh deploy/venv.sh runtime
 
-.venv/dev.stamp: requirements.txt requirements-dev.txt
+.venv/dev.stamp: requirements.txt requirements-redis.txt requirements-dev.txt
 	@sh deploy/venv.sh dev

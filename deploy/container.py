@@ -12,6 +12,7 @@ Passwords come from files and go into the addresses that need them, never onto a
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -21,7 +22,8 @@ from urllib.parse import quote, urlsplit, urlunsplit
 
 from deploy import strategy as strategies
 from deploy.child import direct
-from deploy.plan import READINESS, ROOT, front_timeout
+from deploy.front import front_values
+from deploy.plan import READINESS, ROOT
 from deploy.readiness import why_not_ready
 from deploy.strategy import Strategy, fill_in
 from deploy.uwsgi_question import uwsgi_status
@@ -50,6 +52,10 @@ def environment_of(
     given = {name: value for name, value in outside.items() if value}
     chosen = {"PROJECT_DIR": str(ROOT), "OFFLOAD_BACKEND": strategy.backend, **given}
     if process == "web":
+        if "BIND_TOWARDS" in chosen:
+            chosen["BIND_HOST"] = address_towards(chosen["BIND_TOWARDS"])
+            # By it the health check asks.
+            chosen["ALLOWED_HOSTS"] = f"{chosen.get('ALLOWED_HOSTS', '')},{chosen['BIND_HOST']}"
         chosen["APP_HOST"] = chosen["BIND_HOST"]
         chosen["PORT"] = chosen["PORT" if has_front(strategy) else "APP_PORT"]
     for name, file in PASSWORDS.items():
@@ -60,9 +66,17 @@ def environment_of(
         if name not in chosen:
             chosen[name] = fill_in(_placed(value, app), chosen, strategy.name)
     chosen = DEFAULTS | chosen
-    chosen.setdefault("FRONT_TIMEOUT", front_timeout(chosen))
+    chosen = front_values(chosen) | chosen
     chosen.setdefault("OFFLOAD_RESOLVE_URL", f"http://{app}:{chosen['APP_PORT']}/_offload/answers")
     return chosen
+
+
+def address_towards(neighbour: str) -> str:
+    """Return the address of this machine on the network of `host:port`; nothing is sent there."""
+    host, _, port = neighbour.rpartition(":")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect((host, int(port)))
+        return str(probe.getsockname()[0])
 
 
 def with_password(url: str, password: str) -> str:
@@ -81,7 +95,7 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
     """Write the configuration files to the run directory, put right for machines of their own."""
     run_dir = Path(environment["RUN_DIR"])
     app_host = environment["APP_HOST"]
-    for shared in [*BASE.glob("nginx/*.conf"), BASE / "uwsgi.ini"]:
+    for shared in [*BASE.glob("nginx/*.conf"), *BASE.glob("*.ini")]:
         target = run_dir / "base" / shared.relative_to(BASE)
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(_placed(_with_tls_proxy(shared), app_host))
@@ -90,9 +104,12 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
         text = template.read_text().replace("${PROJECT_DIR}/deploy/base/", "${RUN_DIR}/base/")
         filled = fill_in(_placed(text, app_host), environment, str(template))
         (run_dir / template.name.removesuffix(".in")).write_text(filled)
-    proxies = environment.get("TRUSTED_PROXIES", "").split()
-    lines = "".join(f"{network} 1;\n" for network in proxies)
-    (run_dir / "trusted_proxies.conf").write_text(lines)
+    proxies = environment.get("TRUSTED_PROXIES", "").replace(",", " ").split()
+    # The app's word for a Unix socket, which this front doesn't listen on.
+    networks = [network for network in proxies if network != "unix"]
+    (run_dir / "trusted_proxies.conf").write_text("".join(f"{one} 1;\n" for one in networks))
+    addresses = "".join(f"set_real_ip_from {one};\n" for one in networks)
+    (run_dir / "real_addresses.conf").write_text(addresses)
 
 
 def _with_tls_proxy(shared: Path) -> str:
@@ -141,16 +158,17 @@ def why_ill(strategy: Strategy, process: str) -> str:
     """Return what is wrong with this container's process; empty when it is well."""
     environment = environment_of(strategy, process)
     if process == "web" and has_front(strategy):
-        return _why_app_ill(int(environment["APP_PORT"]))
+        return _why_app_ill(environment["APP_HOST"], int(environment["APP_PORT"]))
     if process == "sweeper":
         return _why_stale(Path(environment["RUN_DIR"]) / "sweeper.ready")
-    question = READINESS.get(process, "GET http://127.0.0.1:${PORT}/readyz")
+    host = environment["BIND_HOST"] if process == "web" else "127.0.0.1"
+    question = READINESS.get(process, f"GET http://{host}:${{PORT}}/readyz")
     return why_not_ready(fill_in(question, environment, process))
 
 
-def _why_app_ill(port: int) -> str:
+def _why_app_ill(host: str, port: int) -> str:
     try:
-        status = uwsgi_status("127.0.0.1", port, "/readyz")
+        status = uwsgi_status(host, port, "/readyz")
     except (OSError, ValueError) as error:
         return str(error)
     return "" if status == 200 else f"/readyz answered {status}"

@@ -1,6 +1,5 @@
 """What to run: a strategy and an environment make a list of processes."""
 
-import math
 import os
 import secrets
 import signal
@@ -11,6 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
+from deploy.front import front_values
 from deploy.ports import free_ports
 from deploy.readiness import is_question
 from deploy.stores import redis_command
@@ -32,8 +32,7 @@ LIVE = "python -m deploy.live"
 # Web, and whatever front stands before it.
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
-# As the settings have them: seconds, and requests at once in each web process of asgi-hold.
-WAIT_MAXIMUM = 120
+# As the settings have it: requests at once in each web process of asgi-hold.
 ADMIT = 8
 
 # The rest needs these to end its work in order, so they are stopped after it.
@@ -112,7 +111,8 @@ def make_plan(
     ports = _ports(strategy, port)
     chosen = _defaults(run_dir) | _without(outside, OWN) | _fixed(strategy, run_dir, ports)
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
-    chosen["REDIS_URL"] = redis_url or f"redis://127.0.0.1:{ports['REDIS_PORT']}/0"
+    password = secrets.token_urlsafe(24)
+    chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"
     chosen["PATH"] = _path(outside)
     chosen |= {
         name: fill_in(value, chosen, f"{strategy.name}: environment")
@@ -120,19 +120,11 @@ def make_plan(
         if name not in outside or name in OWN
     }
     chosen |= overrides or {}
-    chosen.setdefault("FRONT_TIMEOUT", front_timeout(chosen))
-    embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir)}
+    chosen = front_values(chosen) | chosen
+    embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir, password)}
     lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes)
-
-
-def front_timeout(environment: Mapping[str, str]) -> str:
-    """Return how many seconds a front waits for app or hub: half a minute over the longest wait."""
-    try:
-        return str(30 + math.ceil(float(environment.get("WAIT_MAXIMUM", WAIT_MAXIMUM))))
-    except ValueError:  # the settings say what is wrong with it, in their own words
-        return str(30 + WAIT_MAXIMUM)
 
 
 def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
@@ -151,8 +143,8 @@ def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
     return dict(lines) | {name: f"WORKER={name} {line}" for name, line in more.items() if line}
 
 
-def _redis_line(port: int, run_dir: Path) -> str:
-    return redis_command(port, run_dir / "redis", run_dir / "redis.log")
+def _redis_line(port: int, run_dir: Path, password: str) -> str:
+    return redis_command(port, run_dir / "redis", run_dir / "redis.log", password)
 
 
 def _without(values: Mapping[str, str], names: set[str]) -> dict[str, str]:
@@ -167,6 +159,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "DEMO": "1",
         "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
         "BIND_HOST": "127.0.0.1",
+        "FRONT_CONNECTIONS_PER_ADDRESS": "0",  # all clients are here
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "HUB_WORKERS": "1",  # one process holds 10,000 connections
         "WEB_WORKERS": "2",

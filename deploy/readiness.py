@@ -83,9 +83,11 @@ def _redis(url: str) -> str:
             connection.sendall(b"PING\r\n")
             answer = connection.recv(100)
     except OSError as error:
-        return f"{url}: {error}"
+        return f"redis {address}: {error}"  # not the URL: it has a password
     # A server that asks for a password is there, too.
-    return "" if answer.startswith((b"+PONG", b"-NOAUTH")) else f"{url} answered {answer!r}"
+    return (
+        "" if answer.startswith((b"+PONG", b"-NOAUTH")) else f"redis {address} answered {answer!r}"
+    )
 
 
 _KINDS: dict[str, Callable[[str], str]] = {

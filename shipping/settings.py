@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.core.exceptions import ImproperlyConfigured
+
 from shipping import env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -23,6 +25,10 @@ _DEVELOPMENT_SECRET = "development only: " + "x" * 50 if DEBUG or DEMO else None
 SECRET_KEY = env.secret("SECRET_KEY", development=_DEVELOPMENT_SECRET)
 SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
+# Where the processes listen and what they are called: in the demo secrets are known to all.
+_hosts = {env.text("BIND_HOST", "127.0.0.1"), *ALLOWED_HOSTS}
+if DEMO and not _hosts <= {"localhost", "127.0.0.1", "::1", "[::1]"}:
+    raise ImproperlyConfigured("DEMO=1 is for loopback, and BIND_HOST or ALLOWED_HOSTS is not")
 PUBLIC_URL = env.text("PUBLIC_URL", "")
 
 INSTALLED_APPS = [
@@ -316,6 +322,11 @@ SECURE_PROXY_SSL_HEADER = (
 )
 # Proxies whose X-Forwarded-For is believed; "unix" is one that comes by a Unix socket.
 TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES", "unix")
+# Requests of one address under way, in each process of an ASGI server that clients reach directly;
+# 0 is no limit. Behind a proxy all come from its address; a front of ours has the same limit.
+FRONT_CONNECTIONS_PER_ADDRESS = env.integer(
+    "FRONT_CONNECTIONS_PER_ADDRESS", 256 if _TLS and SECURE_PROXY_SSL_HEADER is None else 0
+)
 X_FRAME_OPTIONS = "DENY"
 # 1 MB bodies are part of the contract: a batch of 100 parcels with items stays under it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024

@@ -1,10 +1,10 @@
-"""The audit's verdict: red for a hole and for a bug, green without a network."""
+"""The audit's verdict: red for a hole and for a bug; green without a network, but in CI."""
 
 import json
 
 import pytest
 
-from deploy.audit import verdict
+from deploy.audit import skipped, verdict
 
 CLEAN = {"name": "django", "version": "5.2.19", "vulns": []}
 HOLE = {"name": "x", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": ["2"]}]}
@@ -21,8 +21,18 @@ HOLE = {"name": "x", "version": "1", "vulns": [{"id": "CVE-1", "fix_versions": [
         ("", "", 1),
     ],
 )
-def test_the_verdict(report: str, errors: str, status: int) -> None:
+def test_the_verdict(
+    report: str, errors: str, status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
     assert verdict(report, errors) == status
+
+
+def test_in_ci_a_look_that_did_not_happen_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CI", "true")
+    assert verdict("", "urllib3: Max retries exceeded") == 1
+    assert skipped("no answer in time") == 1
+    assert verdict(json.dumps({"dependencies": [CLEAN]}), "") == 0
 
 
 def test_a_hole_is_named(capsys: pytest.CaptureFixture[str]) -> None:

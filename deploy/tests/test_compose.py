@@ -1,6 +1,7 @@
 """docker-compose.yml: its shape, its profiles, and its services as processes."""
 
 import json
+import re
 import shutil
 import subprocess
 import urllib.error
@@ -77,6 +78,32 @@ def test_each_service_is_bounded_and_comes_back(name):
     if name not in STORES:
         assert service["read_only"]
         assert service["cap_drop"] == ["ALL"]
+
+
+def test_settings_are_checked_before_anything_starts():
+    line = services()["migrate"]["command"][-1]
+    check, _, then = line.partition(" && ")
+    assert check == "python manage.py check --deploy --fail-level $CHECK_FAIL_LEVEL"
+    assert then == "exec python manage.py migrate --no-input"
+    for name in ("web", "worker", "sweeper"):
+        depends = services()[name]["depends_on"]
+        assert depends["migrate"] == {"condition": "service_completed_successfully"}
+
+
+@pytest.mark.integration
+def test_unsafe_settings_start_nothing(tmp_path):
+    with Composed("asgi-hold", tmp_path) as composed:
+        given = composed.services["migrate"]["environment"]
+        given["SECURE_SSL_REDIRECT"] = "0"
+        assert "security.W008" in refusal(composed)
+        given["CHECK_FAIL_LEVEL"] = "ERROR"  # then it is the database that is not there
+        assert "OperationalError" in refusal(composed)
+
+
+def refusal(composed):
+    done = composed.run_job("migrate")
+    assert done.returncode != 0
+    return done.stderr
 
 
 @pytest.mark.parametrize("name", ["web", "hub", "worker"])
@@ -166,3 +193,12 @@ def check_the_front(base):
     forged = {"X-Forwarded-Proto": "https", "Host": "shop.example"}
     assert ask(base + "/_offload/answers", **forged)[0] == 404
     assert ask(base + "/metrics", **forged)[0] in (401, 403, 404)
+
+
+@pytest.mark.parametrize("name", sorted(set(services()) - {*STORES}))
+def test_what_is_written_to_memory_is_bounded(name):
+    service = services()[name]
+    megabytes = [re.search(r"size=(\d+)m", place) for place in service["tmpfs"]]
+    assert all(megabytes)
+    limit = int(service["mem_limit"].removesuffix("m").replace("1g", "1024"))
+    assert sum(int(found[1]) for found in megabytes if found) < limit

@@ -9,25 +9,35 @@ import threading
 import pytest
 
 from deploy import strategy as strategies
+from deploy.child import Child
 from deploy.container import (
     SWEEPER_SECONDS,
+    address_towards,
     command_of,
     environment_of,
+    has_front,
     render,
     stop_signal,
     why_ill,
     with_password,
 )
+from deploy.plan import ROOT, make_plan
+from deploy.prepare import render_templates
+from deploy.readiness import wait_until_ready
 from deploy.tests.composed import composition
-from deploy.tests.test_compose import GIVEN, composable
+from deploy.tests.test_compose import GIVEN, ask, composable
 from deploy.uwsgi_question import uwsgi_status
 
 NAMES = [strategy.name for strategy in composable()]
 
 
+INSIDE = "10.1.2.3"
+
+
 @pytest.fixture
-def outside(tmp_path):
+def outside(tmp_path, monkeypatch):
     """The environment of the service `web`, with its secrets and its folder here."""
+    monkeypatch.setattr("deploy.container.address_towards", {"postgres:5432": INSIDE}.__getitem__)
 
     def make(service="web"):
         given = composition(**GIVEN)["services"][service]["environment"]
@@ -58,6 +68,76 @@ def test_nothing_looks_for_the_app_on_its_own_machine(name, outside, tmp_path):
         assert not re.search(r"127\.0\.0\.1:(8001|8002|\$)", texts)
         if process == "front":
             assert f"server {app}:8001;" in texts
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_app_listens_on_the_inner_network_alone(name, outside, tmp_path, monkeypatch):
+    """The uwsgi protocol asks for no password, and `outside` leads to the carriers."""
+    strategy = strategies.load(name)
+    environment = environment_of(strategy, "web", outside())
+    render(strategy, "web", environment)
+    assert environment["BIND_HOST"] == INSIDE
+    sockets = re.findall(r"-socket = (.*):", "\n".join(rendered(tmp_path).values()))
+    assert set(sockets) == {INSIDE}
+    asked = []
+    monkeypatch.setattr("deploy.container.uwsgi_status", lambda *question: asked.append(question))
+    monkeypatch.setattr("deploy.container.why_not_ready", asked.append)
+    monkeypatch.setattr("deploy.container.environment_of", lambda *_: environment)
+    why_ill(strategy, "web")
+    by_http = f"GET http://{INSIDE}:8001/readyz"
+    assert asked == [(INSIDE, 8001, "/readyz") if has_front(strategy) else by_http]
+    assert INSIDE in environment["ALLOWED_HOSTS"].split(",")  # or its answer would be a 400
+
+
+def test_the_neighbour_that_shows_the_way_is_on_the_inner_network():
+    services = composition(**GIVEN)["services"]
+    host, _, _ = services["web"]["environment"]["BIND_TOWARDS"].partition(":")
+    assert services[host]["networks"] == ["inside"]
+    assert "inside" in services["web"]["networks"]
+
+
+@pytest.mark.integration
+def test_the_address_towards_a_neighbour_is_this_machine_s():
+    assert address_towards("127.0.0.1:9") == "127.0.0.1"
+
+
+HTTP_SOCKETS = [name for name in NAMES if "APP_HTTP_PORT" in strategies.load(name).ports]
+
+
+def hello(environ, start_response):
+    start_response("200 OK", [("Content-Type", "text/plain")])
+    return [environ["PATH_INFO"].encode()]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", HTTP_SOCKETS)
+def test_by_http_the_app_answers_the_hub_s_question_alone(name, tmp_path):
+    plan = make_plan(
+        strategies.load(name),
+        run_dir=tmp_path,
+        redis_url="redis://127.0.0.1:1/0",
+        overrides={"WEB_WORKERS": "1"},
+    )
+    render_templates(plan)
+    child = Child(
+        "web",
+        f"{plan.strategy.processes['web']} --module deploy.tests.test_container:hello",
+        log=tmp_path / "web.log",
+        env=dict(plan.environment),
+        cwd=ROOT,
+    )
+    child.start()
+    try:
+        app, http = (plan.environment[name] for name in ("APP_PORT", "APP_HTTP_PORT"))
+        wait_until_ready(f"uwsgi 127.0.0.1:{app}/readyz", seconds=60, given_up=child.cause_of_death)
+        base = f"http://127.0.0.1:{http}"
+        assert ask(f"{base}/_offload/answers?a=b") == (200, b"/_offload/answers")
+        for path in ("/", "/readyz", "/api/v2/parcels", "/_offload/late/x", "/_offload/answers/x"):
+            assert ask(base + path)[0] == 404, path
+        # By the front's protocol, whatever port its clients came to.
+        assert uwsgi_status("127.0.0.1", int(app), "/api/v2/parcels") == 200
+    finally:
+        child.stop(20)
 
 
 @pytest.mark.parametrize("name", NAMES)

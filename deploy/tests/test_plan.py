@@ -3,9 +3,11 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
+from deploy import front
 from deploy import plan as plan_module
 from deploy.plan import ROOT, make_plan
 from deploy.prepare import PrepareError, prepare
@@ -62,6 +64,18 @@ def test_an_embedded_redis_comes_first_unless_one_is_given(strategy, plan, tmp_p
     embedded = make_plan(strategy, run_dir=tmp_path / "run")
     assert embedded.processes[0].name == "redis"
     assert embedded.environment["REDIS_URL"] in embedded.processes[0].readiness
+
+
+def test_an_embedded_redis_has_a_password_of_this_run(strategy, tmp_path):
+    plan, again = (make_plan(strategy, run_dir=tmp_path / "run") for _ in range(2))
+    password = urlsplit(again.environment["REDIS_URL"]).password
+    assert password != urlsplit(plan.environment["REDIS_URL"]).password
+    file = tmp_path / "run" / "redis" / "redis.conf"
+    assert file.read_text() == f"requirepass {password}\n"
+    assert file.stat().st_mode & 0o077 == 0
+    # All users of the machine can read command lines.
+    assert str(file) in again.processes[0].command
+    assert str(password) not in again.processes[0].command
 
 
 def test_the_database_is_sqlite_unless_one_is_given(strategy, plan, tmp_path):
@@ -128,12 +142,12 @@ def test_a_wrong_number_of_workers_is_named(strategy, tmp_path, count):
 
 
 @pytest.mark.parametrize(
-    ("longest", "front"), [(None, "150"), ("60", "90"), ("500.5", "531"), ("long", "150")]
+    ("longest", "expected"), [(None, "150"), ("60", "90"), ("500.5", "531"), ("long", "150")]
 )
-def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, front):
+def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, expected):
     outside = {"WAIT_MAXIMUM": longest} if longest else {}
     planned = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=outside)
-    assert planned.environment["FRONT_TIMEOUT"] == front
+    assert planned.environment["FRONT_TIMEOUT"] == expected
 
 
 def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
@@ -148,7 +162,7 @@ def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
         text=True,
         check=True,
     ).stdout.split()
-    assert [float(value) for value in said] == [plan_module.WAIT_MAXIMUM, plan_module.ADMIT]
+    assert [float(value) for value in said] == [front.WAIT_MAXIMUM, plan_module.ADMIT]
 
 
 FRONTS = sorted(ROOT.glob("deploy/**/nginx.conf.in"))

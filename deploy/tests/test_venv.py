@@ -30,6 +30,7 @@ def checkout(tmp_path):
     (folder / "bin").mkdir()
     shutil.copy(ROOT / "deploy" / "venv.sh", folder / "deploy")
     (folder / "requirements.txt").write_text("a==1\n")
+    (folder / "requirements-redis.txt").write_text("c==1\n")
     (folder / "requirements-dev.txt").write_text("b==1\n")
     for tool in ("sh", "dirname", "cmp", "cp", "touch", "mkdir", "cat"):
         os.symlink(shutil.which(tool) or tool, folder / "bin" / tool)
@@ -74,7 +75,7 @@ def pip_calls(folder):
 def test_python3_is_taken_when_it_will_do(checkout):
     python(checkout, "python3", "3.12")
     assert "Making .venv with Python 3.12" in venv(checkout).stdout
-    assert pip_calls(checkout)[0].endswith("--require-hashes -r requirements.txt")
+    assert pip_calls(checkout)[0].endswith("-r requirements.txt -r requirements-redis.txt")
 
 
 def test_an_old_python3_and_shims_are_passed_over(checkout):
@@ -138,7 +139,7 @@ def test_a_failed_install_is_tried_again(checkout):
 def test_development_packages_come_on_top(checkout):
     python(checkout, "python3", "3.12")
     venv(checkout, "dev")
-    assert pip_calls(checkout)[0].endswith("-r requirements.txt -r requirements-dev.txt")
+    assert pip_calls(checkout)[0].endswith("-r requirements-redis.txt -r requirements-dev.txt")
     assert (checkout / ".venv" / "runtime.stamp").exists()
     assert (checkout / ".venv" / "dev.stamp").exists()
 

@@ -1,0 +1,299 @@
+"""The fronts by themselves: each strategy's nginx before an app that answers as it is told."""
+
+import http.client
+import json
+import os
+import shutil
+import socket
+import subprocess
+import threading
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from deploy import front as front_module
+from deploy import strategy as strategies
+from deploy.child import Child, direct
+from deploy.container import command_of, environment_of, has_front, render
+from deploy.fixtures import absent
+from deploy.front import front_values
+from deploy.plan import ROOT, make_plan
+from deploy.ports import free_port
+from deploy.prepare import render_templates
+from deploy.readiness import wait_until_ready
+from deploy.tests.waiting import until
+
+FRONTED = [name for name in strategies.names() if has_front(strategies.load(name))]
+# Its app has no front of its own: the composition puts one before it.
+PLAIN = "asgi-hold"
+# Two nodes on one machine are no composition: --scale does that.
+CONTAINED = [*(name for name in FRONTED if name != "scale-out"), PLAIN]
+# The script learns of a held client by an intercepted status, so these two of the app's are lost.
+INTERCEPTING = ("nginx-njs", "nginx-njs-poll")
+WORDS = b"HTTP/1.1 %d Words\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nthe app's own"
+
+
+class App:
+    """An app in HTTP or by the uwsgi protocol: an answer is the same in both."""
+
+    def __init__(self):
+        self.status = 200  # None: it never answers
+        self.taken = []
+        self.clients = []  # kept, or they would hang up
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port = self.listener.getsockname()[1]
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.start()
+
+    def _serve(self):
+        with suppress(OSError):
+            while True:
+                connection, _ = self.listener.accept()
+                connection.recv(65536)
+                self.taken.append(connection)
+                if self.status:
+                    connection.sendall(WORDS % self.status)
+                    connection.close()
+
+    def close(self):
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join()
+        for connection in self.taken + self.clients:
+            connection.close()
+
+
+@pytest.fixture
+def app():
+    app = App()
+    yield app
+    with suppress(OSError):
+        app.close()
+
+
+@contextmanager
+def nginx(name, folder, app, **environment):
+    """Run the strategy's front as `make run` does, and yield its port."""
+    strategy = strategies.load(name)
+    ports = {name: str(app.port) for name in ("APP_PORT", "APP1_PORT", "APP2_PORT")}
+    plan = make_plan(
+        strategy, run_dir=folder, redis_url="redis://127.0.0.1:1/0", overrides=ports | environment
+    )
+    render_templates(plan)
+    with started(strategy, plan.environment) as port:
+        yield port
+
+
+@contextmanager
+def contained(name, folder, app, **environment):
+    """Run the strategy's front as its container does, and yield its port."""
+    strategy = strategies.load(name)
+    with started(strategy, rendered(strategy, folder, app.port, **environment)) as port:
+        yield port
+
+
+def rendered(strategy, folder, app_port, **environment):
+    outside = {
+        "RUN_DIR": str(folder),
+        "PATH": f"{os.environ['PATH']}:/usr/sbin",
+        "BIND_HOST": "127.0.0.1",
+        "PORT": str(free_port()),
+        "APP_HOST": "127.0.0.1",
+        "APP_PORT": str(app_port),
+        "APP_HTTP_PORT": str(free_port()),
+        "HUB_BIND": f"127.0.0.1:{free_port()}",
+    }
+    complete = environment_of(strategy, "front", outside | environment)
+    render(strategy, "front", complete)
+    return complete
+
+
+@contextmanager
+def started(strategy, environment):
+    reason = strategies.why_unavailable(strategy)
+    if reason or not shutil.which("nginx", path=environment["PATH"]):
+        absent("nginx", reason or "apt-get install nginx  |  brew install nginx")
+    child = Child(
+        "front",
+        direct(command_of(strategy, "front")),
+        log=Path(environment["RUN_DIR"]) / "front.log",
+        env=dict(environment),
+        cwd=ROOT,
+    )
+    child.start()
+    try:
+        port = int(environment["PORT"])
+        wait_until_ready(f"port 127.0.0.1:{port}", seconds=60, given_up=child.cause_of_death)
+        yield port
+    finally:
+        child.stop(20)
+
+
+def send(port, method="GET", path="/api/v2/parcels", **headers):
+    """Send a request's head, and its body only where it is short."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    connection.putrequest(method, path, skip_host="Host" in headers)
+    for name, value in headers.items():
+        connection.putheader(name.replace("_", "-"), value)
+    connection.endheaders()
+    return connection
+
+
+def ask(port, *words, **headers):
+    with closing(send(port, *words, **headers)) as connection:
+        answer = connection.getresponse()
+        return answer.status, answer.headers, answer.read()
+
+
+def error_of(answer, path="api/v2/parcels"):
+    """Return the status of an error in the API's shape; fails for any other answer."""
+    status, headers, body = answer
+    assert headers["Content-Type"] == "application/json", body
+    error = json.loads(body)["error"]
+    assert set(error) == {"code", "request", "message"}
+    assert (error["code"], error["request"]) == (status, path)
+    assert error["message"]
+    return status
+
+
+def hold(port, app, count, **headers):
+    """Open requests that the app has and never answers."""
+    app.status = None
+    before = len(app.taken)
+    app.clients += [send(port, **headers) for _ in range(count)]
+    until(lambda: len(app.taken) == before + count, "the app has them", 20)
+
+
+def test_without_a_limit_there_is_no_directive():
+    assert front_values({"FRONT_CONNECTIONS_PER_ADDRESS": "0"})["FRONT_LIMITS"] == ""
+    assert "clients 256;" in front_values({})["FRONT_LIMITS"]
+    assert "clients 9;" in front_values({"FRONT_CONNECTIONS_PER_ADDRESS": "9"})["FRONT_LIMITS"]
+
+
+@pytest.mark.parametrize("name", CONTAINED)
+def test_production_limits_connections_and_the_lab_does_not(name, tmp_path):
+    strategy = strategies.load(name)
+    lab = make_plan(strategy, run_dir=tmp_path, redis_url="redis://127.0.0.1:1/0", inherited={})
+    assert lab.environment["FRONT_LIMITS"] == ""
+    rendered(strategy, tmp_path, 1)
+    text = (tmp_path / "nginx.conf").read_text()
+    assert "limit_conn clients 256;" in text
+    assert "limit_conn large_bodies 16;" in text
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", FRONTED)
+def test_its_own_errors_have_the_api_s_shape(name, tmp_path, app):
+    with nginx(name, tmp_path, app, FRONT_TIMEOUT="1") as port:
+        assert error_of(ask(port, "POST", Content_Length="2097153")) == 413
+        assert error_of(ask(port, "GET", "/_offload/x"), "_offload/x") == 404
+        # What can't stand in a JSON string ends the address that is shown.
+        assert error_of(ask(port, "GET", '/_offload/a"b?c=1'), "_offload/a") == 404
+        app.status = None
+        if name != "uwsgi-offload":  # it asks once more, for 15 s
+            assert error_of(ask(port)) == 504
+        app.close()
+        assert error_of(ask(port)) == 502
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", FRONTED)
+def test_the_app_s_answers_pass(name, tmp_path, app):
+    with nginx(name, tmp_path, app) as port:
+        for app.status in (200, 401, 404, 429, 500, 503):
+            assert ask(port)[::2] == (app.status, b"the app's own")
+        for app.status in (413, 502):
+            answer = ask(port)
+            assert answer[0] == app.status
+            if name in INTERCEPTING:
+                error_of(answer)
+            else:
+                assert answer[2] == b"the app's own"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", FRONTED)
+def test_an_address_has_so_many_connections(name, tmp_path, app):
+    with nginx(name, tmp_path, app, FRONT_CONNECTIONS_PER_ADDRESS="2") as port:
+        hold(port, app, 2)
+        refused = ask(port)
+        assert error_of(refused) == 429
+        assert refused[1]["Retry-After"] == "1"
+        app.clients.pop().close()
+        app.status = 200
+        until(lambda: ask(port)[0] == 200, "room again", 20)
+
+
+@pytest.mark.integration
+def test_in_the_lab_there_is_no_limit(tmp_path, app):
+    with nginx("nginx-accel", tmp_path, app) as port:
+        hold(port, app, 300)
+
+
+@pytest.mark.integration
+def test_fewer_of_them_may_send_large_bodies(tmp_path, app, monkeypatch):
+    monkeypatch.setattr(front_module, "LARGE_BODIES", 1)
+    with nginx("nginx-accel", tmp_path, app, FRONT_CONNECTIONS_PER_ADDRESS="9") as port:
+        app.status = None
+        large = http.client.HTTPConnection("127.0.0.1", port)
+        large.request("POST", "/api/v2/parcels", b"x" * 200_000)
+        until(lambda: len(app.taken) == 1, "the app has it", 20)
+        assert error_of(ask(port, "POST", Content_Length="130000")) == 429
+        assert error_of(ask(port, "POST", Transfer_Encoding="chunked")) == 429
+        app.status = 200
+        assert ask(port)[0] == 200
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["nginx-accel", PLAIN])
+def test_behind_a_proxy_an_address_is_the_client_s(name, tmp_path, app):
+    given = {"TRUSTED_PROXIES": "127.0.0.0/8, 10.0.0.0/8", "FRONT_CONNECTIONS_PER_ADDRESS": "1"}
+    with contained(name, tmp_path, app, **given) as port:
+        hold(port, app, 1, X_Forwarded_For="192.0.2.1")
+        hold(port, app, 1, X_Forwarded_For="192.0.2.2, 10.0.0.1")
+        assert error_of(ask(port, X_Forwarded_For="192.0.2.1")) == 429
+        # What the client says of itself stands to the left.
+        assert error_of(ask(port, X_Forwarded_For="192.0.2.9, 192.0.2.2")) == 429
+
+
+@pytest.mark.integration
+def test_nobody_else_says_who_the_client_is(tmp_path, app):
+    with contained(PLAIN, tmp_path, app, FRONT_CONNECTIONS_PER_ADDRESS="1") as port:
+        hold(port, app, 1, X_Forwarded_For="192.0.2.1")
+        assert error_of(ask(port, X_Forwarded_For="192.0.2.2")) == 429
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", CONTAINED)
+def test_without_a_live_page_the_first_page_is_not_found(name, tmp_path, app):
+    """It sent the client to itself, by whatever name the client had given."""
+    app.status = 404
+    with contained(name, tmp_path, app) as port:
+        status, headers, _ = ask(port, "GET", "/", Host="elsewhere.example")
+        assert status == 404
+        assert "Location" not in headers
+
+
+@pytest.mark.parametrize("name", FRONTED)
+def test_the_live_page_is_where_the_plan_says(name, tmp_path):
+    plan = make_plan(strategies.load(name), run_dir=tmp_path, redis_url="redis://127.0.0.1:1/0")
+    assert plan.environment["FRONT_PAGE"] == f"302 {plan.environment['LIVE_URL']}/"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", CONTAINED)
+def test_nginx_accepts_what_the_container_renders(name, tmp_path):
+    strategy = strategies.load(name)
+    environment = rendered(strategy, tmp_path, free_port(), TRUSTED_PROXIES="10.0.0.0/8 unix")
+    text = (ROOT / "deploy/base/nginx/start.sh").read_text().replace("exec nginx", "exec nginx -t")
+    (tmp_path / "test.sh").write_text(text)
+    done = subprocess.run(
+        ["sh", str(tmp_path / "test.sh"), "nginx.conf"],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "warn" not in done.stderr
