@@ -151,6 +151,8 @@ def test_shipping_methods_that_fit(
     methods = shop.get(f"shipping_methods?{query.format(address=address.pk)}").json()
     assert len(methods["shipping_methods"]) == count
 
+        ("sender_address=all", 6),
+        ("sender_address=all&to_country=JP", 0),
 
 def test_from_where_no_carrier_fetches_there_is_no_method(
     shop: Shop, address: SenderAddress
@@ -159,6 +161,16 @@ def test_from_where_no_carrier_fetches_there_is_no_method(
     path = f"shipping_methods?sender_address={address.pk}"
     assert shop.get(path).json()["shipping_methods"] == []
     assert shop.get(f"shipping_methods/8?sender_address={address.pk}").status_code == 404
+
+def test_a_country_has_its_own_id_everywhere(shop: Shop) -> None:
+    countries = [
+        {country["iso_2"]: country["id"] for country in method["countries"]}
+        for method in shop.get("shipping_methods").json()["shipping_methods"]
+    ]
+    # ISO 3166-1 numeric: the same for each method, whatever else it serves.
+    assert {shown["NL"] for shown in countries} == {528}
+    assert {shown["AT"] for shown in countries} == {40}
+
 
 
 @pytest.mark.parametrize(
