@@ -193,7 +193,12 @@ class ApiKeyInline(ReadOnly, admin.TabularInline):
 
 
 class AccountForm(forms.ModelForm):
-    """Refuses limits that the throttle could not read."""
+    """Offers the account's own addresses; refuses limits that the throttle could not read."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = SenderAddress.objects.filter(account_id=self.instance.pk)
+        self.fields["sender_address"].queryset = own  # type: ignore[attr-defined] # a choice has one
 
     def clean(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().clean() or {}
