@@ -26,7 +26,7 @@ class KeyPairAuthentication(BasicAuthentication):
         if "\0" in userid:  # PostgreSQL refuses the character instead of finding nothing
             userid = ""
         key = (
-            ApiKey.objects.select_related("account")
+            ApiKey.objects.select_related("account__sender_address")
             .filter(public_key=userid, revoked_at=None, account__is_active=True)
             .first()
         )

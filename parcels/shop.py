@@ -8,7 +8,7 @@ from parcels.models import Account, Brand, Integration, SenderAddress
 
 
 def user_payload(account: Account, address: SenderAddress | None) -> dict[str, Any]:
-    """Return the account; where it is comes from its first sender address."""
+    """Return the account; where it is comes from its default sender address."""
     return {
         "id": account.pk,
         "username": account.name,

@@ -22,7 +22,8 @@ class UserView(APIView):
     def get(self, request: Request) -> Response:
         """Show the account whose keys were used."""
         account = account_of(request)
-        return Response({"user": user_payload(account, sender_addresses_of(account).first())})
+        address = account.sender_address or sender_addresses_of(account).first()
+        return Response({"user": user_payload(account, address)})
 
 
 class SenderAddressesView(APIView):
