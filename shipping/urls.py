@@ -3,11 +3,13 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
+from parcels.views.tracking_page import tracking_page
 from shipping import health, live, metrics
 
 urlpatterns = [
     path("", live.front_page, name="front_page"),
     path("api/v2/", include("parcels.urls")),
+    path("tracking/<str:token>", tracking_page, name="tracking_page"),
     path("admin/", admin.site.urls),
     path("operator/live", live.controls, name="live_controls"),
     path("operator/", include("parcels.operator_urls")),

@@ -126,9 +126,13 @@ def test_tracking_follows_the_carrier(client: Any, stack: Stack) -> None:
     requests.post(f"{control}/tracking/{number}/advance", timeout=10).raise_for_status()
     until_status(client, parcel["id"], 22)
     shown = requests.get(
-        parcel["tracking_url"], auth=(stack.public_key, stack.secret_key), timeout=10
+        f"{stack.base_url}/api/v2/tracking/{number}",
+        auth=(stack.public_key, stack.secret_key),
+        timeout=10,
     ).json()
     assert shown["statuses"][0]["parent_status"] == "shipment-picked-up-by-driver"
+    # The shop's customer has no password.
+    assert "Shipment picked up" in requests.get(parcel["tracking_url"], timeout=10).text
     # What is on its way can't be voided: the carrier says no.
     client.Parcels().cancel_parcel(parcel["id"])
     until_status(client, parcel["id"], 94)
