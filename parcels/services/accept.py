@@ -22,7 +22,8 @@ from django.utils import timezone
 from rest_framework.exceptions import APIException
 
 from parcels.models import Account, Announcement, Parcel
-from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.announceable import make_announceable
+from parcels.services.fill import Owned, fill
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 

@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
 
 from carriers import registry
-from carriers.methods import ShippingMethod
-from parcels.customs import customs_errors
 from parcels.models import Account, CarrierContract, Parcel, SenderAddress
 from parcels.serializers import FROM_FIELDS
 
@@ -23,7 +20,6 @@ _COPIED = (
     *("total_order_value_currency", "customs_invoice_nr", "customs_shipment_type"),
     *("parcel_items",),
 )
-SIDES = ("length", "width", "height")
 # A return's carrier must know where to fetch it.
 _RETURNS_NEED = ("name", "address_1", "city", "postal_code", "country")
 
@@ -93,7 +89,7 @@ def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
     """Copy the sender: a sender address as it is now, under what the parcel says itself."""
     if fields.get("sender_address") is not None:
         parcel.sender_address = fields["sender_address"]
-        parcel.from_address = _as_from(owned.sender_address(fields["sender_address"]))
+        parcel.from_address = as_from(owned.sender_address(fields["sender_address"]))
     said = {name.removeprefix("from_"): fields[name] for name in FROM_FIELDS if fields.get(name)}
     parcel.from_address = parcel.from_address | said
     if parcel.is_return:
@@ -103,7 +99,8 @@ def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
             raise ValidationError({f"from_{name}": [needed] for name in missing})
 
 
-def _as_from(address: SenderAddress) -> dict[str, str]:
+def as_from(address: SenderAddress) -> dict[str, str]:
+    """Return a sender address as a parcel's `from_address`."""
     copied = {
         "name": address.contact_name,
         "company_name": address.company_name,
@@ -126,50 +123,3 @@ def _choose_carrier(parcel: Parcel) -> None:
     if method is None:
         raise ValidationError({"shipment": ["There is no such shipping method."]})
     parcel.carrier = method.carrier
-
-
-def make_announceable(parcel: Parcel, account: Account) -> None:
-    """Send it from the default address if it says no other, and check it for its method.
-
-    What the method can't do is refused before anything is stored. Doing it twice changes nothing.
-
-    Raises:
-        ValidationError: by field.
-    """
-    default = account.sender_address
-    # A return comes from its sender; and of an address of its own no part is filled from another.
-    if default and not parcel.is_return and not parcel.from_address.get("address_1"):
-        parcel.sender_address = default.pk
-        parcel.from_address = _as_from(default) | parcel.from_address
-    if parcel.shipping_method is None:
-        raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
-    method = registry.shipping_method(parcel.shipping_method)
-    errors = customs_errors(parcel) | size_errors(parcel, method)
-    if not Decimal(method.min_weight) <= parcel.weight <= Decimal(method.max_weight):
-        errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
-    if parcel.country not in method.countries:
-        errors["country"] = [f"{method.name} does not go to {parcel.country}."]
-    # Refused and not ignored: the shop would believe in a cover or an address that is not there.
-    if parcel.insured_value:
-        errors["insured_value"] = [f"{method.name} can't be insured."]
-    for name in ("to_service_point", "to_post_number"):
-        if getattr(parcel, name) and method.service_point_input == "none":
-            errors[name] = [f"{method.name} does not go to service points."]
-    if parcel.contract and parcel.contract.carrier != method.carrier:
-        errors["contract"] = [f"This contract is not with {method.carrier}."]
-    if errors:
-        raise ValidationError(errors)
-
-
-def size_errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
-    """Return by field what is too long for the method."""
-    sides = {name: getattr(parcel, name) for name in SIDES}
-    if any(side is None for side in sides.values()):
-        return {}
-    longest = max(sides, key=lambda name: sides[name])
-    length = sides[longest]
-    girth = 2 * (sum(sides.values()) - length)
-    if length <= method.longest_side and length + girth <= method.length_and_girth:
-        return {}
-    limits = f"{method.longest_side} cm, and {method.length_and_girth} cm with its girth"
-    return {longest: [f"{method.name} takes a length of {limits}."]}

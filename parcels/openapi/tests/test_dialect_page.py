@@ -10,7 +10,7 @@ import pytest
 from parcels.openapi.document import PREFIX, document
 
 PAGE = Path(__file__).parents[3] / "docs" / "dialect.md"
-ROW = re.compile(r"^\| `(GET|POST|PUT|PATCH|DELETE) /(\S+)` \| (\w+) \| (.*) \|$", re.MULTILINE)
+ROW = re.compile(r"^\| `(GET|POST|PUT|PATCH|DELETE) /(\S+)` \| (\w+) \| (.*?) ?\|$", re.MULTILINE)
 
 
 def plain(path: str) -> str:
