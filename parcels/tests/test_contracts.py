@@ -12,9 +12,10 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def contract(shop: Shop) -> CarrierContract:
-    return CarrierContract.objects.create(
-        account=shop.account, carrier="postnl", name="Big", credentials={"api_key": "hush-hush"}
-    )
+    contract = CarrierContract(account=shop.account, carrier="postnl", name="Big")
+    contract.credentials = {"api_key": "hush-hush"}
+    contract.save()
+    return contract
 
 
 def test_contracts_are_listed_and_shown(shop: Shop, contract: CarrierContract) -> None:

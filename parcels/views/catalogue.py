@@ -50,7 +50,7 @@ def method_payload(method: ShippingMethod) -> dict[str, object]:
         "price": price,
         "countries": [
             # The vendor numbers countries by a list of its own; ISO 3166's numbers are public.
-            {"id": int(countries.numeric(code)), "price": price, **country_payload(code)}
+            {"id": countries.numeric(code), "price": price, **country_payload(code)}
             for code in method.countries
         ],
     }
