@@ -20,6 +20,8 @@ class ShippingMethod:
     """A product of a carrier; weights in kg with three decimals, as the API shows them.
 
     `min_weight` is inclusive, `max_weight` too; `countries` are destinations in ISO 3166 alpha-2.
+    `longest_side` and `length_and_girth` in cm, inclusive; the latter is the longest side and the
+    way around the other two. By default those of the Universal Postal Union's larger parcels.
     """
 
     id: int
@@ -30,3 +32,5 @@ class ShippingMethod:
     price: Decimal
     countries: tuple[str, ...] = EVERYWHERE
     service_point_input: str = "none"
+    longest_side: int = 200
+    length_and_girth: int = 300

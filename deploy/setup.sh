@@ -18,6 +18,7 @@ zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
 compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
+npm|has npm|nodejs npm|node|the published client in JavaScript
 chromium|has_chromium|chromium|--cask chromium|browser tests
 chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests
 '

@@ -209,8 +209,18 @@ class ApiKeyInline(ReadOnly, admin.TabularInline):
     fields = ("public_key", "date_created", "revoked_at")
 
 
+class AccountForm(forms.ModelForm):
+    """Offers the account's own addresses."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        own = SenderAddress.objects.filter(account_id=self.instance.pk)
+        self.fields["sender_address"].queryset = own  # type: ignore[attr-defined] # a choice has one
+
+
 @admin.register(Account)
 class AccountAdmin(admin.ModelAdmin):
+    form = AccountForm
     actions = ("issue_key",)
     list_display = ("name", "is_active", "date_created")
     inlines = (ApiKeyInline,)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
+
 import structlog
 from django.http import HttpRequest
-from rest_framework.authentication import BasicAuthentication
+from rest_framework.authentication import BasicAuthentication, get_authorization_header
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
@@ -26,7 +28,7 @@ class KeyPairAuthentication(BasicAuthentication):
         if "\0" in userid:  # PostgreSQL refuses the character instead of finding nothing
             userid = ""
         key = (
-            ApiKey.objects.select_related("account")
+            ApiKey.objects.select_related("account__sender_address")
             .filter(public_key=userid, revoked_at=None, account__is_active=True)
             .first()
         )
@@ -35,3 +37,9 @@ class KeyPairAuthentication(BasicAuthentication):
             raise AuthenticationFailed(_MESSAGE)
         structlog.contextvars.bind_contextvars(account=key.account_id)
         return key.account, key
+
+
+def presented_secret(request: Request) -> str:
+    """Return the secret key that an authenticated request came with."""
+    pair = base64.b64decode(get_authorization_header(request).split()[1])
+    return pair.decode().partition(":")[2]

@@ -90,6 +90,8 @@ def method_filter(
 
 def _origin(account: Account, parameters: Mapping[str, str]) -> str:
     """Return the country that the query sends from; empty where it doesn't say."""
+    if parameters.get("sender_address") == "all":
+        return ""
     address_id = small_integer(parameters, "sender_address")
     if address_id is None:
         return ""

@@ -17,6 +17,7 @@ from carriers import registry
 from parcels.customs import SIZES, customs_kinds
 from parcels.models import Parcel
 from parcels.statuses import WITHOUT_LABEL, status_payload
+from parcels.tracking_token import tracking_token
 
 _HOUSE_NUMBER = re.compile(r"^(?P<street>.*\D)\s+(?P<number>\d+\s*[\w/-]{0,6})$")
 
@@ -63,7 +64,7 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
         "date_updated": dialect_date(parcel.date_updated),
         "date_announced": dialect_date(parcel.date_announced),
         "tracking_number": parcel.tracking_number,
-        "tracking_url": _tracking_url(parcel, base),
+        "tracking_url": tracking_url(parcel, base),
         "weight": f"{parcel.weight:.3f}",
         "label": label_payload(parcel.pk, base) if labelled else {},
         "documents": _documents(parcel, base) if labelled else [],
@@ -137,10 +138,9 @@ def _customs_declaration(parcel: Parcel, base: str) -> dict[str, str]:
     return {"normal_printer": f"{link}/cn23-default", "label_printer": f"{link}/cn23"}
 
 
-def _tracking_url(parcel: Parcel, base: str) -> str:
-    if not parcel.tracking_number:
-        return ""
-    return f"{base}/api/v2/tracking/{parcel.tracking_number}"
+def tracking_url(parcel: Parcel, base: str) -> str:
+    """Return the public page on which a parcel is followed; empty where there is none yet."""
+    return f"{base}/tracking/{tracking_token(parcel.pk)}" if parcel.tracking_number else ""
 
 
 def _shipment(parcel: Parcel) -> dict[str, object] | None:

@@ -51,14 +51,19 @@ def sender_addresses_of(account: Account) -> QuerySet[SenderAddress]:
     return SenderAddress.objects.filter(account=account)
 
 
+def contracts_of(account: Account) -> QuerySet[CarrierContract]:
+    """Return the account's agreements with carriers, the oldest first."""
+    return CarrierContract.objects.filter(account=account).order_by("pk")
+
+
 def brands_of(account: Account) -> QuerySet[Brand]:
     """Return the account's brands, the oldest first."""
     return Brand.objects.filter(account=account)
 
 
 def integrations_of(account: Account) -> QuerySet[Integration]:
-    """Return the shop systems that are connected to the account."""
-    return Integration.objects.filter(account=account)
+    """Return the shop systems that are connected to the account, each with its webhook."""
+    return Integration.objects.filter(account=account).select_related("webhook")
 
 
 def return_portal_of(parcel: Parcel) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from parcels.models import Account, Brand, Integration, SenderAddress
+from carriers import registry
+from parcels.models import Account, Brand, CarrierContract, Integration, SenderAddress
 
 
 def user_payload(account: Account, address: SenderAddress | None) -> dict[str, Any]:
-    """Return the account; where it is comes from its first sender address."""
+    """Return the account; where it is comes from its default sender address."""
     return {
         "id": account.pk,
         "username": account.name,
@@ -49,6 +50,21 @@ def sender_address_payload(address: SenderAddress) -> dict[str, Any]:
     }
 
 
+def contract_payload(contract: CarrierContract) -> dict[str, Any]:
+    """Return a contract without its credentials."""
+    names = {carrier.code: carrier.name for carrier in registry.all_carriers()}
+    code = contract.carrier
+    return {
+        "id": contract.pk,
+        "carrier": {"code": code, "name": names.get(code, code)},
+        "client_id": None,
+        "name": contract.name,
+        "country": None,
+        "is_active": True,
+        "is_default": contract.is_default,
+    }
+
+
 def brand_payload(brand: Brand) -> dict[str, Any]:
     """Return a brand."""
     return {
@@ -70,6 +86,7 @@ def brand_payload(brand: Brand) -> dict[str, Any]:
 
 def integration_payload(integration: Integration) -> dict[str, Any]:
     """Return an integration; its times are ISO 8601."""
+    hook = getattr(integration, "webhook", None)
     return {
         "id": integration.pk,
         "shop_name": integration.shop_name,
@@ -80,6 +97,6 @@ def integration_payload(integration: Integration) -> dict[str, Any]:
         "last_updated_at": integration.last_updated_at.isoformat(),
         "service_point_enabled": integration.service_point_enabled,
         "service_point_carriers": [],
-        "webhook_active": False,
-        "webhook_url": "",
+        "webhook_active": bool(hook and hook.is_active),
+        "webhook_url": hook.url if hook else "",
     }

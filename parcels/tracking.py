@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any
+from typing import Any, NamedTuple
 
 from parcels.models import Parcel, TrackingEvent
+from parcels.representation import tracking_url
 from parcels.statuses import Status
 
 # Several statuses are one stage to whoever follows the parcel.
@@ -48,6 +49,15 @@ _PARENTS: dict[int, str] = {
 }
 
 
+class Step(NamedTuple):
+    """One step of a parcel. `message` is the carrier's own, and may name people."""
+
+    key: str
+    status: int
+    message: str
+    at: datetime
+
+
 def parent_status(status: int) -> str:
     """Return the slug of the stage that a status belongs to."""
     return _PARENTS.get(status, "unknown")
@@ -55,17 +65,7 @@ def parent_status(status: int) -> str:
 
 def tracking_payload(parcel: Parcel, events: Iterable[TrackingEvent], base: str) -> dict[str, Any]:
     """Return the parcel's journey, newest step first; `events` come in that order."""
-    steps = [_step(parcel, event.pk, event.status, event.message, event.at) for event in events]
-    # These two are in the parcel itself: no row is written for what every parcel goes through.
-    for status, at in (
-        (Status.READY_TO_SEND, parcel.date_announced),
-        (Status.BEING_ANNOUNCED, parcel.date_created),
-    ):
-        if at:
-            steps.append(_step(parcel, -status, status, status.label, at))
-    # Stable: of two steps in the same instant the one that came later stays in front.
-    steps.sort(key=lambda step: step["carrier_update_timestamp"], reverse=True)
-    url = f"{base}/api/v2/tracking/{parcel.tracking_number}"
+    url = tracking_url(parcel, base)
     return {
         "parcel_id": str(parcel.pk),
         "carrier_code": parcel.carrier,
@@ -77,19 +77,30 @@ def tracking_payload(parcel: Parcel, events: Iterable[TrackingEvent], base: str)
         "is_to_service_point": parcel.to_service_point is not None,
         "is_mail_box": False,
         "expected_delivery_date": None,
-        "statuses": [_shown(step) for step in steps],
+        "statuses": [_step_payload(parcel, step) for step in journey(parcel, events)],
     }
 
 
-def _step(parcel: Parcel, key: int, status: int, message: str, at: datetime) -> dict[str, Any]:
+def journey(parcel: Parcel, events: Iterable[TrackingEvent]) -> list[Step]:
+    """Return the parcel's steps, newest first; `events` come in that order."""
+    steps = [Step(str(event.pk), event.status, event.message, event.at) for event in events]
+    # These two are in the parcel itself: no row is written for what every parcel goes through.
+    for status, at in (
+        (Status.READY_TO_SEND, parcel.date_announced),
+        (Status.BEING_ANNOUNCED, parcel.date_created),
+    ):
+        if at:
+            steps.append(Step(f"{parcel.pk}-{status}", status, status.label, at))
+    # Stable: of two steps in the same instant the one that came later stays in front.
+    steps.sort(key=lambda step: step.at, reverse=True)
+    return steps
+
+
+def _step_payload(parcel: Parcel, step: Step) -> dict[str, str]:
     return {
-        "carrier_update_timestamp": at,
-        "parcel_status_history_id": f"{parcel.pk}{key}" if key < 0 else str(key),
-        "parent_status": parent_status(status),
+        "carrier_update_timestamp": step.at.isoformat(),
+        "parcel_status_history_id": step.key,
+        "parent_status": parent_status(step.status),
         "carrier_code": parcel.carrier,
-        "carrier_message": message,
+        "carrier_message": step.message,
     }
-
-
-def _shown(step: dict[str, Any]) -> dict[str, Any]:
-    return step | {"carrier_update_timestamp": step["carrier_update_timestamp"].isoformat()}

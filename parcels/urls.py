@@ -11,11 +11,25 @@ from django.urls import URLPattern, re_path
 from parcels.views.cancel import CancelView
 from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
 from parcels.views.coroutine import waiting
-from parcels.views.documents import DocumentView, LabelsView, LabelView, PrinterView
+from parcels.views.documents import (
+    CustomsDeclarationView,
+    DocumentView,
+    LabelsView,
+    LabelView,
+    PrinterView,
+)
 from parcels.views.health import CarriersView
+from parcels.views.integrations import IntegrationsView, IntegrationView
 from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
 from parcels.views.schema import DocsView, schema
-from parcels.views.shop import BrandsView, IntegrationsView, SenderAddressesView, UserView
+from parcels.views.shop import (
+    BrandsView,
+    ContractsView,
+    ContractView,
+    SenderAddressesView,
+    SenderAddressView,
+    UserView,
+)
 from parcels.views.tracking import AttemptsView, ReturnPortalView, TrackingView
 from parcels.views.webhooks import DeliveriesView, EndpointsView, EndpointView, ResendView
 
@@ -42,11 +56,23 @@ urlpatterns: list[Any] = [
         PrinterView.as_view(),
         "printer",
     ),
+    route(r"customs_declaration/normal_printer", CustomsDeclarationView.as_view(), "declarations"),
+    route(
+        rf"customs_declaration/normal_printer/{_ID}",
+        CustomsDeclarationView.as_view(),
+        "declaration",
+    ),
     route(r"tracking/(?P<number>[^/]+)", TrackingView.as_view(), "tracking"),
     route(r"user", UserView.as_view(), "user"),
     route(r"user/addresses/sender", SenderAddressesView.as_view(), "sender_addresses"),
+    route(
+        r"user/addresses/sender/(?P<address_id>\d+)", SenderAddressView.as_view(), "sender_address"
+    ),
+    route(r"contracts", ContractsView.as_view(), "contracts"),
+    route(r"contracts/(?P<contract_id>\d+)", ContractView.as_view(), "contract"),
     route(r"brands", BrandsView.as_view(), "brands"),
     route(r"integrations", IntegrationsView.as_view(), "integrations"),
+    route(r"integrations/(?P<integration_id>\d+)", IntegrationView.as_view(), "integration"),
     route(r"carriers", CarriersView.as_view(), "carriers"),
     route(r"shipping_methods", ShippingMethodsView.as_view(), "shipping_methods"),
     route(r"shipping_methods/(?P<method_id>\d+)", ShippingMethodView.as_view(), "shipping_method"),

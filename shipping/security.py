@@ -31,7 +31,7 @@ class SecurityHeadersMiddleware(EitherWay):
 
 def with_headers(request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
     """Set the headers that are not there yet."""
-    api = request.path.startswith("/api/")
+    api = request.path.lstrip("/").startswith("api/")  # as the routes have it
     headers = {
         "Content-Security-Policy": API_POLICY if api else PAGE_POLICY,
         "Permissions-Policy": PERMISSIONS,

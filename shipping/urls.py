@@ -3,11 +3,14 @@
 from django.contrib import admin
 from django.urls import include, path, re_path
 
+from parcels.views.tracking_page import tracking_page
 from shipping import health, live, login, metrics
 
 urlpatterns = [
     path("", live.front_page, name="front_page"),
-    path("api/v2/", include("parcels.urls")),
+    # A published client in Go puts a slash between a host that ends with one and this path.
+    re_path(r"^/?api/v2/", include("parcels.urls")),
+    path("tracking/<str:token>", tracking_page, name="tracking_page"),
     path("admin/login/", login.login, name="login"),  # before the admin's own
     path("admin/", admin.site.urls),
     path("operator/live", live.controls, name="live_controls"),

@@ -30,6 +30,14 @@ class Account(models.Model):
     email = models.EmailField(blank=True, default="")
     telephone = models.CharField(max_length=64, blank=True, default="")
     is_active = models.BooleanField(default=True)
+    # The default: what is sent from nowhere else. The first one that is made, until one is chosen.
+    sender_address = models.ForeignKey(
+        "parcels.SenderAddress",
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        related_name="+",
+    )
     # None: the general limits; "none": no limit. Otherwise e.g. "1000/min".
     read_limit = models.CharField(max_length=32, blank=True, default="", validators=[check_limits])
     write_limit = models.CharField(max_length=32, blank=True, default="", validators=[check_limits])

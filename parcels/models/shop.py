@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.db import models
 
 from parcels.models.account import Account
@@ -52,6 +54,11 @@ class SenderAddress(models.Model):
 
     def __str__(self) -> str:
         return f"{self.company_name or self.contact_name}, {self.city}"
+
+    def save(self, *args: Any, **options: Any) -> None:
+        """Store it; an account without a default address gets it as its default."""
+        super().save(*args, **options)
+        Account.objects.filter(pk=self.account_id, sender_address=None).update(sender_address=self)
 
 
 class Integration(models.Model):

@@ -18,6 +18,7 @@ from django.utils import timezone
 from parcels.models.account import Account
 from parcels.models.encrypted import EncryptedJSONField
 from parcels.models.parcel import Parcel
+from parcels.models.shop import Integration
 
 # What Standard Webhooks puts before a secret, so that people and scanners recognise it.
 SECRET_PREFIX = "whsec_"  # noqa: S105 # not a secret
@@ -32,6 +33,10 @@ class WebhookEndpoint(models.Model):
     """An address of an account that hears of its parcels' status changes."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="webhooks")
+    # Set where it was made by `PUT /integrations/{id}`, which shows and changes it then.
+    integration = models.OneToOneField(
+        Integration, on_delete=models.CASCADE, null=True, blank=True, related_name="webhook"
+    )
     # 2048 is what browsers and proxies agree on.
     url = models.CharField(max_length=2048)
     is_active = models.BooleanField(default=True)

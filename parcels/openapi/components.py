@@ -195,6 +195,16 @@ _INTEGRATION = record(
     webhook_url=TEXT,
 )
 
+_CONTRACT = record(
+    id=ID,
+    carrier=record(code=TEXT, name=TEXT),
+    client_id=or_null(TEXT),
+    name=TEXT,
+    country=or_null(TEXT),
+    is_active=FLAG,
+    is_default=FLAG,
+)
+
 _CARRIER = record(
     code=TEXT,
     name=TEXT,
@@ -223,6 +233,7 @@ COMPONENTS: dict[str, Shape] = {
     "Attempt": _ATTEMPT,
     "Brand": _BRAND,
     "Carrier": _CARRIER,
+    "Contract": _CONTRACT,
     "Country": record(iso_2=TEXT, iso_3=TEXT, name=TEXT),
     "Error": record(error=record(code=WHOLE, request=TEXT, message=TEXT)),
     "FailedParcel": record(parcel=ANYTHING, errors=FIELD_ERRORS),

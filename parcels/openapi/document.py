@@ -54,9 +54,15 @@ class DialectSchema(AutoSchema):
     @staticmethod
     def _read_by(name: str) -> list[tuple[Any, bool]]:
         """Return the serializers that read this route's bodies, so that they become components."""
+        from parcels.views.integrations import IntegrationIn
         from parcels.views.webhooks import EndpointIn
 
-        named = {"parcels": ParcelIn, "webhooks": EndpointIn, "webhook": EndpointIn}
+        named: dict[str, Any] = {
+            "parcels": ParcelIn,
+            "webhooks": EndpointIn,
+            "webhook": EndpointIn,
+            "integration": IntegrationIn,
+        }
         return [(named[name], partial) for partial in (False, True)] if name in named else []
 
 

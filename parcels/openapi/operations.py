@@ -68,7 +68,7 @@ START_FROM = query("start_from", {"type": "integer", "minimum": 0, "maximum": 3}
 FORM = query("format", one_of("pdf", "zpl", "png"))
 _NO_ZONES = "Read, and excludes nothing: our carriers have no zones"
 METHOD_FILTERS = [
-    query("sender_address", description="Only what can be sent from its country"),
+    query("sender_address", description="Only what can be sent from its country; or `all`"),
     query("service_point_id", description="Only what goes to a service point"),
     query("is_return", description="Read, and excludes nothing: each carrier takes returns"),
     query("from_postal_code", description=_NO_ZONES),
@@ -154,13 +154,43 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         [START_FROM, query("ids", description="Comma list of at most 100 ids")],
         errors=(404,),
     ),
+    ("declarations", "GET"): Operation(
+        "Get customs declarations, each on an A4 sheet",
+        {200: DOCUMENTS[:1]},
+        [query("ids", description="Comma list of at most 100 ids", required=True)],
+        errors=(404,),
+    ),
+    ("declaration", "GET"): Operation(
+        "Get a customs declaration on an A4 sheet", {200: DOCUMENTS[:1]}
+    ),
     ("tracking", "GET"): shown("Show where a parcel has been", ref("Tracking")),
     ("user", "GET"): shown("Show the account", record(user=ref("User"))),
     ("sender_addresses", "GET"): shown(
         "List sender addresses", record(sender_addresses=listing(ref("SenderAddress")))
     ),
+    ("sender_address", "GET"): shown(
+        "Show a sender address", record(sender_address=ref("SenderAddress"))
+    ),
+    ("contracts", "GET"): shown(
+        "List contracts with carriers",
+        record(next=or_null(LINK), previous=or_null(LINK), contracts=listing(ref("Contract"))),
+        query("carrier", description="Only those with this carrier, by its code"),
+    ),
+    ("contract", "GET"): shown("Show a contract", ref("Contract")),
     ("brands", "GET"): shown("List brands", record(brands=listing(ref("Brand")))),
     ("integrations", "GET"): shown("List integrations", listing(ref("Integration"))),
+    ("integration", "GET"): shown("Show an integration", ref("Integration")),
+    ("integration", "PUT"): Operation(
+        "Change an integration and its webhook",
+        {200: ref("Integration")},
+        body=ref("IntegrationIn"),
+    ),
+    ("integration", "PATCH"): Operation(
+        "Change what is given of an integration",
+        {200: ref("Integration")},
+        body=ref("PatchedIntegrationIn"),
+    ),
+    ("integration", "DELETE"): Operation("Forget an integration with its webhook", {204: None}),
     ("shipping_methods", "GET"): shown(
         "List shipping methods",
         record(shipping_methods=listing(ref("ShippingMethod"))),

@@ -22,7 +22,8 @@ from django.utils import timezone
 from rest_framework.exceptions import APIException
 
 from parcels.models import Account, Announcement, Parcel
-from parcels.services.fill import Owned, check_announceable, fill
+from parcels.services.announceable import make_announceable
+from parcels.services.fill import Owned, fill
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -35,6 +36,8 @@ DEFAULT_WEIGHT = Decimal("1.000")
 # How the label is asked for: it doesn't make another parcel of the same fields.
 LABEL_NOW = ("request_label", "requestLabel", "requestShipment")
 LABEL_LATER = "request_label_async"
+# What an announcement that begins changes of a stored parcel.
+BEGUN = ("status", "from_address", "sender_address", "date_updated")
 # PostgreSQL's serialization_failure and deadlock_detected: the transaction may be run again.
 LOST_RACES = ("40001", "40P01")
 
@@ -146,7 +149,7 @@ def _store(account: Account, orders: Sequence[Order]) -> Accepted:
             raise ReferenceTaken
         result += colli
         if order.mode is not Mode.STORE:
-            announced += _begin(colli)
+            announced += _begin(colli, account)
     # Each batch in one order: two that overlap must not wait for each other's references.
     new.sort(key=lambda colli: colli[0].external_reference or "")
     Parcel.objects.bulk_create(parcel for colli in new for parcel in colli)
@@ -168,14 +171,14 @@ def _known(account: Account, orders: Sequence[Order]) -> dict[str, list[Parcel]]
     }
 
 
-def _begin(parcels: Sequence[Parcel]) -> list[Parcel]:
+def _begin(parcels: Sequence[Parcel], account: Account) -> list[Parcel]:
     """Have those announced that were not yet; return them."""
     begun = [parcel for parcel in parcels if parcel.status == Status.NO_LABEL]
     for parcel in begun:
-        check_announceable(parcel)
+        make_announceable(parcel, account)
         parcel.status = Status.BEING_ANNOUNCED
         if parcel.pk:
-            parcel.save(update_fields=["status", "date_updated"])
+            parcel.save(update_fields=BEGUN)
     return begun
 
 
@@ -216,5 +219,5 @@ def parcel_row(order: Order, owned: Owned) -> Parcel:
     parcel = Parcel(account=owned.account, fingerprint=order.fingerprint, weight=DEFAULT_WEIGHT)
     fill(parcel, order.fields, owned)
     if order.mode is not Mode.STORE:
-        check_announceable(parcel)
+        make_announceable(parcel, owned.account)
     return parcel

@@ -14,8 +14,9 @@ from parcels.selectors import parcels_of
 from parcels.serializers import SIZE, size_is_partial
 from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
+from parcels.services.announceable import make_announceable
 from parcels.services.create import Asked, held_off, wait_for
-from parcels.services.fill import Owned, check_announceable, fill
+from parcels.services.fill import Owned, fill
 from parcels.services.holds import open_hold
 from parcels.services.patience import retry_after
 from parcels.services.wake import wake_after_commit
@@ -73,7 +74,7 @@ def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mod
     if size_is_partial(vars(parcel)):
         raise ValidationError({"non_field_errors": [SIZE]})
     if mode is not Mode.STORE:
-        check_announceable(parcel)
+        make_announceable(parcel, account)
         parcel.status = Status.BEING_ANNOUNCED
     parcel.save()
     return parcel

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from decimal import Decimal
 from typing import Any
 
 from rest_framework.exceptions import ValidationError
@@ -90,7 +89,7 @@ def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
     """Copy the sender: a sender address as it is now, under what the parcel says itself."""
     if fields.get("sender_address") is not None:
         parcel.sender_address = fields["sender_address"]
-        parcel.from_address = _as_from(owned.sender_address(fields["sender_address"]))
+        parcel.from_address = as_from(owned.sender_address(fields["sender_address"]))
     said = {name.removeprefix("from_"): fields[name] for name in FROM_FIELDS if fields.get(name)}
     parcel.from_address = parcel.from_address | said
     if parcel.is_return:
@@ -100,7 +99,8 @@ def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
             raise ValidationError({f"from_{name}": [needed] for name in missing})
 
 
-def _as_from(address: SenderAddress) -> dict[str, str]:
+def as_from(address: SenderAddress) -> dict[str, str]:
+    """Return a sender address as a parcel's `from_address`."""
     copied = {
         "name": address.contact_name,
         "company_name": address.company_name,
@@ -123,23 +123,3 @@ def _choose_carrier(parcel: Parcel) -> None:
     if method is None:
         raise ValidationError({"shipment": ["There is no such shipping method."]})
     parcel.carrier = method.carrier
-
-
-def check_announceable(parcel: Parcel) -> None:
-    """Check what the carrier would refuse anyhow, before anything is stored.
-
-    Raises:
-        ValidationError: by field.
-    """
-    if parcel.shipping_method is None:
-        raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
-    method = registry.shipping_method(parcel.shipping_method)
-    errors: dict[str, list[str]] = {}
-    if not Decimal(method.min_weight) <= parcel.weight <= Decimal(method.max_weight):
-        errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
-    if parcel.country not in method.countries:
-        errors["country"] = [f"{method.name} does not go to {parcel.country}."]
-    if parcel.contract and parcel.contract.carrier != method.carrier:
-        errors["contract"] = [f"This contract is not with {method.carrier}."]
-    if errors:
-        raise ValidationError(errors)

@@ -30,6 +30,7 @@ from parcels import metrics
 from parcels.models import (
     Account,
     DeliveryState,
+    Integration,
     WebhookAttempt,
     WebhookDelivery,
     WebhookEndpoint,
@@ -274,11 +275,18 @@ def send_again(delivery: WebhookDelivery) -> None:
 
 
 def create_endpoint(
-    *, account: Account, url: str, secret: str | None, is_active: bool, base_url: str
+    *,
+    account: Account,
+    url: str,
+    secret: str | None,
+    is_active: bool,
+    base_url: str,
+    integration: Integration | None = None,
 ) -> WebhookEndpoint:
     """Register an address; without a secret of the shop's own it gets a random one."""
     return WebhookEndpoint.objects.create(
         account=account,
+        integration=integration,
         url=url,
         secret=secret or new_secret(),
         is_active=is_active,

@@ -58,6 +58,10 @@ class Shop:
         """PUT JSON below /api/v2/."""
         return self.call("PUT", path, headers, payload)
 
+    def patch(self, path: str, payload: Any, **headers: str) -> Answer:
+        """PATCH JSON below /api/v2/."""
+        return self.call("PATCH", path, headers, payload)
+
     def delete(self, path: str, **headers: str) -> Answer:
         """DELETE below /api/v2/."""
         return self.call("DELETE", path, headers)

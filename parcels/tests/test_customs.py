@@ -115,3 +115,23 @@ def test_another_account_gets_none(shop: Shop, other_shop: Shop) -> None:
     parcel = parcel_to(shop, "CH")
     assert other_shop.get(f"parcels/{parcel.pk}/documents/cn23").status_code == 404
     assert not Document.objects.filter(type="cn23").exists()
+
+
+def test_declarations_are_printed_as_the_dialect_prints_them(shop: Shop) -> None:
+    first, second = parcel_to(shop, "CH"), parcel_to(shop, "US")
+    path = "customs_declaration/normal_printer"
+    alone = shop.get(f"{path}/{first.pk}")
+    assert alone["Content-Type"] == "application/pdf"
+    assert alone.content == shop.get(f"parcels/{first.pk}/documents/cn23-default").content
+    both = shop.get(f"{path}?ids={second.pk},{first.pk}&start_from=0")
+    pages = PdfReader(io.BytesIO(both.content)).pages
+    assert ["United States" in page.extract_text() for page in pages] == [True, False]
+
+
+@pytest.mark.parametrize(
+    ("query", "status"), [("", 400), ("?ids=x", 400), ("?ids={inside}", 404), ("/{inside}", 404)]
+)
+def test_what_has_no_declaration_is_an_error(shop: Shop, query: str, status: int) -> None:
+    inside = parcel_to(shop, "NL").pk
+    answer = shop.get(f"customs_declaration/normal_printer{query.format(inside=inside)}")
+    assert answer.status_code == status

@@ -1,9 +1,17 @@
-"""A published client of the dialect, unchanged but for its base address, against a whole stack."""
+"""Published clients of the dialect, unchanged but for their base address, against a whole stack.
+
+One in Python, one in JavaScript. Those that cannot be installed: `test_published_requests.py`.
+"""
 
 from __future__ import annotations
 
+import json
+import os
+import shutil
+import subprocess
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +19,13 @@ import requests
 import sendcloud
 from sendcloud.http.exceptions import ParcelNotFound
 
+from deploy.fixtures import absent
 from deploy.stack import Stack
 from parcels.tests.requests import body
 
 pytestmark = pytest.mark.integration
+JAVASCRIPT = Path(__file__).parent / "javascript"
+Call = Callable[..., Any]
 
 
 @pytest.fixture(scope="module")
@@ -126,9 +137,85 @@ def test_tracking_follows_the_carrier(client: Any, stack: Stack) -> None:
     requests.post(f"{control}/tracking/{number}/advance", timeout=10).raise_for_status()
     until_status(client, parcel["id"], 22)
     shown = requests.get(
-        parcel["tracking_url"], auth=(stack.public_key, stack.secret_key), timeout=10
+        f"{stack.base_url}/api/v2/tracking/{number}",
+        auth=(stack.public_key, stack.secret_key),
+        timeout=10,
     ).json()
     assert shown["statuses"][0]["parent_status"] == "shipment-picked-up-by-driver"
+    # The shop's customer has no password.
+    assert "Shipment picked up" in requests.get(parcel["tracking_url"], timeout=10).text
     # What is on its way can't be voided: the carrier says no.
     client.Parcels().cancel_parcel(parcel["id"])
     until_status(client, parcel["id"], 94)
+
+
+@pytest.fixture
+def call(stack: Stack, packages: None) -> Call:
+    """Return a call of the client in JavaScript: its group, the method, and what it takes."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "API": f"{stack.base_url}/api/v2/",
+        "PUBLIC_KEY": stack.public_key,
+        "SECRET_KEY": stack.secret_key,
+    }
+
+    def make(group: str, method: str, *values: Any) -> Any:
+        done = subprocess.run(
+            ["node", "call.js", json.dumps([group, method, values])],
+            cwd=JAVASCRIPT,
+            env=environment,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    return make
+
+
+@pytest.fixture(scope="module")
+def packages() -> None:
+    """Install what package-lock.json names, once."""
+    if not shutil.which("npm"):
+        absent("npm", "apt-get install nodejs npm")
+    if (JAVASCRIPT / "node_modules").exists():
+        return
+    command = ["npm", "ci", "--ignore-scripts", "--no-audit", "--no-fund"]
+    done = subprocess.run(command, cwd=JAVASCRIPT, capture_output=True, timeout=120, check=False)
+    if done.returncode:
+        absent("a published client in JavaScript", f"{' '.join(command)} in {JAVASCRIPT}")
+
+
+def test_in_javascript_a_label_is_bought_shown_and_cancelled(call: Call) -> None:
+    order = body(shipment={"id": 8}, request_label=True, order_number="J-1")
+    made = call("parcels", "createParcel", {"parcel": order})["parcel"]
+    assert made["status"]["id"] == 1000
+    assert call("parcels", "getParcel", made["id"])["parcel"]["id"] == made["id"]
+    listed = call("parcels", "getParcels", {"order_number": "J-1"})["parcels"]
+    assert [parcel["id"] for parcel in listed] == [made["id"]]
+    assert call("labels", "getLabels", made["id"])["label"] == made["label"]
+    assert call("labels", "labelsBulk", [made["id"]])["label"]["label_printer"]
+    assert call("parcels", "parcelDocument", made["id"], "label", {"format": "zpl"})[:3] == "^XA"
+    assert call("parcels", "returnPortalUrl", made["id"])["url"].startswith("https://")
+    assert call("parcels", "cancelParcel", made["id"])["status"] == "queued"
+
+
+def test_in_javascript_the_shop_is_shown(call: Call) -> None:
+    methods = call("shipping", "getShippingMethods", {"sender_address": "all"})["shipping_methods"]
+    assert call("shipping", "getShippingMethod", 8)["shipping_method"] in methods
+    assert call("user", "getUser")["user"]["username"] == "Demo Shop"
+    sender = call("user", "senderAddresses")["sender_addresses"][0]
+    assert call("user", "senderAddress", sender["id"]) == {"sender_address": sender}
+    assert call("brands", "getBrands")["brands"]
+    assert call("integrations", "getIntegrations")[0]["system"] == "api"
+    assert {"id": 1000, "message": "Ready to send"} in call("parcels", "parcelStatuses")
+
+
+def test_in_javascript_mistakes_are_errors_that_it_can_read(call: Call) -> None:
+    answer = call("parcels", "createParcel", {"parcel": body(name="")})
+    assert answer["status"] == 400
+    assert answer["data"]["error"]["message"] == "name: 'This field cannot be blank.'"
+    # It sends neither keys nor JSON of the dialect here: no server can answer it otherwise.
+    assert call("integrations", "updateIntegrations", 1, {})["status"] == 401

@@ -66,6 +66,14 @@ def test_addresses_brands_and_integrations_are_listed(shop: Shop, address: Sende
     assert [row["shop_name"] for row in integrations] == ["Webshop"]
 
 
+def test_a_sender_address_is_shown(shop: Shop, other_shop: Shop, address: SenderAddress) -> None:
+    path = f"user/addresses/sender/{address.pk}"
+    listed = shop.get("user/addresses/sender").json()["sender_addresses"]
+    assert shop.get(path).json() == {"sender_address": listed[0]}
+    assert other_shop.get(path).status_code == 404
+    assert shop.get(f"{path}000").status_code == 404
+
+
 def test_a_parcel_is_sent_from_the_address_as_it_was(shop: Shop, address: SenderAddress) -> None:
     order = body(sender_address=address.pk, from_telephone="030-1")
     assert shop.post("parcels", {"parcel": order}).status_code == 200
@@ -143,6 +151,8 @@ def test_colli_count_as_parcels(shop: Shop) -> None:
         ("is_return=true&from_postal_code=1234AB&to_postal_code=9000", 6),
         ("service_point_id=17", 0),
         ("sender_address={address}", 6),
+        ("sender_address=all", 6),
+        ("sender_address=all&to_country=JP", 0),
     ],
 )
 def test_shipping_methods_that_fit(
@@ -150,6 +160,16 @@ def test_shipping_methods_that_fit(
 ) -> None:
     methods = shop.get(f"shipping_methods?{query.format(address=address.pk)}").json()
     assert len(methods["shipping_methods"]) == count
+
+
+def test_a_country_has_its_own_id_everywhere(shop: Shop) -> None:
+    countries = [
+        {country["iso_2"]: country["id"] for country in method["countries"]}
+        for method in shop.get("shipping_methods").json()["shipping_methods"]
+    ]
+    # ISO 3166-1 numeric: the same for each method, whatever else it serves.
+    assert {shown["NL"] for shown in countries} == {528}
+    assert {shown["AT"] for shown in countries} == {40}
 
 
 def test_from_where_no_carrier_fetches_there_is_no_method(

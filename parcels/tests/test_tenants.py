@@ -141,9 +141,20 @@ ROUTES: dict[str, list[Probe]] = {
     ],
     "deliveries": get("webhooks/{webhook}/deliveries"),
     "resend": [Probe("POST", "webhooks/deliveries/{delivery}/resend")],
+    "integration": [
+        *get("integrations/{integration}"),
+        Probe("PUT", "integrations/{integration}", {"shop_name": "Taken"}),
+        Probe("PATCH", "integrations/{integration}", {"webhook_url": "https://x.example/"}),
+        Probe("DELETE", "integrations/{integration}"),
+    ],
+    "sender_address": get("user/addresses/sender/{sender}"),
+    "contract": get("contracts/{contract}"),
+    "declarations": get("customs_declaration/normal_printer?ids={labelled}"),
+    "declaration": get("customs_declaration/normal_printer/{labelled}"),
     # These take no ids: what they show is the stranger's own, or everybody's.
     "user": get("user"),
     "sender_addresses": get("user/addresses/sender"),
+    "contracts": get("contracts"),
     "brands": get("brands"),
     "integrations": get("integrations"),
     "statuses": get("parcels/statuses"),
@@ -163,7 +174,7 @@ def theirs(shop: Shop) -> Ids:
     sender = SenderAddress.objects.create(
         account=account, brand=brand, street=MARK, postal_code="1", city=MARK, country="NL"
     )
-    Integration.objects.create(account=account, shop_name=MARK)
+    integration = Integration.objects.create(account=account, shop_name=MARK)
     words = {"name": MARK, "order_number": "3SZANZI", "account": account, "carrier_error": MARK}
     labelled = LabelledParcelFactory.create(
         tracking_number="3SZANZI",
@@ -191,6 +202,7 @@ def theirs(shop: Shop) -> Ids:
         "reference": "zanzi-1",
         "sender": sender.pk,
         "contract": contract.pk,
+        "integration": integration.pk,
         "webhook": hook.pk,
         "delivery": delivery.pk,
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from django_countries import countries
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -48,7 +49,8 @@ def method_payload(method: ShippingMethod) -> dict[str, object]:
         "service_point_input": method.service_point_input,
         "price": price,
         "countries": [
-            {"id": number, "price": price, **country_payload(code)}
-            for number, code in enumerate(method.countries, start=1)
+            # The vendor numbers countries by a list of its own; ISO 3166's numbers are public.
+            {"id": countries.numeric(code), "price": price, **country_payload(code)}
+            for code in method.countries
         ],
     }

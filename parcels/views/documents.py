@@ -23,14 +23,18 @@ TYPES = {"pdf": "application/pdf", "zpl": "application/zpl", "png": "image/png"}
 RESOLUTIONS = {"pdf": (72,), "zpl": (203,), "png": (300, 150)}
 
 
-class DocumentView(APIView):
-    """`/parcels/{id}/documents/{type}`"""
+class PaperView(APIView):
+    """A view that sends a document."""
 
     def perform_content_negotiation(
         self, request: Request, force: bool = False
     ) -> tuple[BaseRenderer, str]:
         """Let errors be JSON whatever document was asked for."""
         return super().perform_content_negotiation(request, force=True)
+
+
+class DocumentView(PaperView):
+    """`/parcels/{id}/documents/{type}`"""
 
     def get(self, request: Request, parcel_id: str, kind: str) -> HttpResponse:
         """Send the document in the form that `format` or Accept asks for."""
@@ -80,28 +84,33 @@ class LabelsView(APIView):
         )
 
 
-class PrinterView(APIView):
+class PrinterView(PaperView):
     """`/labels/{printer}[/{id}]`"""
-
-    def perform_content_negotiation(
-        self, request: Request, force: bool = False
-    ) -> tuple[BaseRenderer, str]:
-        """Let errors be JSON whatever document was asked for."""
-        return super().perform_content_negotiation(request, force=True)
 
     def get(self, request: Request, printer: str, parcel_id: str = "") -> HttpResponse:
         """Send the labels for an A6 printer, or on A4 sheets beginning at a quadrant."""
-        ids = parcel_id or request.query_params.get("ids", "")
-        parcels = [identifier(parcel_id)] if parcel_id else identifiers(ids, "ids")
-        if not parcels:
-            raise ValidationError({"ids": ["This field is required."]})
-        labels = _labels(request, parcels)
+        labels = _labels(request, _parcels(request, parcel_id))
         if printer == "label_printer":
             return file_response(one_after_another(labels), TYPES["pdf"], "labels.pdf")
         start_from = small_integer(request.query_params, "start_from") or 0
         if start_from > 3:
             raise ValidationError({"start_from": ["A quadrant is 0, 1, 2 or 3."]})
         return file_response(on_sheets(labels, start_from), TYPES["pdf"], "labels-a4.pdf")
+
+
+class CustomsDeclarationView(PaperView):
+    """`/customs_declaration/normal_printer[/{id}]`"""
+
+    def get(self, request: Request, parcel_id: str = "") -> HttpResponse:
+        """Send the CN23s, each on an A4 sheet of its own; `start_from` has no place on it."""
+        account = account_of(request)
+        papers: list[bytes] = []
+        for parcel in _parcels(request, parcel_id):
+            paper = document(account=account, parcel_id=parcel, kind="cn23-default", form="pdf")
+            if paper is None:
+                raise NotFound(f"There is no customs declaration for {parcel}.")
+            papers.append(paper)
+        return file_response(one_after_another(papers), TYPES["pdf"], "customs-declarations.pdf")
 
 
 def document_form(request: Request) -> str:
@@ -145,6 +154,15 @@ def file_response(content: bytes, media_type: str, name: str) -> HttpResponse:
     response = HttpResponse(content, content_type=media_type)
     response["Content-Disposition"] = f'inline; filename="{name}"'
     return response
+
+
+def _parcels(request: Request, parcel_id: str) -> list[int]:
+    """Return the parcel of the path, else those of the query."""
+    ids = request.query_params.get("ids", "")
+    parcels = [identifier(parcel_id)] if parcel_id else identifiers(ids, "ids")
+    if not parcels:
+        raise ValidationError({"ids": ["This field is required."]})
+    return parcels
 
 
 def _labels(request: Request, parcels: list[int]) -> list[bytes]:

@@ -1,18 +1,16 @@
-"""What a shop has set up: itself, its sender addresses, brands and integrations."""
+"""What a shop has set up: itself, its sender addresses, contracts and brands."""
 
 from __future__ import annotations
 
+from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from parcels.selectors import brands_of, integrations_of, sender_addresses_of
-from parcels.shop import (
-    brand_payload,
-    integration_payload,
-    sender_address_payload,
-    user_payload,
-)
+from parcels.query import identifier
+from parcels.selectors import brands_of, contracts_of, sender_addresses_of
+from parcels.serializers import check_texts
+from parcels.shop import brand_payload, contract_payload, sender_address_payload, user_payload
 from parcels.views.request import account_of
 
 
@@ -22,7 +20,8 @@ class UserView(APIView):
     def get(self, request: Request) -> Response:
         """Show the account whose keys were used."""
         account = account_of(request)
-        return Response({"user": user_payload(account, sender_addresses_of(account).first())})
+        address = account.sender_address or sender_addresses_of(account).first()
+        return Response({"user": user_payload(account, address)})
 
 
 class SenderAddressesView(APIView):
@@ -35,6 +34,43 @@ class SenderAddressesView(APIView):
         return Response({"sender_addresses": shown})
 
 
+class SenderAddressView(APIView):
+    """`/user/addresses/sender/{id}`"""
+
+    def get(self, request: Request, address_id: str) -> Response:
+        """Show one address that the account sends from."""
+        mine = sender_addresses_of(account_of(request))
+        address = mine.filter(pk=identifier(address_id)).first()
+        if address is None:
+            raise NotFound("No SenderAddress matches the given query.")
+        return Response({"sender_address": sender_address_payload(address)})
+
+
+class ContractsView(APIView):
+    """`/contracts`"""
+
+    def get(self, request: Request) -> Response:
+        """List the account's contracts, on one page: there are as many as carriers."""
+        contracts = contracts_of(account_of(request))
+        if carrier := request.query_params.get("carrier"):
+            check_texts(carrier)
+            contracts = contracts.filter(carrier=carrier)
+        shown = [contract_payload(contract) for contract in contracts]
+        return Response({"next": None, "previous": None, "contracts": shown})
+
+
+class ContractView(APIView):
+    """`/contracts/{id}`"""
+
+    def get(self, request: Request, contract_id: str) -> Response:
+        """Show a contract; without an envelope, as the dialect does."""
+        mine = contracts_of(account_of(request))
+        contract = mine.filter(pk=identifier(contract_id)).first()
+        if contract is None:
+            raise NotFound("No Contract matches the given query.")
+        return Response(contract_payload(contract))
+
+
 class BrandsView(APIView):
     """`/brands`"""
 
@@ -42,12 +78,3 @@ class BrandsView(APIView):
         """List the account's brands."""
         brands = brands_of(account_of(request))
         return Response({"brands": [brand_payload(brand) for brand in brands]})
-
-
-class IntegrationsView(APIView):
-    """`/integrations`"""
-
-    def get(self, request: Request) -> Response:
-        """List the shop systems that are connected; a bare array."""
-        integrations = integrations_of(account_of(request))
-        return Response([integration_payload(integration) for integration in integrations])

@@ -1,8 +1,8 @@
 """Sign a body in both ways that receivers know.
 
-`Sendcloud-Signature` is the dialect's: hex HMAC-SHA256 of the exact body. The peer's key there is
-the integration's secret key; we keep only that key's hash, so the endpoint's own secret signs. Who
-wants receivers to work unchanged registers the endpoint with its secret key as `secret`.
+`Sendcloud-Signature` is the dialect's: hex HMAC-SHA256 of the exact body, with the shop's secret
+key. Of API keys we keep the hash only; an integration's webhook keeps, as its endpoint's secret,
+the key of the request that set it. Other endpoints sign with a secret of their own.
 Beside it the headers of Standard Webhooks (standardwebhooks.com).
 """
 

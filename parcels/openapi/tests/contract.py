@@ -11,7 +11,7 @@ from jsonschema import Draft202012Validator
 
 from parcels.openapi.document import document
 
-METHODS = {"GET", "POST", "PUT", "DELETE"}
+METHODS = {"GET", "POST", "PUT", "PATCH", "DELETE"}
 
 
 class Untrue(AssertionError):

@@ -1,0 +1,31 @@
+import django.db.models.deletion
+from django.db import migrations, models
+
+
+class Migration(migrations.Migration):
+    dependencies = [("parcels", "0010_permissions")]
+
+    operations = [
+        migrations.AddField(
+            model_name="account",
+            name="sender_address",
+            field=models.ForeignKey(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.SET_NULL,
+                related_name="+",
+                to="parcels.senderaddress",
+            ),
+        ),
+        migrations.AddField(
+            model_name="webhookendpoint",
+            name="integration",
+            field=models.OneToOneField(
+                blank=True,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="webhook",
+                to="parcels.integration",
+            ),
+        ),
+    ]

@@ -1,0 +1,59 @@
+"""Change an integration and its webhook, which is an endpoint like the account's others."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.db import transaction
+from rest_framework.exceptions import ValidationError
+
+from parcels.models import Integration, WebhookEndpoint
+from parcels.services.webhooks import create_endpoint, update_endpoint
+
+
+@transaction.atomic
+def change_integration(
+    *, integration_id: int, fields: dict[str, Any], secret_key: str, base_url: str
+) -> None:
+    """Change what is given; `fields` are `IntegrationIn`'s.
+
+    Receivers of the dialect verify with the shop's secret key, of which we keep the hash only. So
+    the request that sets `webhook_url` leaves its own `secret_key` to sign with, encrypted, unless
+    it brings a `webhook_signature_key`.
+
+    Raises:
+        ValidationError: a webhook without an address.
+    """
+    # Locked: of two at once, the second finds the first's webhook.
+    integration = Integration.objects.select_for_update().filter(pk=integration_id).first()
+    if integration is None:  # deleted since the caller looked
+        return
+    for name in ("shop_name", "shop_url"):
+        if fields.get(name) is not None:
+            setattr(integration, name, fields[name])
+    integration.save()
+    _set_webhook(integration, fields, secret_key, base_url)
+
+
+def _set_webhook(
+    integration: Integration, fields: dict[str, Any], secret_key: str, base_url: str
+) -> None:
+    hook = WebhookEndpoint.objects.filter(integration=integration).first()
+    url, active = fields.get("webhook_url"), fields.get("webhook_active")
+    key = fields.get("webhook_signature_key")
+    if (active or key) and not (hook.url if hook and url is None else url):
+        raise ValidationError({"webhook_url": ["A webhook needs an address."]})
+    if hook is None and url:
+        create_endpoint(
+            account=integration.account,
+            integration=integration,
+            url=url,
+            secret=key or secret_key,
+            is_active=bool(active),
+            base_url=base_url,
+        )
+    elif hook and url == "":
+        hook.delete()
+    elif hook:
+        secret = key or (secret_key if url else None)
+        update_endpoint(endpoint=hook, url=url, secret=secret, is_active=active)

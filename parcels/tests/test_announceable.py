@@ -1,0 +1,103 @@
+"""What a method can't do is refused before it is announced, by field."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from carriers import registry
+from parcels.models import Announcement, Parcel
+from parcels.tests.requests import Shop, body
+
+pytestmark = pytest.mark.django_db
+ANNOUNCED = {"request_label_async": True, "shipment": {"id": 8}}
+ITEM = {
+    "description": "Book",
+    "quantity": 2,
+    "value": "6.50",
+    "weight": "0.400",
+    "hs_code": "490199",
+    "origin_country": "NL",
+}
+SIZE = {"length": "60", "width": "40", "height": "30"}
+ABROAD = {"country": "CH"}
+GIFT = {"customs_shipment_type": 0}
+
+
+def without(*names: str) -> dict[str, Any]:
+    return {name: value for name, value in ITEM.items() if name not in names}
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"insured_value": 100}, "insured_value"),
+        ({"total_insured_value": 100}, "insured_value"),
+        ({"to_service_point": 17}, "to_service_point"),
+        ({"to_post_number": "940621"}, "to_post_number"),
+        (SIZE | {"length": "200.01"}, "length"),
+        (SIZE | {"height": "201"}, "height"),
+        # 199 + 2 * (40 + 30) is more than three metres
+        (SIZE | {"length": "199"}, "length"),
+        ({"weight": "31.001"}, "weight"),
+        ({"weight": "0.0004"}, "weight"),
+        ({"country": "JP"}, "country"),
+        (ABROAD, "parcel_items"),
+        (ABROAD | {"parcel_items": []}, "parcel_items"),
+        (ABROAD | {"parcel_items": [ITEM, {}]}, "parcel_items"),
+        (ABROAD | {"parcel_items": [without("description")]}, "description"),
+        (ABROAD | {"parcel_items": [without("value")]}, "value"),
+        (ABROAD | {"parcel_items": [without("weight")]}, "weight"),
+        (ABROAD | {"parcel_items": [without("hs_code")]}, "hs_code"),
+        (ABROAD | {"parcel_items": [without("origin_country")]}, "origin_country"),
+        (ABROAD | GIFT | {"parcel_items": [without("value")]}, "value"),
+    ],
+)
+def test_it_is_a_400_that_names_the_field(shop: Shop, fields: dict[str, Any], named: str) -> None:
+    answer = shop.post("parcels", {"parcel": body(**ANNOUNCED | fields)})
+    assert answer.status_code == 400, answer.content
+    assert named in answer.json()["error"]["message"]
+    assert not Announcement.objects.exists()
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"insured_value": 0},
+        SIZE,
+        # 200 + 2 * (25 + 25), exactly three metres
+        {"length": "25", "width": "25", "height": "200"},
+        {"weight": "31.000"},
+        ABROAD | {"parcel_items": [ITEM]},
+        ABROAD | GIFT | {"parcel_items": [without("hs_code", "origin_country")]},
+        # Nothing for a customs officer to see inside the union.
+        {"parcel_items": [{}]},
+    ],
+)
+def test_what_it_can_do_is_announced(shop: Shop, fields: dict[str, Any]) -> None:
+    assert shop.post("parcels", {"parcel": body(**ANNOUNCED | fields)}).status_code == 200
+    assert Announcement.objects.count() == 1
+
+
+def test_it_can_be_stored_and_is_refused_when_announced(shop: Shop) -> None:
+    """Such a parcel is kept as the shop sent it: only its announcement is refused."""
+    made = shop.post("parcels", {"parcel": body(insured_value=2000, to_service_point=17)})
+    stored = made.json()["parcel"]
+    assert (stored["insured_value"], stored["to_service_point"]) == (2000, 17)
+    change = {"parcel": {"id": stored["id"], **ANNOUNCED}}
+    assert "insured_value" in shop.put("parcels", change).json()["error"]["message"]
+    assert shop.put("parcels", {"parcel": {"id": stored["id"], "city": "Delft"}}).status_code == 200
+    assert Parcel.objects.get().status == 999
+
+
+def test_in_a_batch_the_others_are_announced(shop: Shop) -> None:
+    orders = [body(**ANNOUNCED, insured_value=1), body(**ANNOUNCED)]
+    shown = shop.post("parcels?errors=verbose", {"parcels": orders}).json()
+    assert list(shown["failed_parcels"][0]["errors"]) == ["insured_value"]
+    assert len(shown["parcels"]) == 1
+
+
+def test_no_method_offers_what_no_carrier_would_be_told() -> None:
+    """A consignment has no service point: red when a method claims that it takes one."""
+    assert {m.service_point_input for m in registry.SHIPPING_METHODS.values()} == {"none"}
