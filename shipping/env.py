@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+from ipaddress import ip_network
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
@@ -74,6 +75,15 @@ def _number(
 def words(name: str, default: str = "") -> list[str]:
     """Return a comma-separated list without empty entries."""
     return [word.strip() for word in os.environ.get(name, default).split(",") if word.strip()]
+
+
+def networks(name: str, *others: str) -> list[str]:
+    """Return networks in CIDR form, given with commas or spaces between; `others` are words."""
+    given = os.environ.get(name, "").replace(",", " ").split()
+    try:
+        return [word if word in others else str(ip_network(word)) for word in given]
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from None
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:

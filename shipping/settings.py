@@ -289,6 +289,8 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _TLS
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("BEHIND_TLS_PROXY", False) else None
 )
+# Proxies whose X-Forwarded-For is believed; "unix" is one that comes by a Unix socket.
+TRUSTED_PROXIES = env.networks("TRUSTED_PROXIES", "unix")
 X_FRAME_OPTIONS = "DENY"
 # 1 MB bodies are part of the contract: a batch of 100 parcels with items stays under it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024
