@@ -45,6 +45,7 @@ MIDDLEWARE = [
     "offload.middleware.OffloadMiddleware",
     "shipping.requests.RequestMiddleware",
     "shipping.security.SecurityHeadersMiddleware",
+    "shipping.request_limits.RequestLimitsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "shipping.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",

@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from parcels import limits
 from parcels.models import WebhookDelivery, WebhookEndpoint
 from parcels.query import identifier
 from parcels.representation import dialect_date
@@ -18,8 +19,6 @@ from parcels.services import webhooks
 from parcels.views.request import account_of, base_url
 from parcels.webhooks.addresses import NotAllowed, current_policy, target
 
-# Each status change is sent to every one of them.
-MAX_ENDPOINTS = 10
 # The newest; who needs older ones asks the operator.
 DELIVERIES_SHOWN = 100
 
@@ -27,10 +26,14 @@ DELIVERIES_SHOWN = 100
 class EndpointIn(serializers.Serializer):
     """An endpoint to make or change."""
 
-    url = Text(max_length=2048)
+    url = Text(max_length=limits.WEBHOOK_URL)
     active = serializers.BooleanField(required=False)
-    # As short as a key is worth anything; as long as the dialect's strings.
-    secret = Text(required=False, allow_null=False, allow_blank=False, min_length=16)
+    secret = Text(
+        required=False,
+        allow_null=False,
+        allow_blank=False,
+        min_length=limits.WEBHOOK_SECRET_MINIMUM,
+    )
 
     def validate_url(self, url: str) -> str:
         """Refuse at once what would never be sent. The name is resolved when it is."""
@@ -53,8 +56,8 @@ class EndpointsView(APIView):
         """Register an endpoint. Its signing secret is in this answer and never shown again."""
         account = account_of(request)
         fields = _read(request)
-        if WebhookEndpoint.objects.filter(account=account).count() >= MAX_ENDPOINTS:
-            raise ValidationError(f"At most {MAX_ENDPOINTS} webhooks.")
+        if WebhookEndpoint.objects.filter(account=account).count() >= limits.WEBHOOKS:
+            raise ValidationError(f"At most {limits.WEBHOOKS} webhooks.")
         endpoint = webhooks.create_endpoint(
             account=account,
             url=fields["url"],
