@@ -25,8 +25,8 @@ def filter_parcels(parcels: QuerySet[Parcel], parameters: Mapping[str, str]) -> 
         ValidationError: a value can't be read.
     """
     for name in _EXACT:
-        if value := word(parameters, name):
-            parcels = parcels.filter(**{name: value})
+        if text := word(parameters, name):
+            parcels = parcels.filter(**{name: text})
     for name, lookup in _SINCE.items():
         if value := parameters.get(name):
             parcels = parcels.filter(**{lookup: moment(value, name)})

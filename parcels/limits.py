@@ -52,6 +52,10 @@ ID_DIGITS = 18
 ACCEPT = 8_192
 ACCEPT_TYPES = 64
 
+# Keys that don't fit, by address and minute in each process; each costs a query. A shop whose key
+# was changed tries a few times.
+FAILED_KEYS = 60
+
 # The front's (deploy/base/nginx): connections of one address, and seconds for a body to arrive.
 CONNECTIONS = 256
 UPLOAD_SECONDS = 30

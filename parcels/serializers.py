@@ -46,10 +46,9 @@ def whole(**options: Any) -> serializers.IntegerField:
 def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
     """Return an optional decimal, not negative."""
     return serializers.DecimalField(
-        max_digits=digits,
-        decimal_places=places,
-        required=False,
-        **{"min_value": Decimal(0), "allow_null": True} | options,
+        **{"min_value": Decimal(0), "required": False, "allow_null": True}
+        | {"max_digits": digits, "decimal_places": places}
+        | options
     )
 
 
@@ -204,7 +203,7 @@ class ParcelIn(serializers.Serializer):
     customs_invoice_nr = optional()
     customs_shipment_type = whole(max_value=4)
     # Not `many=True`, which would hand `allow_null` on to the items.
-    parcel_items = serializers.ListSerializer(
+    parcel_items: serializers.ListSerializer[Any] = serializers.ListSerializer(
         child=ItemIn(), required=False, allow_null=True, max_length=limits.ITEMS
     )
 

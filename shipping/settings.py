@@ -121,7 +121,7 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["parcels.authentication.KeyPairAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["shipping.authentication.LimitedKeyPairAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["shipping.parsing.AnyTypeJSONParser"],
