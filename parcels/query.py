@@ -43,6 +43,6 @@ def small_integer(parameters: Mapping[str, str], name: str) -> int | None:
 def word(parameters: Mapping[str, str], name: str) -> str:
     """Read an optional text from the query; empty where there is none."""
     text = parameters.get(name, "")
-    if len(text) > limits.TEXT:
-        raise ValidationError({name: [f"At most {limits.TEXT} characters."]})
+    if len(text) > limits.TEXT or "\0" in text:
+        raise ValidationError({name: [f"At most {limits.TEXT} characters, and no NUL."]})
     return text

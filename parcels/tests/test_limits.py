@@ -194,7 +194,7 @@ EXCESS: dict[str, Callable[[int, str], list[Call]]] = {
     "Parameters of a query": lambda over, x: to_all("?" + "&" * (limits.PARAMETERS - 1 + over)),
     "Text in a query": lambda over, x: [
         *queries(TEXTS, quote(x) * (limits.TEXT + min(over, 20))),
-        *to_all(f"?a={quote(x)}%00"),
+        *queries(TEXTS, f"{quote(x)}%00"),
     ],
     "Number in a query": lambda over, x: [
         *queries(NUMBERS, str(limits.INTEGER + over)),

@@ -37,7 +37,7 @@ def test_a_number_of_many_digits_is_a_400(shop: Shop, query: str, digits: str) -
     ("query", "named"),
     [
         ("tracking_number=%00", "NUL"),
-        ("anything=a%00", "NUL"),
+        ("order_number=a%00", "NUL"),
         ("order_number=" + "x" * 256, "255"),
         ("external_reference=" + "%F0%9F%93%A6" * 256, "255"),
         ("a=" + "x" * 4096, "4096"),
