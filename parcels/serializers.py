@@ -45,11 +45,8 @@ def whole(**options: Any) -> serializers.IntegerField:
 
 def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
     """Return an optional decimal, not negative."""
-    return serializers.DecimalField(
-        **{"min_value": Decimal(0), "required": False, "allow_null": True}
-        | {"max_digits": digits, "decimal_places": places}
-        | options
-    )
+    defaults: dict[str, Any] = {"min_value": Decimal(0), "required": False, "allow_null": True}
+    return serializers.DecimalField(max_digits=digits, decimal_places=places, **defaults | options)
 
 
 class Country(serializers.Field):

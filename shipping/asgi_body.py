@@ -7,8 +7,7 @@ from typing import Any
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
-Send = Callable[[Message], Awaitable[None]]
-Application = Callable[[Any, Receive, Send], Awaitable[None]]
+Application = Callable[[Any, Any, Any], Awaitable[None]]
 
 _LENGTH = b"content-length"
 _END: Message = {"type": "http.request", "body": b"", "more_body": False}
@@ -22,7 +21,7 @@ def bounded(app: Application, most: int) -> Application:
     without one Django and REST framework read it without a limit, or not at all.
     """
 
-    async def answer(scope: Any, receive: Receive, send: Send) -> None:
+    async def answer(scope: Any, receive: Receive, send: Any) -> None:
         if scope["type"] != "http":
             await app(scope, receive, send)
             return

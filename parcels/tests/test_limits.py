@@ -12,7 +12,7 @@ import logging
 import re
 import time
 import tracemalloc
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, NamedTuple
 from urllib.parse import quote
 
@@ -98,7 +98,7 @@ def parcels(*changes: dict[str, Any]) -> list[Call]:
     ]
 
 
-def texts(fields: dict[str, Any]) -> list[str]:
+def texts(fields: Mapping[str, Any]) -> list[str]:
     return [name for name, field in fields.items() if isinstance(field, Text)]
 
 

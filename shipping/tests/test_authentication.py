@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,7 +17,7 @@ WRONG = basic("nobody", "guess")
 
 
 @pytest.fixture
-def shop(monkeypatch: pytest.MonkeyPatch) -> Iterator[Shop]:
+def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setattr(authentication, "FAILURES", authentication.Failures())
     monkeypatch.setattr(authentication, "_worked", set())
     return Shop(AccountFactory.create())
