@@ -72,8 +72,9 @@ bench-full: .venv/dev.stamp yardstick ## Every scenario, every strategy, three t
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
 	@$(PYTHON) -m loadtests run outage $(ARGS)
 
-results: .venv/dev.stamp ## Write README's and the pages' tables: newest committed results, strategies
+results: .venv/dev.stamp ## Write README's and the pages' tables: newest results, strategies, limits
 	@$(PYTHON) -m deploy.readme
+	@$(PYTHON) manage.py limits
 	@$(PYTHON) -m loadtests publish
 
 bench-line: .venv/dev.stamp ## 200 clients at once against the `make run` of another terminal

@@ -14,6 +14,7 @@ from parcels.models import Account, ApiKey
 
 # Compared with when the public key is unknown: both failures then do the same work.
 _NOBODY = ApiKey(public_key="", secret_hash="0" * 64)
+_LONGEST = ApiKey._meta.get_field("public_key").max_length or 0
 _MESSAGE = "Invalid username/password."
 
 
@@ -25,7 +26,8 @@ class KeyPairAuthentication(BasicAuthentication):
     def authenticate_credentials(  # type: ignore[override] # the user is an account here
         self, userid: str, password: str, request: HttpRequest | Request | None = None
     ) -> tuple[Account, ApiKey]:
-        if "\0" in userid:  # PostgreSQL refuses the character instead of finding nothing
+        # PostgreSQL refuses NUL instead of finding nothing; longer than a key can't be one.
+        if "\0" in userid or len(userid) > _LONGEST:
             userid = ""
         key = (
             ApiKey.objects.select_related("account__sender_address")

@@ -12,8 +12,7 @@ from rest_framework.exceptions import ValidationError
 
 from carriers.methods import EVERYWHERE, ShippingMethod
 from parcels.models import Account, Parcel, SenderAddress
-from parcels.query import identifiers, small_integer
-from parcels.serializers import check_texts
+from parcels.query import identifiers, small_integer, word
 
 _EXACT = ("tracking_number", "external_reference", "order_number")
 _SINCE = {"updated_after": "date_updated__gt", "announced_after": "date_announced__gt"}
@@ -26,9 +25,8 @@ def filter_parcels(parcels: QuerySet[Parcel], parameters: Mapping[str, str]) -> 
         ValidationError: a value can't be read.
     """
     for name in _EXACT:
-        if value := parameters.get(name):
-            check_texts(value)
-            parcels = parcels.filter(**{name: value})
+        if text := word(parameters, name):
+            parcels = parcels.filter(**{name: text})
     for name, lookup in _SINCE.items():
         if value := parameters.get(name):
             parcels = parcels.filter(**{lookup: moment(value, name)})
@@ -70,7 +68,7 @@ def method_filter(
         ValidationError: a value can't be read, or is not the account's.
     """
     for name in ("from_postal_code", "to_postal_code"):
-        check_texts(parameters.get(name, ""))
+        word(parameters, name)
     flag(parameters, "is_return")
     origin = _origin(account, parameters)
     target = parameters.get("to_country", "").upper()

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 
 from rest_framework.exceptions import NotFound, ValidationError
 
-from parcels.serializers import MAX_INTEGER
-
-MAX_IDS = 100
+from parcels import limits
 
 
 def identifier(text: str) -> int:
     """Read an id from a path; one that no row can have is as unknown as any other."""
-    # Why 18 digits: every one of them fits a bigint.
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
+    if not text.isascii() or not text.isdigit() or len(text) > limits.ID_DIGITS:
         raise NotFound
     return int(text)
 
@@ -22,9 +19,11 @@ def identifier(text: str) -> int:
 def identifiers(text: str, field: str) -> list[int]:
     """Read a comma list of at most 100 ids."""
     words = [word.strip() for word in text.split(",") if word.strip()]
-    if len(words) > MAX_IDS:
-        raise ValidationError({field: [f"At most {MAX_IDS} ids at once."]})
-    if not all(word.isascii() and word.isdigit() and len(word) <= 18 for word in words):
+    if len(words) > limits.IDS:
+        raise ValidationError({field: [f"At most {limits.IDS} ids at once."]})
+    if not all(
+        word.isascii() and word.isdigit() and len(word) <= limits.ID_DIGITS for word in words
+    ):
         raise ValidationError({field: ["A comma-separated list of ids is needed."]})
     return [int(word) for word in words]
 
@@ -34,6 +33,16 @@ def small_integer(parameters: Mapping[str, str], name: str) -> int | None:
     text = parameters.get(name)
     if text is None or text == "":
         return None
-    if not text.isascii() or not text.isdigit() or int(text[:12]) > MAX_INTEGER:
+    # By its length first: int() raises ValueError at thousands of digits.
+    fits = len(text) <= len(str(limits.INTEGER)) and text.isascii() and text.isdigit()
+    if not fits or int(text) > limits.INTEGER:
         raise ValidationError({name: ["A valid integer is required."]})
     return int(text)
+
+
+def word(parameters: Mapping[str, str], name: str) -> str:
+    """Read an optional text from the query; empty where there is none."""
+    text = parameters.get(name, "")
+    if len(text) > limits.TEXT or "\0" in text:
+        raise ValidationError({name: [f"At most {limits.TEXT} characters, and no NUL."]})
+    return text

@@ -2,30 +2,28 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
+from functools import partial
 from typing import Any
 
-from django.core.exceptions import ValidationError as PlainValidationError
-from django.core.validators import ProhibitNullCharactersValidator
 from django_countries import countries
 from rest_framework import serializers
-from rest_framework.validators import ProhibitSurrogateCharactersValidator
 
-# Within PostgreSQL's integer, and far above any real id.
-MAX_INTEGER = 2**31 - 1
+from parcels import limits
+
 BLANK = "This field cannot be blank."
 SIZE = "Give length, width and height, or none of them."
-_PLAIN_TEXT = (ProhibitNullCharactersValidator(), ProhibitSurrogateCharactersValidator())
 
 
 class Text(serializers.CharField):
-    """A string of at most 255 characters; null is the same as leaving it out."""
+    """A string of the dialect's length; null is the same as leaving it out."""
 
     default_error_messages = {"blank": BLANK, "null": BLANK}
 
     def __init__(self, **options: Any) -> None:
-        options.setdefault("max_length", 255)
+        options.setdefault("max_length", limits.TEXT)
         if not options.get("required", True) or "default" in options:
             options.setdefault("allow_null", True)
             options.setdefault("allow_blank", True)
@@ -40,20 +38,15 @@ def optional(**options: Any) -> Text:
 def whole(**options: Any) -> serializers.IntegerField:
     """Return an optional whole number that fits the database."""
     return serializers.IntegerField(
-        **{"required": False, "allow_null": True, "max_value": MAX_INTEGER, "min_value": 0}
+        **{"required": False, "allow_null": True, "max_value": limits.INTEGER, "min_value": 0}
         | options
     )
 
 
 def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
     """Return an optional decimal, not negative."""
-    return serializers.DecimalField(
-        max_digits=digits,
-        decimal_places=places,
-        required=False,
-        allow_null=True,
-        **{"min_value": Decimal(0)} | options,
-    )
+    defaults: dict[str, Any] = {"min_value": Decimal(0), "required": False, "allow_null": True}
+    return serializers.DecimalField(max_digits=digits, decimal_places=places, **defaults | options)
 
 
 class Country(serializers.Field):
@@ -89,64 +82,49 @@ class Shipment(serializers.Field):
             number = int(data)
         except ValueError:
             raise serializers.ValidationError("A shipping method's id is needed.") from None
-        if not 0 < number <= MAX_INTEGER:
+        if not 0 < number <= limits.INTEGER:
             raise serializers.ValidationError("There is no such shipping method.")
         return number
 
 
 class Properties(serializers.JSONField):
-    """Free JSON, without the characters that no database takes."""
+    """Free JSON of a bounded size."""
 
     def to_internal_value(self, data: Any) -> Any:
-        check_texts(data)
+        if len(json.dumps(data)) > limits.PROPERTIES:
+            raise serializers.ValidationError(f"At most {limits.PROPERTIES} bytes of JSON.")
         return super().to_internal_value(data)
-
-
-def check_texts(value: Any) -> None:
-    """Refuse NUL and lone surrogates anywhere in a JSON value."""
-    if isinstance(value, str):
-        for validator in _PLAIN_TEXT:
-            try:
-                validator(value)
-            except PlainValidationError as error:
-                raise serializers.ValidationError(error.messages) from None
-    elif isinstance(value, dict):
-        for key, inner in value.items():
-            check_texts(key)
-            check_texts(inner)
-    elif isinstance(value, list):
-        for inner in value:
-            check_texts(inner)
 
 
 _ITEM_TEXTS = (
     *("description", "hs_code", "origin_country", "product_id", "item_id", "sku", "mid_code"),
 )
+_item_text = partial(Text, default="", allow_null=False)
 
 
 class ItemIn(serializers.Serializer):
-    """One kind of goods inside a parcel."""
+    """One kind of goods inside a parcel. Nothing in it may be null."""
 
-    description = Text(default="")
-    hs_code = Text(default="", max_length=12)
-    origin_country = Text(default="", max_length=3)
-    product_id = Text(default="")
-    item_id = Text(default="")
-    properties = Properties(required=False, allow_null=True)
-    quantity = serializers.IntegerField(default=1, min_value=1, max_value=MAX_INTEGER)
-    sku = Text(default="")
-    value = amount(12, 2)
-    weight = amount(9, 3)
-    mid_code = Text(default="", max_length=15)
+    description = _item_text()
+    hs_code = _item_text(max_length=limits.HS_CODE)
+    origin_country = _item_text(max_length=3)
+    product_id = _item_text()
+    item_id = _item_text()
+    properties = Properties(required=False)
+    quantity = serializers.IntegerField(default=1, min_value=1, max_value=limits.INTEGER)
+    sku = _item_text()
+    value = amount(12, 2, allow_null=False)
+    weight = amount(9, 3, allow_null=False)
+    mid_code = _item_text(max_length=limits.MID_CODE)
 
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Make it plain JSON: every text is there, decimals as the dialect shows them."""
-        # Not by the fields' defaults alone: null passes them, and a partial update skips them.
-        attrs["quantity"] = attrs.get("quantity") or 1
+        # Not by the fields' defaults alone: a partial update skips them.
+        attrs.setdefault("quantity", 1)
         for name in _ITEM_TEXTS:
-            attrs[name] = attrs.get(name) or ""
+            attrs.setdefault(name, "")
         for name, places in (("value", 2), ("weight", 3)):
-            if attrs.get(name) is not None:
+            if name in attrs:
                 attrs[name] = f"{attrs[name]:.{places}f}"
         return attrs
 
@@ -201,7 +179,7 @@ class ParcelIn(serializers.Serializer):
     length = amount(8, 2)
     width = amount(8, 2)
     height = amount(8, 2)
-    quantity = whole(min_value=1, max_value=20)
+    quantity = whole(min_value=1, max_value=limits.COLLI)
 
     order_number = optional()
     external_reference = optional()
@@ -215,13 +193,16 @@ class ParcelIn(serializers.Serializer):
     sender_address = whole()
     to_service_point = whole()
     to_post_number = optional()
-    insured_value = whole(max_value=5000)
-    total_insured_value = whole(max_value=5000)
+    insured_value = whole(max_value=limits.INSURED_VALUE)
+    total_insured_value = whole(max_value=limits.INSURED_VALUE)
     total_order_value = amount(12, 2)
     total_order_value_currency = optional(max_length=3)
     customs_invoice_nr = optional()
     customs_shipment_type = whole(max_value=4)
-    parcel_items = ItemIn(many=True, required=False, allow_null=True)
+    # Not `many=True`, which would hand `allow_null` on to the items.
+    parcel_items: serializers.ListSerializer[Any] = serializers.ListSerializer(
+        child=ItemIn(), required=False, allow_null=True, max_length=limits.ITEMS
+    )
 
     is_return = serializers.BooleanField(required=False, allow_null=True)
 

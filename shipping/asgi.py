@@ -7,6 +7,8 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
+from shipping.asgi_body import bounded
+from shipping.charset import Utf8ASGIRequest, Utf8WSGIRequest
 from shipping.loading import load_views
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
@@ -31,14 +33,17 @@ def _holding(django: Any) -> Any:
     from django.conf import settings
 
     if settings.OFFLOAD["BACKEND"] != "asgi":
-        return django
+        django.request_class = Utf8ASGIRequest
+        return bounded(django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
     from offload.asgi import HoldMiddleware
     from offload.resolving import hold_middleware_options
     from offload.threads import InThreads
 
     # The views are synchronous: the way through Django's WSGI handler costs a third less.
     options = hold_middleware_options()
-    return HoldMiddleware(InThreads(get_wsgi_application(), threads=options["admit"]), **options)
+    in_threads = get_wsgi_application()
+    in_threads.request_class = Utf8WSGIRequest
+    return HoldMiddleware(InThreads(in_threads, threads=options["admit"]), **options)
 
 
 application = _application()

@@ -51,6 +51,7 @@ MIDDLEWARE = [
     "offload.middleware.OffloadMiddleware",
     "shipping.requests.RequestMiddleware",
     "shipping.security.SecurityHeadersMiddleware",
+    "shipping.request_limits.RequestLimitsMiddleware",
     "django.middleware.security.SecurityMiddleware",
     "shipping.static_files.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
@@ -126,7 +127,7 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["parcels.authentication.KeyPairAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["shipping.authentication.LimitedKeyPairAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["shipping.parsing.AnyTypeJSONParser"],

@@ -4,6 +4,7 @@ import os
 
 from django.core.wsgi import get_wsgi_application
 
+from shipping.charset import Utf8WSGIRequest
 from shipping.loading import load_views
 from shipping.unread import reading_the_rest
 
@@ -14,5 +15,7 @@ if os.environ.get("REQUIRE_GEVENT") == "1":
 
     require_gevent()
 
-application = reading_the_rest(get_wsgi_application())
+_django = get_wsgi_application()
+_django.request_class = Utf8WSGIRequest
+application = reading_the_rest(_django)
 load_views()

@@ -12,10 +12,11 @@ from drf_spectacular.generators import SchemaGenerator
 from drf_spectacular.openapi import AutoSchema
 from rest_framework.exceptions import APIException
 
+from parcels import limits
 from parcels.openapi.components import COMPONENTS
 from parcels.openapi.operations import JSON, OPERATIONS, Operation
 from parcels.openapi.shapes import ID, TEXT, Shape, ref
-from parcels.serializers import MAX_INTEGER, ParcelIn
+from parcels.serializers import ParcelIn
 
 Endpoint = tuple[str, str, str, Any]
 
@@ -100,7 +101,7 @@ def operation_id(name: str, path: str, method: str) -> str:
 
 def path_parameter(name: str) -> Shape:
     """Return a parameter of the path; ids are numbers, the others words."""
-    shape: Shape = {**ID, "maximum": MAX_INTEGER} if name.endswith("_id") else TEXT
+    shape: Shape = {**ID, "maximum": limits.INTEGER} if name.endswith("_id") else TEXT
     if name == "kind":
         shape = {"type": "string", "pattern": "^[a-z0-9-]+$"}
     return {"in": "path", "name": name, "required": True, "schema": shape}
@@ -175,7 +176,7 @@ class ShipmentExtension(OpenApiSerializerFieldExtension):
     match_subclasses = True
 
     def map_serializer_field(self, auto_schema: Any, direction: Any) -> Shape:
-        number: Shape = {"type": "integer", "minimum": 1, "maximum": MAX_INTEGER}
+        number: Shape = {"type": "integer", "minimum": 1, "maximum": limits.INTEGER}
         inside = {"type": "object", "required": ["id"], "properties": {"id": number}}
         return {"anyOf": [inside, number]}
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from parcels import limits
 from parcels.openapi.shapes import (
     LINK,
     TEXT,
@@ -16,7 +17,6 @@ from parcels.openapi.shapes import (
     record,
     ref,
 )
-from parcels.serializers import MAX_INTEGER
 
 JSON = "application/json"
 DOCUMENTS = ("application/pdf", "application/zpl", "image/png")
@@ -50,11 +50,11 @@ PREFER: Shape = {
 IDEMPOTENCY_KEY: Shape = {
     "in": "header",
     "name": "Idempotency-Key",
-    "schema": {"type": "string", "minLength": 1, "maxLength": 255},
+    "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY},
     "description": "The same key and body make nothing new",
 }
 FILTERS = [
-    query("parcel_status", {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER}),
+    query("parcel_status", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}),
     query("tracking_number"),
     query("external_reference"),
     query("order_number"),
@@ -77,7 +77,7 @@ METHOD_FILTERS = [
 ]
 
 ONE: Body = record(parcel=ref("ParcelIn")) | {"additionalProperties": True}
-MANY: Body = record(parcels=listing(ref("ParcelIn"), minItems=1, maxItems=100)) | {
+MANY: Body = record(parcels=listing(ref("ParcelIn"), minItems=1, maxItems=limits.PARCELS)) | {
     "additionalProperties": True
 }
 CHANGE: Body = record(
@@ -89,7 +89,9 @@ CHANGE: Body = record(
     }
 )
 LABELS: Body = record(
-    label=record(parcels=listing({"type": "integer", "minimum": 1}, minItems=1, maxItems=100))
+    label=record(
+        parcels=listing({"type": "integer", "minimum": 1}, minItems=1, maxItems=limits.IDS)
+    )
 )
 
 
@@ -139,7 +141,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("document", "GET"): Operation(
         "Get a document of a parcel",
         {200: DOCUMENTS},
-        [FORM, query("dpi", {"type": "integer", "minimum": 0, "maximum": MAX_INTEGER})],
+        [FORM, query("dpi", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER})],
     ),
     ("labels", "POST"): Operation(
         "Show where the labels of several parcels are",

@@ -16,11 +16,10 @@ from django.conf import settings
 from django.utils import timezone
 from rest_framework.exceptions import APIException, ValidationError
 
-from parcels import faults
+from parcels import faults, limits
 from parcels.answers import Question
 from parcels.models import Account, IdempotencyKey
 
-LONGEST = 255
 KEYS_AT_ONCE = 1000
 
 
@@ -58,9 +57,13 @@ def read_key(text: str | None, *parts: bytes) -> Key | None:
     """
     if text is None or faults.is_off("idempotency"):
         return None
-    if not (0 < len(text) <= LONGEST and text.isascii() and text.isprintable()):
+    if not (0 < len(text) <= limits.IDEMPOTENCY_KEY and text.isascii() and text.isprintable()):
         raise ValidationError(
-            {"Idempotency-Key": [f"It must be 1 to {LONGEST} printable ASCII characters."]}
+            {
+                "Idempotency-Key": [
+                    f"It must be 1 to {limits.IDEMPOTENCY_KEY} printable ASCII characters."
+                ]
+            }
         )
     # Each part's length first: two parts must not pass for two others.
     framed = b"".join(b"%d:" % len(part) + part for part in parts)

@@ -15,6 +15,7 @@ from parcels.models import Account
 from parcels.services import protect
 from parcels.tests.factories import AccountFactory
 from parcels.tests.requests import Shop
+from shipping.authentication import FAILURES
 
 
 @pytest.fixture
@@ -54,6 +55,12 @@ def guards_by_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
     yield
     monkeypatch.undo()
     protect.forget()
+
+
+@pytest.fixture(autouse=True)
+def failures_are_forgotten() -> None:
+    """Let each test fail with wrong keys as often as it likes: they share a process."""
+    FAILURES.forget()
 
 
 @pytest.fixture(autouse=True)

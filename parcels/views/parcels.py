@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 from django.http import HttpResponse
 from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from parcels import limits
 from parcels.filters import filter_parcels
 from parcels.pagination import ParcelCursor
 from parcels.preferences import read_preferences, read_wait
@@ -26,9 +29,6 @@ from parcels.services.patience import retry_after
 from parcels.statuses import Status, status_payload
 from parcels.throttling.throttle import charge_parcels
 from parcels.views.request import account_of, asked, base_url, error_mode, idempotency_key
-
-# A sheet of 25 label pages; also what keeps a body within its limit.
-MAX_PARCELS = 100
 
 
 class ParcelsView(APIView):
@@ -61,6 +61,7 @@ class ParcelsView(APIView):
                 respond_async=preferences.respond_async,
             )
         bodies, many = parcel_bodies(request.data)
+        check_sizes(bodies, len(request.body))
         how = asked(request, many=many, wait=preferences.wait)
         orders, failed = read_orders(
             request,
@@ -78,6 +79,7 @@ class ParcelsView(APIView):
         """Change a parcel that was not announced; with `request_label` announce it."""
         preferences = read_preferences(request.headers.get("Prefer", ""))
         parcel_id, body = change_body(request.data)
+        check_sizes([body], len(request.body))
         fields = PARCEL_CHANGE.run_validation(body)
         mode = mode_of(fields, respond_async=preferences.respond_async)
         response = change_parcel(
@@ -126,12 +128,30 @@ def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
         bodies = data["parcels"]
         if not isinstance(bodies, list) or not bodies:
             raise ValidationError({"parcels": ["A list with at least one parcel is needed."]})
-        if len(bodies) > MAX_PARCELS:
-            raise ValidationError({"parcels": [f"At most {MAX_PARCELS} parcels at once."]})
+        if len(bodies) > limits.PARCELS:
+            raise ValidationError({"parcels": [f"At most {limits.PARCELS} parcels at once."]})
         return bodies, True
     if "parcel" not in data:
         raise ValidationError({"parcel": ["This field is required."]})
     return [data["parcel"]], False
+
+
+def check_sizes(bodies: list[Any], length: int) -> None:
+    """Check how much there is to validate; `length` is the whole request's, in bytes.
+
+    Raises:
+        ValidationError: a parcel is too large, or there are too many items.
+    """
+    # A body that is no longer than a parcel may be has none that is.
+    if length > limits.PARCEL and any(_size(body) > limits.PARCEL for body in bodies):
+        raise ValidationError(f"At most {limits.PARCEL} bytes for one parcel.")
+    items = [body.get("parcel_items") for body in bodies if isinstance(body, dict)]
+    if sum(len(some) for some in items if isinstance(some, list)) > limits.ITEMS_IN_ALL:
+        raise ValidationError(f"At most {limits.ITEMS_IN_ALL} items at once.")
+
+
+def _size(body: Any) -> int:
+    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
 def check_colli(orders: list[Order], many: bool) -> int:
@@ -141,8 +161,8 @@ def check_colli(orders: list[Order], many: bool) -> int:
         ValidationError: too many, or several to announce in the form for one.
     """
     colli = [order.fields.get("quantity") or 1 for order in orders]
-    if sum(colli) > MAX_PARCELS:
-        raise ValidationError({"quantity": [f"At most {MAX_PARCELS} parcels at once."]})
+    if sum(colli) > limits.PARCELS:
+        raise ValidationError({"quantity": [f"At most {limits.PARCELS} parcels at once."]})
     if not many and colli[0] > 1 and orders[0].mode is not Mode.STORE:
         message = "Several colli are announced in the form {'parcels': [...]}."
         raise ValidationError({"quantity": [message]})
@@ -186,6 +206,8 @@ def read_orders(
             if not verbose:
                 raise
             failed.append({"parcel": body, "errors": error.detail})
+    if failed:
+        JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
     return orders, failed
 
 

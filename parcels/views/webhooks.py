@@ -10,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from parcels import limits
 from parcels.models import WebhookDelivery, WebhookEndpoint
 from parcels.query import identifier
 from parcels.representation import dialect_date
@@ -18,8 +19,6 @@ from parcels.services import webhooks
 from parcels.views.request import account_of, base_url
 from parcels.webhooks.addresses import NotAllowed, current_policy, target
 
-# Each status change is sent to every one of them.
-MAX_ENDPOINTS = 10
 # The newest; who needs older ones asks the operator.
 DELIVERIES_SHOWN = 100
 
@@ -38,13 +37,18 @@ class ReceiverUrl(Text):
 
 def signing_secret() -> Text:
     """Return an optional secret: as short as a key is worth anything."""
-    return Text(required=False, allow_null=False, allow_blank=False, min_length=16)
+    return Text(
+        required=False,
+        allow_null=False,
+        allow_blank=False,
+        min_length=limits.WEBHOOK_SECRET_MINIMUM,
+    )
 
 
 class EndpointIn(serializers.Serializer):
     """An endpoint to make or change."""
 
-    url = ReceiverUrl(max_length=2048)
+    url = ReceiverUrl(max_length=limits.WEBHOOK_URL)
     active = serializers.BooleanField(required=False)
     secret = signing_secret()
 
@@ -61,8 +65,8 @@ class EndpointsView(APIView):
         """Register an endpoint. Its signing secret is in this answer and never shown again."""
         account = account_of(request)
         fields = _read(request)
-        if WebhookEndpoint.objects.filter(account=account).count() >= MAX_ENDPOINTS:
-            raise ValidationError(f"At most {MAX_ENDPOINTS} webhooks.")
+        if WebhookEndpoint.objects.filter(account=account).count() >= limits.WEBHOOKS:
+            raise ValidationError(f"At most {limits.WEBHOOKS} webhooks.")
         endpoint = webhooks.create_endpoint(
             account=account,
             url=fields["url"],

@@ -1,0 +1,77 @@
+"""Key pairs, with a limit on failures by address: each that is looked up costs a query.
+
+By process and in memory: what is bounded is the database's work, and a failure that needed Redis
+would only move it. Keys that worked lately in this process pass whatever fails beside them: behind
+a proxy that is not in TRUSTED_PROXIES all clients have one address.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from time import monotonic
+
+from django.http import HttpRequest
+from rest_framework.exceptions import AuthenticationFailed, Throttled
+from rest_framework.request import Request
+
+from parcels import limits, metrics
+from parcels.authentication import KeyPairAuthentication
+from parcels.models import Account, ApiKey
+from shipping.client_address import client_network
+
+# Addresses and keys that are remembered: some MB at most. All are forgotten when they are more.
+REMEMBERED = 10_000
+
+
+class Failures:
+    """Counts failures by address in windows of a minute."""
+
+    def __init__(self) -> None:
+        self._windows: dict[str, tuple[float, int]] = {}
+
+    def wait(self, address: str) -> float:
+        """Return the seconds until the address may fail again; 0: now."""
+        end, count = self._windows.get(address, (0.0, 0))
+        return max(end - monotonic(), 0.0) if count >= limits.FAILED_KEYS else 0.0
+
+    def count(self, address: str) -> None:
+        """Note a failure."""
+        end, count = self._windows.get(address, (0.0, 0))
+        if end <= monotonic():
+            end, count = monotonic() + 60, 0
+        if len(self._windows) >= REMEMBERED:
+            self._windows.clear()
+        self._windows[address] = end, count + 1
+
+    def forget(self) -> None:
+        """Let all addresses fail again."""
+        self._windows.clear()
+
+
+FAILURES = Failures()
+_worked: set[bytes] = set()
+
+
+class LimitedKeyPairAuthentication(KeyPairAuthentication):
+    """Answers 429, without a query, to an address that fails too often."""
+
+    def authenticate_credentials(  # type: ignore[override] # as the class above
+        self, userid: str, password: str, request: HttpRequest | Request | None = None
+    ) -> tuple[Account, ApiKey]:
+        address = client_network(request) if request else ""
+        digest = hashlib.sha256(f"{userid}:{password}".encode()).digest()
+        wait = FAILURES.wait(address)
+        if wait and digest not in _worked:
+            metrics.THROTTLED.labels("keys").inc()
+            raise Throttled(wait)
+        try:
+            found = super().authenticate_credentials(userid, password, request)
+        except AuthenticationFailed:
+            _worked.discard(digest)
+            if address:  # without one it is everybody's
+                FAILURES.count(address)
+            raise
+        if len(_worked) >= REMEMBERED:
+            _worked.clear()
+        _worked.add(digest)
+        return found

@@ -1,0 +1,42 @@
+"""A declared character set changes nothing, and ends no server's request."""
+
+from __future__ import annotations
+
+import io
+from typing import Any
+
+import pytest
+from django.test import RequestFactory
+
+from shipping.wsgi import application
+
+
+def answered(query: str, charset: str) -> int:
+    """Return the status of a GET through the application as servers call it."""
+    statuses: list[int] = []
+    environ = {
+        **RequestFactory().get("/healthz").environ,
+        "CONTENT_TYPE": f"application/json; charset={charset}",
+        "QUERY_STRING": query,
+        "wsgi.input": io.BytesIO(),
+        "CONTENT_LENGTH": "0",
+    }
+
+    def start(status: str, headers: Any, error: Any = None) -> Any:
+        statuses.append(int(status.split(maxsplit=1)[0]))
+
+    list(application(environ, start))
+    return statuses[0]
+
+
+@pytest.mark.parametrize(
+    ("query", "charset", "status"),
+    [
+        ("order_number=x", "utf-8", 200),
+        ("order_number=x", "punycode", 200),
+        ("%ff", "idna", 200),
+        ("&".join("a" for _ in range(1100)), "utf-8", 400),
+    ],
+)
+def test_the_application_answers(query: str, charset: str, status: int) -> None:
+    assert answered(query, charset) == status

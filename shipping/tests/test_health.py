@@ -1,0 +1,59 @@
+"""/readyz asks the database once a second at most."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from django.db import OperationalError
+from django.test import Client
+
+from shipping import health
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> health.Database:
+    fresh = health.Database()
+    monkeypatch.setattr(health, "DATABASE", fresh)
+    return fresh
+
+
+@pytest.mark.django_db
+def test_many_questions_are_one_query(
+    client: Client, database: health.Database, django_assert_num_queries: Any
+) -> None:
+    with django_assert_num_queries(1):
+        assert {client.get("/readyz").status_code for _ in range(50)} == {200}
+
+
+def test_an_answer_ages(
+    client: Client, database: health.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, answers = 100.0, [True, False, True]
+    monkeypatch.setattr(health, "monotonic", lambda: now)
+    monkeypatch.setattr(health, "_has_tables", lambda: answers.pop(0))
+    statuses = []
+    for now in (100.0, 100.9, 101.0, 101.9, 102.0):  # noqa: B007 # the clock above reads it
+        statuses.append(client.get("/readyz").status_code)
+    assert statuses == [200, 200, 503, 503, 200]
+
+
+def test_a_database_that_is_away_is_a_503(
+    client: Client, database: health.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def cursor() -> None:
+        raise OperationalError
+
+    monkeypatch.setattr(health.connection, "cursor", cursor)
+    assert client.get("/readyz").status_code == 503
+
+
+def test_nobody_waits_behind_a_question_that_hangs(
+    database: health.Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def hang() -> bool:
+        # Another request comes while this one asks.
+        return database.answers() is False
+
+    monkeypatch.setattr(health, "_has_tables", hang)
+    assert database.answers() is True
