@@ -12,7 +12,6 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any
 
@@ -355,9 +354,6 @@ def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[
     settings.LATE_LOOKS, settings.CARRIER_CONNECT_TIMEOUT = [600.0, 3_600.0], 3.0
     world = World()
     monkeypatch.setattr(transport, "perform", world.perform)
-    # A process that stands still keeps its place: the fourth would wait for ever in this thread.
-    monkeypatch.setattr(announcing, "AT_WORK", nullcontext())
-    monkeypatch.setattr(announcing, "beginning", lambda _: nullcontext())
     monkeypatch.setattr(call, "consignment", world.consignment)
     monkeypatch.setattr(protect, "enter", world.enter)
     monkeypatch.setattr(protect, "leave", lambda *_, **__: None)

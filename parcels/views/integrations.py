@@ -8,6 +8,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from parcels import limits
 from parcels.authentication import presented_secret
 from parcels.models import Integration
 from parcels.query import identifier
@@ -31,7 +32,7 @@ class IntegrationIn(serializers.Serializer):
         required=False, max_length=0, error_messages={"max_length": NO_SERVICE_POINTS}
     )
     webhook_active = serializers.BooleanField(required=False)
-    webhook_url = ReceiverUrl(required=False, max_length=2048)
+    webhook_url = ReceiverUrl(required=False, max_length=limits.WEBHOOK_URL)
     webhook_signature_key = signing_secret()
 
     def validate_service_point_enabled(self, enabled: bool) -> bool:

@@ -7,9 +7,8 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
-from parcels.query import identifier
+from parcels.query import identifier, word
 from parcels.selectors import brands_of, contracts_of, sender_addresses_of
-from parcels.serializers import check_texts
 from parcels.shop import brand_payload, contract_payload, sender_address_payload, user_payload
 from parcels.views.request import account_of
 
@@ -52,8 +51,7 @@ class ContractsView(APIView):
     def get(self, request: Request) -> Response:
         """List the account's contracts, on one page: there are as many as carriers."""
         contracts = contracts_of(account_of(request))
-        if carrier := request.query_params.get("carrier"):
-            check_texts(carrier)
+        if carrier := word(request.query_params, "carrier"):
             contracts = contracts.filter(carrier=carrier)
         shown = [contract_payload(contract) for contract in contracts]
         return Response({"next": None, "previous": None, "contracts": shown})
