@@ -207,6 +207,11 @@ HOUSE_CREDENTIALS = {"api_key": "house", "username": "house", "password": "house
 
 # Seconds. A day is what the contract promises at least.
 IDEMPOTENCY_KEY_LIFE = env.seconds("IDEMPOTENCY_KEY_LIFE", 24 * 3600, minimum=1)
+# Seconds (a year). What a parcel says of people is needed for claims, which carriers take for some
+# months. Its numbers stay.
+PARCEL_KEEP = env.seconds("PARCEL_KEEP", 365 * 24 * 3600, minimum=1)
+# Seconds (90 days). A label is printed within days; what comes back does so within a few weeks.
+DOCUMENT_KEEP = env.seconds("DOCUMENT_KEEP", 90 * 24 * 3600, minimum=1)
 
 # Waiting -------------------------------------------------------------------------------------
 # Most load balancers cut at 60 s: the default answer comes before that.
