@@ -32,7 +32,7 @@ class Command(BaseCommand):
         if owner is None:
             raise CommandError(f"there is no account {account}")
         parcels = (
-            parcels_of_receiver(owner, email) if email else parcels_of(owner).filter(pk=parcel)
+            parcels_of_receiver(owner, email) if email else parcels_of(owner).filter(pk=parcel or 0)
         )
         done = forget_receiver(owner, parcels, email)
         self.stdout.write(f"removed: {_listed(done.removed)}; deleted: {_listed(done.deleted)}")
