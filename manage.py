@@ -15,7 +15,7 @@ HELPERS = {"doctor", "strategies", "explain", "carriers", "outage", "loadtest", 
 
 # Their statements may take longer than one that a client waits for.
 UNHURRIED = {
-    "migrate", "demo_account", "after_restore", "bench_data",
+    "migrate", "demo_account", "after_restore", "bench_data", "reencrypt", "forget",
     "loaddata", "dumpdata", "shell", "dbshell",
 }  # fmt: skip
 

@@ -10,9 +10,26 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from offload.arrival import arrived_at
-    from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
+    from offload.verbs import (
+        forget,
+        hold,
+        holds_clients,
+        release,
+        release_many,
+        wait,
+        wait_async,
+    )
 
-__all__ = ["arrived_at", "hold", "holds_clients", "release", "release_many", "wait", "wait_async"]
+__all__ = [
+    "arrived_at",
+    "forget",
+    "hold",
+    "holds_clients",
+    "release",
+    "release_many",
+    "wait",
+    "wait_async",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -34,9 +34,10 @@ def check_offload(**_: Any) -> list[CheckMessage]:
 
 
 def _check_surroundings(offload: conf.Offload) -> Iterator[CheckMessage]:
-    if len(offload.secret) < SECRET_LENGTH:
+    if any(len(each) < SECRET_LENGTH for each in (offload.secret, *offload.secret_fallbacks)):
         yield Error(
-            "OFFLOAD['SECRET'] is missing or short: tickets could be forged.",
+            "OFFLOAD['SECRET'] or one of SECRET_FALLBACKS is missing or short: tickets could be "
+            "forged.",
             hint=f"Set {SECRET_LENGTH} random characters or more; the hub needs the same.",
             id="offload.E002",
         )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from django.core.exceptions import ImproperlyConfigured
@@ -70,6 +70,14 @@ def release_many(responses: Mapping[str, HttpResponse]) -> bool:
         return True
     answers = {check_hold_id(key): to_answer(response) for key, response in responses.items()}
     return store.publish(answers)
+
+
+def forget(hold_ids: Collection[str]) -> bool:
+    """Delete the answers of holds that nobody waits for; False when Redis could not be told.
+
+    Without it they end by themselves, ANSWER_TTL seconds after their release.
+    """
+    return not hold_ids or store.delete(check_hold_id(hold_id) for hold_id in hold_ids)
 
 
 async def wait_async(hold_id: str, seconds: float) -> HttpResponse | None:

@@ -33,9 +33,13 @@ POLL_INTERVAL = "1"
 def answers(request: HttpRequest) -> HttpResponse:
     """Answer the hub's signed question for many holds: `{hold_id: answer}`."""
     authorization = request.headers.get("Authorization", "")
-    secret = conf.current().secret
+    settings = conf.current()
     if request.method != "POST" or not question_is_signed(
-        secret, authorization, request.body, now=time.time()
+        settings.secret,
+        authorization,
+        request.body,
+        now=time.time(),
+        fallbacks=settings.secret_fallbacks,
     ):
         raise Http404
     try:
@@ -54,7 +58,7 @@ def poll(request: HttpRequest, ticket: str) -> HttpResponse:
     """
     _require_front()
     try:
-        read = read_ticket(conf.current().secret, ticket, now=time.time())
+        read = _read(ticket)
     except TicketRefused:
         raise Http404 from None
     answer, late = _stored(read)
@@ -74,7 +78,7 @@ def late(request: HttpRequest, name: str) -> HttpResponse:
     """
     _require_front()
     try:
-        read = read_ticket(conf.current().secret, _ticket_of(name), now=time.time())
+        read = _read(_ticket_of(name))
     except TicketRefused:
         return HttpResponse(status=502)
     answer, stored = _stored(read)
@@ -87,6 +91,11 @@ def _require_front() -> None:
     # Only a front can close these addresses to clients; where there is none they don't exist.
     if not backends.current().REMOTE:
         raise Http404
+
+
+def _read(text: str) -> Ticket:
+    settings = conf.current()
+    return read_ticket(settings.secret, text, now=time.time(), fallbacks=settings.secret_fallbacks)
 
 
 def _ticket_of(name: str) -> str:

@@ -13,7 +13,7 @@ from rest_framework.request import Request
 from parcels.models import Account, ApiKey
 
 # Compared with when the public key is unknown: both failures then do the same work.
-_NOBODY = ApiKey(public_key="", secret_hash="0" * 64)
+_NOBODY = ApiKey(public_key="", digest="0" * 64, secret_hash="0" * 64)
 _LONGEST = ApiKey._meta.get_field("public_key").max_length or 0
 _MESSAGE = "Invalid username/password."
 
@@ -37,6 +37,8 @@ class KeyPairAuthentication(BasicAuthentication):
         matches = (key or _NOBODY).matches(password)
         if key is None or not matches:
             raise AuthenticationFailed(_MESSAGE)
+        if not key.digest:
+            key.keep_digest(password)
         structlog.contextvars.bind_contextvars(account=key.account_id)
         return key.account, key
 

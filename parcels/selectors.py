@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from django.db.models import OuterRef, QuerySet, Subquery
+from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from parcels import faults
 from parcels.models import (
@@ -27,6 +27,12 @@ from parcels.statuses import WITHOUT_LABEL
 def parcels_of(account: Account) -> QuerySet[Parcel]:
     """Return all the account's parcels."""
     return Parcel.objects.filter(account=account)
+
+
+def parcels_of_receiver(account: Account, email: str) -> QuerySet[Parcel]:
+    """Return the account's parcels to the e-mail address, and those that come back from it."""
+    sends_back = Q(from_address__email__iexact=email)
+    return parcels_of(account).filter(Q(email__iexact=email) | sends_back)
 
 
 def parcel_of(account: Account, parcel_id: int) -> Parcel | None:

@@ -120,6 +120,11 @@ def credentials(name: str, *, development: str) -> dict[str, str]:
     return value
 
 
+def secrets(name: str) -> list[str]:
+    """Return secrets from a list parted by commas or lines, of the variable or of its file."""
+    return secret(name, development="").replace(",", " ").split()
+
+
 def database(name: str, default: str) -> dict[str, object]:
     """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`."""
     url = urlsplit(text(name, default))

@@ -23,7 +23,7 @@ DEMO = env.boolean("DEMO", False)
 _DEVELOPMENT_SECRET = "development only: " + "x" * 50 if DEBUG or DEMO else None
 
 SECRET_KEY = env.secret("SECRET_KEY", development=_DEVELOPMENT_SECRET)
-SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS = env.secrets("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 # Where the processes listen and what they are called: in the demo secrets are known to all.
 _hosts = {env.text("BIND_HOST", "127.0.0.1"), *ALLOWED_HOSTS}
@@ -222,6 +222,11 @@ HOUSE_CREDENTIALS = {
 
 # Seconds. A day is what the contract promises at least.
 IDEMPOTENCY_KEY_LIFE = env.seconds("IDEMPOTENCY_KEY_LIFE", 24 * 3600, minimum=1)
+# Seconds (a year). What a parcel says of people is needed for claims, which carriers take for some
+# months. Its numbers stay.
+PARCEL_KEEP = env.seconds("PARCEL_KEEP", 365 * 24 * 3600, minimum=1)
+# Seconds (90 days). A label is printed within days; what comes back does so within a few weeks.
+DOCUMENT_KEEP = env.seconds("DOCUMENT_KEEP", 90 * 24 * 3600, minimum=1)
 
 # Waiting -------------------------------------------------------------------------------------
 # Most load balancers cut at 60 s: the default answer comes before that.
@@ -235,6 +240,7 @@ OFFLOAD = {
     "BACKEND": env.text("OFFLOAD_BACKEND", "inline"),
     "REDIS_URL": REDIS_URL,
     "SECRET": env.secret("OFFLOAD_SECRET", development=_DEVELOPMENT_SECRET),
+    "SECRET_FALLBACKS": env.secrets("OFFLOAD_SECRET_FALLBACKS"),
     "RESOLVE": "parcels.services.holds.resolve",
     "RESOLVE_URL": env.text("OFFLOAD_RESOLVE_URL", ""),
     "DEADLINE": WAIT_MAXIMUM,

@@ -32,6 +32,7 @@ SECRET_NAMES = (
     "database_password",
     "redis_password",
 )
+FALLBACK_NAMES = ("secret_key_fallbacks", "offload_secret_fallbacks")
 
 
 def interpolated(text, environment):
@@ -88,6 +89,8 @@ class Composed:
         secrets.mkdir()
         for name in SECRET_NAMES:
             (secrets / name).write_text(name + "-x" * 30 + "\n")
+        for name in FALLBACK_NAMES:
+            (secrets / name).touch()
         return self
 
     def __exit__(self, *_):

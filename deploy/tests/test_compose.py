@@ -125,10 +125,23 @@ def test_no_secret_stands_in_the_file():
     assert all(item.keys() == {"file"} for item in composition(**GIVEN)["secrets"].values())
 
 
-def test_the_stores_keep_their_data_in_volumes():
+def test_the_database_alone_writes_to_a_disk():
+    """Redis has answers with receivers' addresses in it for some minutes: they stay in memory."""
     assert services()["postgres"]["volumes"] == ["postgres:/var/lib/postgresql/data"]
-    assert services()["redis"]["volumes"] == ["redis:/data"]
-    assert "--appendonly yes" in services()["redis"]["command"][-1]
+    redis = services()["redis"]
+    assert "volumes" not in redis
+    # The image has a volume there; one without a name would be made.
+    assert "/data" in redis["tmpfs"]
+    assert "--save '' --appendonly no" in redis["command"][-1]
+
+
+def test_a_rotation_needs_no_change_of_the_file():
+    """Each former secret has its file, empty as a rule, wherever the secret is."""
+    for service in services().values():
+        for name in ("SECRET_KEY", "OFFLOAD_SECRET"):
+            if f"{name}_FILE" in service.get("environment", {}):
+                assert f"{name}_FALLBACKS_FILE" in service["environment"]
+                assert f"{name.lower()}_fallbacks" in service["secrets"]
 
 
 def ask(url, **headers):

@@ -28,6 +28,8 @@ class Document(models.Model):
                 name="one_document_per_form",
             ),
         ]
+        # The sweeper looks for the oldest, each round.
+        indexes = [models.Index(fields=["date_created"], name="document_age")]
 
     def __str__(self) -> str:
         return f"{self.type} ({self.format}) of parcel {self.parcel_id}"

@@ -74,6 +74,8 @@ class Parcel(models.Model):
     date_announced = models.DateTimeField(null=True, blank=True)
     # While a cancellation is under way.
     date_cancel_requested = models.DateTimeField(null=True, blank=True)
+    # When what it says of people was removed.
+    date_forgotten = models.DateTimeField(null=True, blank=True)
 
     class Meta:
         # No model is behind the live page, and a permission needs one.
@@ -103,6 +105,12 @@ class Parcel(models.Model):
                 fields=["date_cancel_requested"],
                 name="parcel_cancelling",
                 condition=models.Q(date_cancel_requested__isnull=False),
+            ),
+            # The sweeper looks for the oldest that is not forgotten yet, each round.
+            models.Index(
+                fields=["date_created"],
+                name="parcel_age",
+                condition=models.Q(date_forgotten__isnull=True),
             ),
         ]
 

@@ -32,7 +32,7 @@ def main() -> None:
     from parcels.services import sweep
 
     plans: list[tuple[str, str]] = []
-    with connection.execute_wrapper(explaining(plans)):
+    with connection.execute_wrapper(explaining(plans, r'"parcels_hold"\."deadline_at" [<>]')):
         forgotten = sweep.forget_old_holds()
         released = sweep.release_forgotten()
     assert forgotten, "nothing was old"
@@ -73,12 +73,12 @@ def fill(released: int) -> None:
         cursor.execute("ANALYZE")
 
 
-def explaining(plans: list[tuple[str, str]]) -> Callable[..., Any]:
-    """Return a wrapper that notes each statement's plan before it runs."""
+def explaining(plans: list[tuple[str, str]], which: str) -> Callable[..., Any]:
+    """Return a wrapper that notes the plan of each statement that has `which`, before it runs."""
     explain = "EXPLAIN " if connection.vendor == "postgresql" else "EXPLAIN QUERY PLAN "
 
     def execute(run: Callable[..., Any], sql: str, params: Any, many: bool, context: Any) -> Any:
-        if re.search(r'"parcels_hold"\."deadline_at" [<>]', sql):
+        if re.search(which, sql):
             run(explain + sql, params, many, context)
             plan = context["cursor"].fetchall()
             plans.append((sql, "\n".join(str(row[-1]) for row in plan)))

@@ -177,7 +177,8 @@ def test_a_revoked_key_and_an_inactive_account_are_401(shop: Shop) -> None:
 
 
 def test_secrets_are_hashed_at_rest(shop: Shop) -> None:
-    assert len(ApiKey.objects.get().secret_hash) == 64
+    key = ApiKey.objects.get()
+    assert len(key.digest) == len(key.secret_hash) == 64
 
 
 def _a6() -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -194,13 +195,26 @@ def test_old_holds_are_forgotten_in_portions_oldest_first(monkeypatch: pytest.Mo
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("searches", "rows", "indexes", "tables"),
+    [
+        ("hold_plans", "20000", {"hold_age", "hold_waiting"}, ["hold"]),
+        ("keep_plans", "5000", {"parcel_age", "document_age"}, ["parcel", "document"]),
+    ],
+)
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_the_search_for_holds_reads_no_whole_table(
-    request: pytest.FixtureRequest, tmp_path: Path, kind: str
+def test_the_search_for_what_is_old_reads_no_whole_table(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    kind: str,
+    searches: str,
+    rows: str,
+    indexes: set[str],
+    tables: list[str],
 ) -> None:
     url = f"sqlite:///{tmp_path / 'db.sqlite3'}"
     if kind == "postgresql":
-        url = request.getfixturevalue("postgresql").create_database(f"holds_{os.getpid()}")
+        url = request.getfixturevalue("postgresql").create_database(f"{searches}_{os.getpid()}")
     environment = {
         **os.environ,
         "DEBUG": "1",
@@ -210,16 +224,15 @@ def test_the_search_for_holds_reads_no_whole_table(
         "LOG_LEVEL": "ERROR",
     }
     printed = subprocess.check_output(
-        [sys.executable, "-m", "parcels.tests.hold_plans", "20000"],
+        [sys.executable, "-m", f"parcels.tests.{searches}", rows],
         cwd=project.BASE_DIR,
         env=environment,
         timeout=120,
     )
     plans = {plan for _, plan in json.loads(printed)}
     assert len(plans) == 2
-    assert {
-        plan for plan in plans if "hold_age" not in plan and "hold_waiting" not in plan
-    } == set()
-    # PostgreSQL says "Seq Scan", SQLite "SCAN".
-    assert {plan for plan in plans if "scan parcels_hold" in plan.lower()} == set()
-    assert {plan for plan in plans if "Seq Scan" in plan} == set()
+    assert {plan for plan in plans if not any(index in plan for index in indexes)} == set()
+    for table in tables:
+        # PostgreSQL says "Seq Scan on", SQLite "SCAN".
+        whole = re.compile(rf"scan (on )?parcels_{table}\b(?! using)", re.IGNORECASE)
+        assert {plan for plan in plans if whole.search(plan)} == set()

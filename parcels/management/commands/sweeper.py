@@ -23,7 +23,7 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from parcels import faults
-from parcels.services import idempotency, restored, spares, sweep, void, webhooks
+from parcels.services import forget, idempotency, restored, spares, sweep, void, webhooks
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
 from parcels.services.broker import broker_identity
@@ -105,6 +105,8 @@ class Sweeper:
             sweep.forget_old_holds,
             webhooks.forget_old,
             idempotency.forget_expired,
+            forget.forget_old_documents,
+            forget.forget_old_parcels,
         ):
             try:
                 step()

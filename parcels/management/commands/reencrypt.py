@@ -1,0 +1,41 @@
+"""The third step of changing SECRET_KEY; the others are in docs/operations.md."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError
+
+from parcels.models import ApiKey, CarrierContract
+from parcels.services.reencrypt import encrypt_again, encrypted_columns, hash_again
+
+
+class Command(BaseCommand):
+    help = "Encrypt with today's SECRET_KEY what its fallbacks still decrypt; twice does no harm."
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        said: list[str] = []
+        trouble: list[str] = []
+        unreadable_contracts: list[int] = []
+        for model, field in encrypted_columns():
+            done, unreadable = encrypt_again(model, field)
+            said.append(f"{done} {model._meta.verbose_name_plural}")
+            trouble += [f"{model._meta.verbose_name} {pk}" for pk in unreadable]
+            if model is CarrierContract:
+                unreadable_contracts = unreadable
+        said.append(f"{hash_again(unreadable_contracts)} announcements")
+        self.stdout.write(", ".join(said))
+        self._name_unused_keys()
+        if trouble:
+            raise CommandError(
+                f"no key can read these, they are as they were: {', '.join(trouble)}"
+            )
+
+    def _name_unused_keys(self) -> None:
+        unused = ApiKey.objects.filter(digest="", revoked_at=None)
+        names = list(unused.order_by("pk").values_list("public_key", flat=True))
+        if names:
+            self.stdout.write(
+                "These API keys have not been used since they may do without SECRET_KEY, and end "
+                f"with the former one: {', '.join(names)}"
+            )

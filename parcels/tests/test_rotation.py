@@ -1,0 +1,105 @@
+"""SECRET_KEY is changed: what was encrypted and hashed with the former one goes on working."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from cryptography.fernet import InvalidToken
+from django.core.management import CommandError, call_command
+
+from parcels.consignment import credentials_hashes
+from parcels.models import Account, Announcement, ApiKey, CarrierContract, WebhookEndpoint
+from parcels.services.call import job_for
+from parcels.services.keys import issue_key
+from parcels.tests.factories import AnnouncementFactory
+
+pytestmark = pytest.mark.django_db
+CREDENTIALS = {"api_key": "carrier-secret"}
+
+
+@pytest.fixture
+def contract(account: Account) -> CarrierContract:
+    return CarrierContract.objects.create(  # type: ignore[misc] # an encrypted JSON value
+        account=account, carrier="postnl", credentials=CREDENTIALS
+    )
+
+
+@pytest.fixture
+def endpoint(account: Account) -> WebhookEndpoint:
+    return WebhookEndpoint.objects.create(account=account, url="https://a.b/", secret="whsec_1")
+
+
+def begun(contract: CarrierContract | None, credentials: dict[str, str]) -> Announcement:
+    """Return an announcement that was sent with these credentials."""
+    row = AnnouncementFactory.create(
+        contract=contract, credentials_hash=credentials_hashes(credentials)[0]
+    )
+    assert isinstance(row, Announcement)
+    return row
+
+
+def change_secret_key(settings: Any, *, fallbacks: bool) -> None:
+    settings.SECRET_KEY_FALLBACKS = [settings.SECRET_KEY] if fallbacks else []
+    settings.SECRET_KEY = "n" * 60
+
+
+def test_the_former_key_can_be_taken_away_after_reencrypt(
+    contract: CarrierContract,
+    endpoint: WebhookEndpoint,
+    settings: Any,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    house = begun(None, settings.HOUSE_CREDENTIALS)
+    rows = [begun(contract, CREDENTIALS), house]
+    edited = begun(contract, {"api_key": "of another agreement"})
+    change_secret_key(settings, fallbacks=True)
+    assert [job_for(row).changed for row in rows] == [False, False]
+    call_command("reencrypt")
+    assert "1 carrier contracts, 1 webhook endpoints, 2 announcements" in capsys.readouterr().out
+    settings.SECRET_KEY_FALLBACKS = []
+    contract.refresh_from_db()
+    endpoint.refresh_from_db()
+    assert (contract.credentials, endpoint.secret) == (CREDENTIALS, "whsec_1")
+    for row in (*rows, edited):
+        row.refresh_from_db()
+    assert [job_for(row).changed for row in (*rows, edited)] == [False, False, True]
+
+
+def test_without_reencrypt_the_former_key_is_missed(
+    contract: CarrierContract, settings: Any
+) -> None:
+    """The control of the test above."""
+    row = begun(None, settings.HOUSE_CREDENTIALS)
+    change_secret_key(settings, fallbacks=False)
+    assert job_for(row).changed
+    with pytest.raises(InvalidToken):
+        contract.refresh_from_db()
+
+
+def test_a_row_that_nothing_can_read_is_named_and_keeps_no_other_back(
+    contract: CarrierContract, endpoint: WebhookEndpoint, settings: Any
+) -> None:
+    secret_key = settings.SECRET_KEY
+    settings.SECRET_KEY = "lost" * 15
+    endpoint.save()
+    settings.SECRET_KEY = secret_key
+    change_secret_key(settings, fallbacks=True)
+    with pytest.raises(CommandError, match=f"webhook endpoint {endpoint.pk}") as refused:
+        call_command("reencrypt")
+    assert "whsec_1" not in str(refused.value)
+    settings.SECRET_KEY_FALLBACKS = []
+    contract.refresh_from_db()
+    assert contract.credentials == CREDENTIALS
+
+
+def test_keys_that_would_end_with_the_former_key_are_named(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used, _ = issue_key(account)
+    unused, _ = issue_key(account)
+    ApiKey.objects.filter(pk=unused.pk).update(digest="")
+    call_command("reencrypt")
+    said = capsys.readouterr().out
+    assert unused.public_key in said
+    assert used.public_key not in said
