@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from time import monotonic
+from typing import Any
 
 from django.http import HttpRequest
 from rest_framework.exceptions import AuthenticationFailed, Throttled
@@ -29,13 +30,17 @@ class Failures:
     def __init__(self) -> None:
         self._windows: dict[str, tuple[float, int]] = {}
 
-    def wait(self, address: str) -> float:
-        """Return the seconds until the address may fail again; 0: now."""
-        end, count = self._windows.get(address, (0.0, 0))
+    def wait(self, request: Any) -> float:
+        """Return the seconds until the request's address may fail again; 0: now."""
+        if not self._windows:  # as a rule, and then nobody's address need be read
+            return 0.0
+        end, count = self._windows.get(client_network(request), (0.0, 0))
         return max(end - monotonic(), 0.0) if count >= limits.FAILED_KEYS else 0.0
 
-    def count(self, address: str) -> None:
-        """Note a failure."""
+    def count(self, request: Any) -> None:
+        """Note a failure; without an address it would be everybody's."""
+        if not (address := client_network(request)):
+            return
         end, count = self._windows.get(address, (0.0, 0))
         if end <= monotonic():
             end, count = monotonic() + 60, 0
@@ -58,9 +63,8 @@ class LimitedKeyPairAuthentication(KeyPairAuthentication):
     def authenticate_credentials(  # type: ignore[override] # as the class above
         self, userid: str, password: str, request: HttpRequest | Request | None = None
     ) -> tuple[Account, ApiKey]:
-        address = client_network(request) if request else ""
         digest = hashlib.sha256(f"{userid}:{password}".encode()).digest()
-        wait = FAILURES.wait(address)
+        wait = FAILURES.wait(request)
         if wait and digest not in _worked:
             metrics.THROTTLED.labels("keys").inc()
             raise Throttled(wait)
@@ -68,8 +72,7 @@ class LimitedKeyPairAuthentication(KeyPairAuthentication):
             found = super().authenticate_credentials(userid, password, request)
         except AuthenticationFailed:
             _worked.discard(digest)
-            if address:  # without one it is everybody's
-                FAILURES.count(address)
+            FAILURES.count(request)
             raise
         if len(_worked) >= REMEMBERED:
             _worked.clear()

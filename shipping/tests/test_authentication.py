@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.test import RequestFactory
 
 from parcels import limits
 from parcels.models import ApiKey
@@ -76,5 +77,5 @@ def test_memory_is_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(authentication, "REMEMBERED", 10)
     failures = authentication.Failures()
     for number in range(100):
-        failures.count(str(number))
+        failures.count(RequestFactory().get("/", REMOTE_ADDR=f"192.0.2.{number}"))
     assert len(failures._windows) <= 10
