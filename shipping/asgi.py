@@ -7,7 +7,6 @@ from typing import Any
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
-from shipping.asgi_body import bounded
 from shipping.charset import Utf8ASGIRequest, Utf8WSGIRequest
 from shipping.loading import load_views
 
@@ -34,7 +33,7 @@ def _holding(django: Any) -> Any:
 
     if settings.OFFLOAD["BACKEND"] != "asgi":
         django.request_class = Utf8ASGIRequest
-        return bounded(django, settings.DATA_UPLOAD_MAX_MEMORY_SIZE)
+        return django
     from offload.asgi import HoldMiddleware
     from offload.resolving import hold_middleware_options
     from offload.threads import InThreads

@@ -52,7 +52,8 @@ def hash_again(unreadable_contracts: list[int]) -> int:
     Those whose contract was edited meanwhile keep a hash that matches nothing: they are to differ.
     """
     contracts = CarrierContract.objects.exclude(pk__in=unreadable_contracts)
-    known = [each.credentials for each in contracts.iterator()] + [settings.HOUSE_CREDENTIALS]
+    known = [each.credentials for each in contracts.iterator()]
+    known += settings.HOUSE_CREDENTIALS.values()
     new_by_old: dict[str, str] = {}
     for credentials in known:
         new, *former = credentials_hashes(dict(credentials))

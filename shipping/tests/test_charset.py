@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -25,10 +26,12 @@ def answered(query: str, charset: str) -> int:
     def start(status: str, headers: Any, error: Any = None) -> Any:
         statuses.append(int(status.split(maxsplit=1)[0]))
 
-    list(application(environ, start))
+    with closing(application(environ, start)) as body:
+        list(body)
     return statuses[0]
 
 
+@pytest.mark.django_db  # a request's begin looks at connections that other tests left
 @pytest.mark.parametrize(
     ("query", "charset", "status"),
     [
