@@ -64,7 +64,7 @@ class Client(threading.Thread):
         self.keys = keys
         self.session = requests.Session()
         self.session.trust_env = False
-        self.answers = Counter()
+        self.answers = Counter[int | str]()
         self.ended = threading.Event()
 
     def run(self):
