@@ -26,7 +26,8 @@ def answered(query: str, charset: str) -> int:
     def start(status: str, headers: Any, error: Any = None) -> Any:
         statuses.append(int(status.split(maxsplit=1)[0]))
 
-    with closing(application(environ, start)) as body:
+    answer: Any = application(environ, start)
+    with closing(answer) as body:
         list(body)
     return statuses[0]
 
