@@ -267,8 +267,9 @@ WEBHOOK_GIVE_UP = env.seconds("WEBHOOK_GIVE_UP", 5 * 24 * 3600, minimum=1)
 WEBHOOK_KEEP = env.seconds("WEBHOOK_KEEP", 30 * 24 * 3600, minimum=1)
 
 # Celery --------------------------------------------------------------------------------------
-# Threads of a worker. Over the sum of all bulkheads: carriers that hang leave room for the others,
-# for voids and for webhooks (shipping.W001). Threads are made on demand: idle ones cost nothing.
+# Announcements that a worker has in flight at once, and its threads for everything else, which are
+# made on demand. Over the sum of all bulkheads: carriers that hang leave room for the others, for
+# voids and for webhooks (shipping.W001).
 WORKER_CONCURRENCY = env.integer("WORKER_CONCURRENCY", 2500, minimum=1)
 CELERY_BROKER_URL = env.text("BROKER_URL", REDIS_URL)
 CELERY_TASK_IGNORE_RESULT = True

@@ -199,7 +199,7 @@ def test_a_receiver_of_another_account_is_not_touched(account: Account, other_sh
         {"parcel__date_cancel_requested": timezone.now()},
         {"hold": -20.0},  # its late answer is in Redis for half a minute
     ],
-    ids=str,
+    ids=["pending", "unknown", "review", "cancelling", "waiting"],
 )
 def test_while_something_is_under_way_it_is_refused(account: Account, busy: Any) -> None:
     row = a_receiver(account)
