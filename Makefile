@@ -8,7 +8,7 @@ TESTERS ?= 4
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test test-postgresql contract faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-postgresql contract faults check docs format audit bench bench-full outage results yardstick bench-holds bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,9 +76,6 @@ results: .venv/dev.stamp ## Write README's and the pages' tables: newest committ
 	@$(PYTHON) -m deploy.readme
 	@$(PYTHON) -m loadtests publish
 
-bench-line: .venv/dev.stamp ## 200 clients at once against the `make run` of another terminal
-	@$(PYTHON) -m loadtests.line $(ARGS)
-
 yardstick: .venv/yardstick/.stamp ## Sanic in an environment of its own, beside the ceilings
 
 .venv/yardstick/.stamp: requirements-yardstick.txt .venv/dev.stamp
@@ -89,7 +86,7 @@ yardstick: .venv/yardstick/.stamp ## Sanic in an environment of its own, beside 
 bench-holds: .venv/dev.stamp ## What holding costs, by strategy: rate, overhead, CPU, 10,000 at once
 	@$(PYTHON) -m loadtests.holds $(ARGS)
 
-bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000, and of async against a bare view
+bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000
 	@$(PYTHON) -m loadtests.bench_data $(ARGS)
 
 lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt

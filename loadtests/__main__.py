@@ -5,7 +5,6 @@
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
     ceiling                  what the generator itself can do
-    myths                    advice that is often given, and what it does (four minutes)
     publish                  write README and pages from the newest result below docs/benchmarks
 
 Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a label twice · 2 used
@@ -27,7 +26,7 @@ from typing import Any
 
 from deploy import strategy as strategies
 from deploy.strategy import StrategyError
-from loadtests import ceiling, myths, scenario, suite
+from loadtests import ceiling, scenario, suite
 from loadtests.bench import Bench, Wishes, available, unavailable
 from loadtests.publish import publish
 from loadtests.report import write_report
@@ -53,7 +52,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "suite": _suite,
             "report": _report,
             "ceiling": _ceiling,
-            "myths": _myths,
             "publish": _publish,
         }
         return commands[options.command](options)
@@ -80,9 +78,6 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
     alone = commands.add_parser("ceiling", help="what the generator itself can do")
     alone.add_argument("--generators", type=int, default=1)
-    often = commands.add_parser("myths", help="advice that is often given, and what it does")
-    often.add_argument("--seconds", type=float, default=myths.SECONDS, help="of each run")
-    often.add_argument("--out", type=Path, default=myths.FOLDER, help="folder for the raw data")
     commands.add_parser("publish", help="write README and pages from the newest committed result")
     return parser
 
@@ -203,13 +198,6 @@ def _report(options: argparse.Namespace) -> int:
 def _ceiling(options: argparse.Namespace) -> int:
     print(json.dumps(asdict(ceiling.measure(generators=options.generators)), indent=2))
     return 0
-
-
-def _myths(options: argparse.Namespace) -> int:
-    results = myths.run(options.out, options.seconds, print)
-    if not results["complete"]:
-        return INTERRUPTED
-    return int(any(run["validity"]["reasons"] for run in results["runs"]))
 
 
 def _publish(options: argparse.Namespace) -> int:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 from deploy import strategy as strategies
 from deploy.plan import ROOT
-from loadtests import myths_page
 from loadtests.aggregate import GOOD, Group
 from loadtests.decision import (
     DOUBT,
@@ -31,7 +30,7 @@ from loadtests.tables import Table
 from loadtests.verdict import cautions
 
 # The pages with generated parts, from the project's root.
-PAGES = ("README.md", "docs/which-one.md", "docs/benchmarks/README.md", "docs/myths.md")
+PAGES = ("README.md", "docs/which-one.md", "docs/benchmarks/README.md")
 PART = re.compile(r"(<!-- (?P<name>[a-z-]+) -->\n).*?(<!-- /(?P=name) -->)", re.DOTALL)
 
 # A part's text; `up` leads from the page to the project's root.
@@ -183,14 +182,8 @@ def _cell(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", " ")
 
 
-def _myth(part: str) -> Writer:
-    return lambda found, up: myths_page.table(myths_page.read(), part)
-
-
 PARTS: Mapping[str, Writer] = {
     "result": _result,
     "decision": _decision,
     "benches": _benches,
-    "myths": lambda found, up: myths_page.card(myths_page.read()),
-    **{part: _myth(part) for part in myths_page.MYTHS},
 }
