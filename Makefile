@@ -73,8 +73,7 @@ outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies as
 	@$(PYTHON) -m loadtests run outage $(ARGS)
 
 results: .venv/dev.stamp ## Write README's and the pages' tables: newest committed results, strategies
-	@$(PYTHON) -m deploy.readme
-	@$(PYTHON) -m loadtests publish
+	@$(PYTHON) -m loadtests pages
 
 yardstick: .venv/yardstick/.stamp ## Sanic in an environment of its own, beside the ceilings
 

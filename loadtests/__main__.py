@@ -5,7 +5,7 @@
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
     ceiling                  what the generator itself can do
-    publish                  write README and pages from the newest result below docs/benchmarks
+    pages                    write README's and the pages' tables from the newest committed result
 
 Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a label twice · 2 used
 wrongly · 130 interrupted (what was measured until then is kept).
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import signal
 import sys
 import time
@@ -27,12 +26,12 @@ from typing import Any
 from deploy import strategy as strategies
 from deploy.strategy import StrategyError
 from loadtests import ceiling, scenario, suite
-from loadtests.bench import Bench, Wishes, available, unavailable
-from loadtests.publish import publish
+from loadtests import results as raw
+from loadtests.bench import WORKERS, Bench, Wishes, available, unavailable
+from loadtests.pages import write_pages
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
 from loadtests.screen import screen
-from loadtests.sizing import KINDS, MEMORY, WORKERS, Sizing
 
 RESULTS = Path(__file__).parent / "results"
 INTERRUPTED = 130
@@ -52,7 +51,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "suite": _suite,
             "report": _report,
             "ceiling": _ceiling,
-            "publish": _publish,
+            "pages": _pages,
         }
         return commands[options.command](options)
     except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
@@ -78,7 +77,7 @@ def _parser() -> argparse.ArgumentParser:
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
     alone = commands.add_parser("ceiling", help="what the generator itself can do")
     alone.add_argument("--generators", type=int, default=1)
-    commands.add_parser("publish", help="write README and pages from the newest committed result")
+    commands.add_parser("pages", help="write README's and the pages' tables")
     return parser
 
 
@@ -88,9 +87,7 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--quick", action="store_true", help="each scenario's quick form")
     run.add_argument("--repeats", type=int, default=1)
     run.add_argument("--seed", type=int, default=1, help="of the order of the runs")
-    run.add_argument("--sizing", choices=KINDS, default="workers")
-    run.add_argument("--workers", type=int, default=WORKERS, help="web processes of each strategy")
-    run.add_argument("--memory", type=float, default=MEMORY, help="MB, with --sizing memory")
+    run.add_argument("--workers", type=int, default=WORKERS, help="web processes; 0: as they come")
     run.add_argument("--generators", type=int, default=1, help="processes that send")
     run.add_argument("--note", default="", help="printed in the report")
     run.add_argument("--out", type=Path, help="folder for the results and the report")
@@ -138,14 +135,13 @@ def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
         generators=options.generators,
         quick=options.quick,
         note=options.note,
+        workers=options.workers,
     )
     folder = options.out or _new_folder()
-    sizing = Sizing(options.sizing, options.workers, options.memory)
-    part = suite.Planned("", scenarios, wishes, sizing)
-    print(suite.announcement([part]), file=sys.stderr)
-    results, code = _bench(folder, sizing, wishes, scenarios)
+    print(suite.announcement([suite.Planned("", scenarios, wishes)]), file=sys.stderr)
+    results, code = _bench(folder, wishes, scenarios)
     if options.json:
-        shutil.copyfile(folder / "results.json", options.json)
+        options.json.write_text(json.dumps(results, separators=(",", ":")))
     print(write_report([results], folder))
     return code
 
@@ -155,9 +151,9 @@ def _new_folder() -> Path:
 
 
 def _bench(
-    folder: Path, sizing: Sizing, wishes: Wishes, scenarios: Sequence[Scenario]
+    folder: Path, wishes: Wishes, scenarios: Sequence[Scenario]
 ) -> tuple[dict[str, Any], int]:
-    bench = Bench(folder, sizing, wishes)
+    bench = Bench(folder, wishes)
     with screen() as shown:
         results = bench.run(scenarios, shown.announce, shown.ended)
     if bench.interrupted or not results["complete"]:
@@ -180,7 +176,7 @@ def _suite(options: argparse.Namespace) -> int:
     print(suite.announcement(parts), file=sys.stderr)
     done, code = [], 0
     for part in parts:
-        results, outcome = _bench(folder / part.name, part.sizing, part.wishes, part.scenarios)
+        results, outcome = _bench(folder / part.name, part.wishes, part.scenarios)
         done.append(results)
         code = max(code, outcome)
         if outcome == INTERRUPTED:
@@ -190,7 +186,7 @@ def _suite(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    results = [json.loads(path.read_text()) for path in options.results]
+    results = [raw.read(path) for path in options.results]
     print(write_report(results, options.out or options.results[0].parent))
     return 0
 
@@ -200,8 +196,8 @@ def _ceiling(options: argparse.Namespace) -> int:
     return 0
 
 
-def _publish(options: argparse.Namespace) -> int:
-    changed = publish()
+def _pages(options: argparse.Namespace) -> int:
+    changed = write_pages()
     print("\n".join(f"wrote {page}" for page in changed) or "README and pages are up to date")
     return 0
 

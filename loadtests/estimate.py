@@ -37,11 +37,10 @@ def _stream(scenario: Scenario, spec: StreamSpec) -> float:
     return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
 
 
-def total(runs: Sequence[Scenario], *, sized: int = 0) -> tuple[float, float]:
-    """Return both for all runs; `sized` strategies are started twice more, to be sized."""
+def total(runs: Sequence[Scenario]) -> tuple[float, float]:
+    """Return both for all runs."""
     spans = [span(scenario) for scenario in runs]
-    sizing = 2 * AROUND * sized
-    return sizing + sum(least for least, _ in spans), sizing + sum(most for _, most in spans)
+    return sum(least for least, _ in spans), sum(most for _, most in spans)
 
 
 def words(runs: int, least: float, most: float) -> str:

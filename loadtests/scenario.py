@@ -26,6 +26,7 @@ _TOP = {
     "environment",
     "variants",
     "phases",
+    "charts",
 }
 _PHASE = {"name", "streams", "events", "cap"}
 _EVENT = {*EVENTS, "at", "carrier", "with"}
@@ -82,6 +83,7 @@ class Scenario:
     environment: Mapping[str, str]
     variants: Mapping[str, Mapping[str, str]]
     phases: tuple[Phase, ...]
+    charts: tuple[str, ...] = ()
 
     def fixed_latency(self, carrier: str) -> float | None:
         """Return how many seconds that carrier always takes, if it does."""
@@ -169,6 +171,7 @@ def _scenario(name: str, raw: Mapping[str, Any], values: Mapping[str, float]) ->
         environment=_texts(raw.get("environment", {})),
         variants={key: _texts(value) for key, value in raw.get("variants", {"": {}}).items()},
         phases=phases,
+        charts=tuple(raw.get("charts", ())),
     )
 
 
