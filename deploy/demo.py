@@ -175,11 +175,11 @@ class Demo:
         # It is ended below; the length is for a demo that is killed meanwhile.
         kind, parameters = fault_of("hang", 2 * script.outage + SAFETY)
         for watch in collector.watches:
-            await watch.simulator.begin(CARRIER, kind, parameters)
+            await asyncio.to_thread(watch.simulator.fault, CARRIER, kind, parameters)
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
         parts.append(await self._part("outage", script.outage, live, stacks))
         for watch in collector.watches:
-            await watch.simulator.end(CARRIER)
+            await asyncio.to_thread(watch.simulator.heal, CARRIER)
         self.say(f"{CARRIER} answers again.", loud=True)
         parts.append(await self._part("recovery", script.recovery, live, stacks))
         collector.load.set(rate=0)

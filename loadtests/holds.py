@@ -19,6 +19,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deploy.loopback import ask_json
+from deploy.processes import Processes
 from deploy.stack import Stack
 from deploy.strategy import load, names, why_unavailable
 from loadtests import fleet, machine
@@ -27,8 +29,6 @@ from loadtests.calls import JUDGES, Call, make, request
 from loadtests.deployment import login
 from loadtests.generator import Plan, Stream
 from loadtests.metrics import OK, Sample, percentile, validity
-from loadtests.processes import Processes
-from loadtests.web import ask_json
 from loadtests.wire import Wire
 
 CONNECTIONS = 200

@@ -9,19 +9,19 @@ from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from deploy.rows import OPEN, PostgreSQL
+from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests import fleet, yardstick
 from loadtests.calls import make
 from loadtests.collector import Collector, Row, serving_memory
-from loadtests.database import OPEN_STATES, Database
 from loadtests.deployment import deployed, login
 from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
 from loadtests.happenings import FAILED, Happenings
 from loadtests.metrics import Sample, validity
 from loadtests.scenario import Phase, Scenario, StreamSpec
-from loadtests.simulator import Simulator
 
 # Seconds for what was accepted to come to its end, before the ledger is compared.
 SETTLE_SECONDS = 20.0
@@ -152,11 +152,11 @@ class _Bench:
     def _settle(self, before: Any, run: Run) -> dict[str, Any]:
         """Wait until nothing is under way, then compare what was asked with what was booked."""
         self._tell("settles", Progress())
-        database = Database(self._url)
+        database = PostgreSQL(self._url)
         end = time.monotonic() + SETTLE_SECONDS
         while self._under_way(database) and time.monotonic() < end:
             time.sleep(0.2)
-        states = database.announcements()
+        states = database.states()
         database.close()
         books = self._simulator.books() - before
         wanting = {
@@ -177,12 +177,12 @@ class _Bench:
             "booked": books.booked,
             "doubled": books.doubled,
             "announced": states.get("announced", 0) - 1,  # less the contract check's
-            "open": sum(states.get(state, 0) for state in OPEN_STATES),
+            "open": sum(states.get(state, 0) for state in OPEN),
             "failed": states.get("failed", 0),
         }
 
-    def _under_way(self, database: Database) -> bool:
-        states = database.announcements()
+    def _under_way(self, database: PostgreSQL) -> bool:
+        states = database.states()
         moving = states.get("pending", 0) + states.get("announcing", 0)
         return bool(moving or self._simulator.in_flight())
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from deploy.counted import Counted
 from loadtests import collector
 from loadtests.collector import Collector
 
@@ -23,6 +24,9 @@ class Nothing:
     def close(self):
         pass
 
+    def read(self):
+        return None
+
     def __getattr__(self, name):
         def absent():
             raise OSError(name)
@@ -32,7 +36,7 @@ class Nothing:
 
 @pytest.fixture
 def made(monkeypatch):
-    monkeypatch.setattr(collector, "Database", Nothing)
+    monkeypatch.setattr(collector, "PostgreSQL", Nothing)
     monkeypatch.setattr(collector, "Simulator", Nothing)
     return lambda **leaders: Collector(STACK, "", leaders)
 
@@ -44,7 +48,9 @@ def looked(found):
 
 
 def test_what_cannot_be_had_is_missing_and_not_nought(made, monkeypatch):
-    monkeypatch.setattr(collector, "busy_workers", lambda folder, pids: {"serving": len(pids)})
+    monkeypatch.setattr(
+        collector, "read_counted", lambda folder, pids: Counted({"serving": len(pids)})
+    )
     [row] = looked(made(web1=2**22 + 1, web2=2**22 + 2))
     assert row["busy"] == {"serving": 0}
     assert "held" not in row

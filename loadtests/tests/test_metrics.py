@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from deploy.simulator import LOOKUP_PATIENCE
 from loadtests.metrics import (
     Sample,
     by_stream,
@@ -218,3 +219,8 @@ def test_a_flushed_backlog_is_no_recovery():
 
 def test_without_a_before_there_is_no_recovery():
     assert recovery_seconds(outage(40), begin=0, end=40) is None
+
+
+def test_a_run_at_a_simulator_that_answers_nothing_is_invalid():
+    on_time = [sample(0.0, 1.0)]
+    assert not validity(on_time, [LOOKUP_PATIENCE] * 3).valid

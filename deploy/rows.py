@@ -19,17 +19,26 @@ _QUEUE = (
     "WHERE state IN ('pending', 'announcing', 'unknown', 'needs_review') GROUP BY carrier, state"
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
+_STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
 _CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Announcements by carrier and state, the oldest pending one's age in seconds, open holds."""
+    """Announcements by carrier and state, the oldest pending one's age in seconds, open holds.
+
+    Connections are PostgreSQL's to this database, without the one that looks.
+    """
 
     queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
     oldest: float = 0.0
     holds: int = 0
     connections: int | None = None
+
+    @property
+    def open(self) -> int:
+        """Return how many announcements have not ended."""
+        return sum(sum(states.values()) for states in self.queues.values())
 
 
 class Database(Protocol):
@@ -82,11 +91,19 @@ class PostgreSQL:
             holds = connection.execute(_HOLDS.format(now="now()")).fetchall()
             connections = connection.execute(_CONNECTIONS).fetchall()
         except psycopg.Error:
-            if self._connection is not None:
-                self._connection.close()
-            self._connection = None
+            self.close()
             return None
         return _rows(queue, holds[0][0], connections[0][0] - 1)  # without our own
+
+    def states(self) -> dict[str, int]:
+        """Return how many announcements are in each state, those that have ended among them."""
+        return dict(self._connected().execute(_STATES).fetchall())
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
 
     def _connected(self) -> psycopg.Connection[Any]:
         if self._connection is None:

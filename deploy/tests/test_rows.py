@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from deploy.live.database import OPEN, Rows, database_of
 from deploy.plan import ROOT
+from deploy.rows import OPEN, Rows, database_of
 from parcels.models.announcement import OPEN as THEIRS
 
 pytestmark = pytest.mark.integration

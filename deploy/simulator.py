@@ -1,13 +1,11 @@
-"""The simulated carriers' control API, as a load test uses it (carriers/simulator/README.md)."""
-
-from __future__ import annotations
+"""The simulated carriers' control API (carriers/simulator/README.md)."""
 
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from loadtests.web import ask, ask_json
+from deploy.loopback import ask, ask_json
 
 # Seconds: a lookup that gets no answer counts as one that took so long.
 LOOKUP_PATIENCE = 10.0
@@ -20,19 +18,23 @@ class Books:
     booked: int
     doubled: int
 
-    def __sub__(self, before: Books) -> Books:
+    def __sub__(self, before: "Books") -> "Books":
         return Books(self.booked - before.booked, self.doubled - before.doubled)
 
 
 class Simulator:
-    """One running simulator. `url` is its control API, `carriers` the carriers' own addresses."""
+    """One running simulator. `url` is its control API, `carriers` the carriers' own addresses.
 
-    def __init__(self, url: str, carriers: Mapping[str, str]) -> None:
+    What it refuses is a RuntimeError; where nobody answers within `seconds` an OSError.
+    """
+
+    def __init__(self, url: str, carriers: Mapping[str, str], *, seconds: float = 30.0) -> None:
         self._url = url
         self._carriers = carriers
+        self._seconds = seconds
 
     @classmethod
-    def of(cls, environment: Mapping[str, str]) -> Simulator:
+    def of(cls, environment: Mapping[str, str], *, seconds: float = 30.0) -> "Simulator":
         """Return the one of a deployment's environment."""
         prefix = "CARRIER_URL_"
         carriers = {
@@ -40,32 +42,37 @@ class Simulator:
             for name, url in environment.items()
             if name.startswith(prefix)
         }
-        return cls(environment["SIMULATOR_URL"], carriers)
+        return cls(environment["SIMULATOR_URL"], carriers, seconds=seconds)
 
     def set_latency(self, carrier: str, latency: Mapping[str, Any]) -> None:
         """Set `{"fixed": s}` or `{"p50": s, "p95": s}` for calls from now on."""
-        self._put(f"/carriers/{carrier}/latency", latency)
+        self._ask(f"/carriers/{carrier}/latency", latency, "PUT")
 
     def fault(self, carrier: str, kind: str, settings: Mapping[str, Any]) -> None:
         """Begin a fault."""
-        self._put(f"/carriers/{carrier}/faults/{kind}", settings)
+        self._ask(f"/carriers/{carrier}/faults/{kind}", settings, "PUT")
 
     def heal(self, carrier: str) -> None:
         """End all of a carrier's faults."""
-        ask_json(f"{self._url}/carriers/{carrier}/faults", method="DELETE")
+        self._ask(f"/carriers/{carrier}/faults", method="DELETE")
 
-    def _put(self, path: str, body: Mapping[str, Any]) -> None:
-        ask_json(self._url + path, dict(body), method="PUT")
+    def carriers(self) -> list[dict[str, Any]]:
+        """Return each carrier's `code`, `name`, `calls` so far and calls `in_flight`."""
+        found: list[dict[str, Any]] = self._ask("/carriers")["carriers"]
+        return found
+
+    def faults(self) -> list[dict[str, Any]]:
+        """Return each fault's `carrier`, `kind`, `params` and `state`."""
+        found: list[dict[str, Any]] = self._ask("/faults")["faults"]
+        return found
 
     def in_flight(self) -> int:
         """Return how many calls carriers have under way."""
-        carriers = ask_json(f"{self._url}/carriers", seconds=5)["carriers"]
-        return sum(carrier["in_flight"] for carrier in carriers)
+        return sum(carrier["in_flight"] for carrier in self.carriers())
 
     def books(self) -> Books:
         """Return the sums over all carriers."""
-        summary = ask_json(f"{self._url}/ledger/summary")
-        parts = summary.values()
+        parts = self._ask("/ledger/summary").values()
         return Books(
             booked=sum(part["booked"] for part in parts),
             doubled=sum(part["double_booked"] for part in parts),
@@ -84,3 +91,6 @@ class Simulator:
         except OSError:
             return LOOKUP_PATIENCE
         return time.monotonic() - began
+
+    def _ask(self, path: str, body: object = None, method: str | None = None) -> Any:
+        return ask_json(self._url + path, body, method=method, seconds=self._seconds)

@@ -1,16 +1,18 @@
-"""Processor time and memory of a deployment's processes, each with its workers."""
+"""Processor time, memory and open files of a deployment's processes, each with its workers."""
 
-from __future__ import annotations
-
+import os
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
 from string import digits
 
 import psutil
 
 
 class Processes:
-    """Named process trees. Memory is the proportional set size: shared pages count once.
+    """Named process trees. Memory is in MB of the proportional set size: shared pages count once.
 
     A number at a name's end says which of several: `web1` and `web2` are counted as `web`.
     """
@@ -24,7 +26,7 @@ class Processes:
 
     def tree(self, name: str) -> list[psutil.Process]:
         """Return the processes of that name and their descendants that live; KeyError if none."""
-        return [process for pid in self._leaders[name] for process in _tree(pid)]
+        return [process for pid in self._leaders[name] for process in tree(pid)]
 
     def processor(self) -> dict[str, float]:
         """Return each name's cores in use since the last call: 1.0 is one core."""
@@ -65,29 +67,8 @@ class Processes:
         return {name: len(self.tree(name)) for name in self._leaders}
 
 
-class Machine:
-    """The whole machine's processor time: what is not ours disturbs."""
-
-    def __init__(self) -> None:
-        self._busy = self._total()
-        self._at = time.monotonic()
-
-    def others(self, ours: float) -> float:
-        """Return the cores that others used since the last call, `ours` being ours in it."""
-        now, busy = time.monotonic(), self._total()
-        elapsed = max(now - self._at, 1e-3)
-        used = (busy - self._busy) / elapsed
-        self._at, self._busy = now, busy
-        return round(max(used - ours, 0.0), 2)
-
-    @staticmethod
-    def _total() -> float:
-        times = psutil.cpu_times()
-        waiting = times.idle + getattr(times, "iowait", 0.0)
-        return float(sum(times) - waiting - getattr(times, "guest", 0.0))
-
-
-def _tree(pid: int) -> list[psutil.Process]:
+def tree(pid: int) -> list[psutil.Process]:
+    """Return a process and its descendants; none where it has ended."""
     try:
         leader = psutil.Process(pid)
         return [leader, *leader.children(recursive=True)]
@@ -98,7 +79,34 @@ def _tree(pid: int) -> list[psutil.Process]:
 def _megabytes(process: psutil.Process) -> float:
     try:
         memory = process.memory_full_info()
-    except (psutil.NoSuchProcess, psutil.AccessDenied):
+    except psutil.Error:
         return 0.0
     # PSS is Linux'; elsewhere what is the process's own comes nearest.
     return float(getattr(memory, "pss", memory.uss)) / 1e6
+
+
+@dataclass(frozen=True)
+class Usage:
+    """How many processes, their memory in bytes, their connections to a SQLite file."""
+
+    processes: int
+    memory: int
+    database_files: int | None
+
+
+def usage(roots: Iterable[int], database: Path | None) -> Usage:
+    """Add up the roots and all below them, without this process and what it has started itself."""
+    found = {one.pid: one for root in roots for one in tree(root)}
+    if os.getpid() in found:
+        for one in tree(os.getpid()):
+            found.pop(one.pid, None)
+    memory = sum(map(_megabytes, found.values())) * 1e6
+    files = None if database is None else sum(_opened(one, database) for one in found.values())
+    return Usage(len(found), int(memory), files)
+
+
+def _opened(process: psutil.Process, path: Path) -> int:
+    """Count open descriptors of the file: SQLite has one for each connection."""
+    with suppress(psutil.Error, OSError):  # it has ended, or closed the file meanwhile
+        return sum(file.path == str(path) for file in process.open_files())
+    return 0

@@ -1,8 +1,7 @@
-"""Plain HTTP to loopback for what is not measured: the simulator's control API, checks, metrics."""
-
-from __future__ import annotations
+"""Plain HTTP to loopback, for what is not measured: readiness, the simulator's control API."""
 
 import base64
+import http.client
 import json
 import urllib.error
 import urllib.request
@@ -32,6 +31,8 @@ def ask(
     except urllib.error.HTTPError as error:
         with error:
             return error.code, error.read()
+    except http.client.HTTPException as error:  # the other side doesn't speak HTTP
+        raise ConnectionError(repr(error)) from error
 
 
 def ask_json(url: str, body: object = None, **options: Any) -> Any:
