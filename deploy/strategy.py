@@ -1,8 +1,8 @@
 """Strategies: each folder below `deploy/strategies` is one deployment.
 
-`Procfile` names its processes, `strategy.toml` describes it (its keys:
-`deploy/strategies/README.md`), every file `<name>.in` is a configuration file to be filled in.
-Nothing else lists the strategies.
+`Procfile` names its processes beside those that all have (`deploy/strategies/Procfile`),
+`strategy.toml` describes it (its keys: `deploy/strategies/README.md`), every file `<name>.in` is a
+configuration file to be filled in. Nothing else lists the strategies.
 """
 
 import importlib.util
@@ -15,9 +15,8 @@ import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from string import digits
 from typing import Any
-
-from honcho.environ import parse_procfile
 
 STRATEGIES = Path(__file__).parent / "strategies"
 FAMILIES = ("waits in the worker", "is held by a front")
@@ -48,6 +47,7 @@ SYSTEM_FOLDERS = (
 # `nginx -V` and the like answer at once; a check that hangs is a check that fails.
 CHECK_SECONDS = 10
 
+LINE = re.compile(r"^([A-Za-z0-9_-]+):\s*(.+?)\s*$", re.MULTILINE)
 VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
@@ -115,7 +115,7 @@ def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
         title=raw.get("title", ""),
         family=raw.get("family", ""),
         backend=raw.get("backend", ""),
-        processes=dict(parse_procfile((home / "Procfile").read_text()).processes),
+        processes=_processes(home),
         needs=Needs(
             binaries=tuple(needs.get("binaries", ())),
             modules=tuple(needs.get("modules", ())),
@@ -129,6 +129,15 @@ def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
         reload=raw.get("reload", {}),
         cannot=raw.get("cannot", {}),
     )
+
+
+def _processes(home: Path) -> dict[str, str]:
+    """Return a strategy's own processes, and the shared ones of each kind that it lacks."""
+    own = dict(LINE.findall((home / "Procfile").read_text()))
+    shared = home.parent / "Procfile"
+    kinds = {name.rstrip(digits) for name in own}
+    lines = LINE.findall(shared.read_text()) if shared.exists() else []
+    return own | {name: line for name, line in lines if name not in kinds}
 
 
 def _refuse_nonsense(strategy: Strategy, raw: Mapping[str, Any]) -> None:
