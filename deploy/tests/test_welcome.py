@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.fixtures import absent
+from deploy.tests.fixtures import absent
 from deploy.welcome import asynchronous_line, curl, synchronous_line, welcome, without_password
 
 ACCOUNTS = {"PUBLIC_KEY": "public", "SECRET_KEY": "secret"}

@@ -14,7 +14,7 @@ from sendcloud.http.exceptions import ParcelNotFound
 from deploy.stack import Stack
 from parcels.tests.requests import body
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deployment
 
 
 @pytest.fixture(scope="module")
