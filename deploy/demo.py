@@ -95,7 +95,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m deploy.demo", description="Show an outage.")
     parser.add_argument("--short", action="store_true", help="35 s instead of 90")
     parser.add_argument("--strategies", nargs=2, default=STRATEGIES, metavar="NAME")
-    parser.add_argument("--report", type=Path, help="write report.md and report.html here")
+    parser.add_argument("--report", type=Path, help="write report.md here")
     return parser.parse_args(arguments)
 
 
@@ -105,7 +105,7 @@ async def _until_signalled(demo: "Demo", report: Path | None) -> None:
         asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
     parts = await demo.run()
     if report is not None:
-        demo.say(f"The report lies at {write_report(report, parts, demo.history)}")
+        demo.say(f"The report lies at {write_report(report, parts)}")
 
 
 class Demo:
@@ -118,7 +118,6 @@ class Demo:
         self._began = 0.0
         self._spoke = 0.0
         self._heard: dict[tuple[str, str], Any] = {}
-        self.history: list[dict[str, Any]] = []
         self.address = ""
 
     def say(self, words: str, *, loud: bool = False) -> None:
@@ -196,7 +195,6 @@ class Demo:
         while not until.done():
             figures = await live.collector.news()
             part.add(figures)
-            self.history.append(figures)
             for target in figures["targets"]:
                 self._comment(target)
             if time.monotonic() - self._spoke > QUIET:

@@ -4,7 +4,6 @@
     run SCENARIO...          measure; --PARAMETER VALUE overrides a scenario's own
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
-    ceiling                  what the generator itself can do
     pages                    write README's and the pages' tables from the newest committed result
 
 Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a label twice · 2 used
@@ -19,19 +18,18 @@ import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from deploy import strategy as strategies
 from deploy.strategy import StrategyError
-from loadtests import ceiling, scenario, suite
 from loadtests import results as raw
+from loadtests import scenario, suite
 from loadtests.bench import WORKERS, Bench, Wishes, available, unavailable
 from loadtests.pages import write_pages
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
-from loadtests.screen import screen
+from loadtests.screen import Screen
 
 RESULTS = Path(__file__).parent / "results"
 INTERRUPTED = 130
@@ -50,7 +48,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "list": _list,
             "suite": _suite,
             "report": _report,
-            "ceiling": _ceiling,
             "pages": _pages,
         }
         return commands[options.command](options)
@@ -75,8 +72,6 @@ def _parser() -> argparse.ArgumentParser:
     again = commands.add_parser("report", help="write the report of raw data")
     again.add_argument("results", nargs="+", type=Path)
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
-    alone = commands.add_parser("ceiling", help="what the generator itself can do")
-    alone.add_argument("--generators", type=int, default=1)
     commands.add_parser("pages", help="write README's and the pages' tables")
     return parser
 
@@ -91,7 +86,6 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--generators", type=int, default=1, help="processes that send")
     run.add_argument("--note", default="", help="printed in the report")
     run.add_argument("--out", type=Path, help="folder for the results and the report")
-    run.add_argument("--json", type=Path, help="also write the raw data there")
 
 
 def _overrides(rest: Sequence[str]) -> dict[str, float]:
@@ -140,8 +134,6 @@ def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
     folder = options.out or _new_folder()
     print(suite.announcement([suite.Planned("", scenarios, wishes)]), file=sys.stderr)
     results, code = _bench(folder, wishes, scenarios)
-    if options.json:
-        options.json.write_text(json.dumps(results, separators=(",", ":")))
     print(write_report([results], folder))
     return code
 
@@ -154,8 +146,8 @@ def _bench(
     folder: Path, wishes: Wishes, scenarios: Sequence[Scenario]
 ) -> tuple[dict[str, Any], int]:
     bench = Bench(folder, wishes)
-    with screen() as shown:
-        results = bench.run(scenarios, shown.announce, shown.ended)
+    screen = Screen()
+    results = bench.run(scenarios, screen.announce, screen.ended)
     if bench.interrupted or not results["complete"]:
         return results, INTERRUPTED
     bad = [run for run in results["runs"] if run["status"] != "measured"]
@@ -188,11 +180,6 @@ def _suite(options: argparse.Namespace) -> int:
 def _report(options: argparse.Namespace) -> int:
     results = [raw.read(path) for path in options.results]
     print(write_report(results, options.out or options.results[0].parent))
-    return 0
-
-
-def _ceiling(options: argparse.Namespace) -> int:
-    print(json.dumps(asdict(ceiling.measure(generators=options.generators)), indent=2))
     return 0
 
 

@@ -142,7 +142,7 @@ class Bench:
             "equal": EQUAL,
             "machine": machine.card(),
             "ceiling": asdict(ceiling.measure(generators=self.wishes.generators)),
-            "yardstick": yardstick.kind(),
+            "yardstick": yardstick.KIND,
             "scenarios": {scenario.name: _facts(scenario) for scenario in scenarios},
             "unavailable": dict(unavailable()),
             "runs": [],

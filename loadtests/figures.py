@@ -46,6 +46,12 @@ def _stream_figures(
     }
     if limit := possible_rate(scenario, spec):
         figures["limit"] = limit
+    if (rate := rate_while_all_open(spec, samples)) is not None:
+        figures["all_open"] = rounded(rate)
+    latency = scenario.fixed_latency(spec.carrier)
+    if summary and summary.latency and latency:
+        own = {"p50": summary.latency.p50 - latency, "p99": summary.latency.p99 - latency}
+        figures["beyond_carrier"] = rounded(own)
     broken = {event["carrier"] for event in events}
     if summary and spec.carrier not in broken:  # a carrier that hangs keeps no time of its own
         figures["littles_law"] = rounded(littles_law(scenario, spec, summary))
@@ -68,6 +74,20 @@ def possible_rate(scenario: Scenario, spec: StreamSpec) -> float | None:
     if isinstance(spec.arrivals, Closed) and latency:
         return spec.arrivals.connections / latency
     return None
+
+
+def rate_while_all_open(spec: StreamSpec, samples: Sequence[Sample]) -> float | None:
+    """Return good answers per second from the last connection's opening to the last request.
+
+    Only where connections open one after another: when all come in one instant the servers need
+    seconds to take them in, and before the last opening the limit is not asked for.
+    """
+    if not (isinstance(spec.arrivals, Closed) and spec.arrivals.opening and samples):
+        return None
+    begin = min(sample.intended for sample in samples) + spec.arrivals.opening
+    end = max(sample.intended for sample in samples)
+    good = sum(sample.ok and begin < sample.end <= end for sample in samples)
+    return good / (end - begin) if end > begin else None
 
 
 def littles_law(scenario: Scenario, spec: StreamSpec, summary: Summary) -> dict[str, float | None]:

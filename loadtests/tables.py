@@ -121,12 +121,26 @@ def _columns(
     if _has(groups, phase, stream, "limit"):
         share = of(lambda found: found["summary"]["goodput"] / found["limit"])
         columns.insert(1, ("of possible", share, percent))
+    if _has(groups, phase, stream, "all_open"):
+        open_ = of(_share_of_limit)
+        columns.insert(2, ("of possible, all open", open_, percent))
     names = {"minimum": "min", "maximum": "max"}
     for name in ("minimum", "mean", "p50", "p90", "p95", "p99", "maximum"):
         columns.append((names.get(name, name), latency(name), number))
+    if _has(groups, phase, stream, "beyond_carrier"):
+        for name in ("p50", "p99"):
+            columns.append((f"{name} beyond the carrier", of(_beyond(name)), number))
     if _has(groups, phase, stream, "recovery"):
         columns.append(("recovered after s", of(_recovery), number))
     return columns
+
+
+def _share_of_limit(figures: Mapping[str, Any]) -> float | None:
+    return figures["all_open"] / figures["limit"] if "all_open" in figures else None
+
+
+def _beyond(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda figures: figures.get("beyond_carrier", {}).get(name)
 
 
 def _recovery(figures: Mapping[str, Any]) -> float | None:

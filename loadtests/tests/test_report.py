@@ -231,3 +231,19 @@ def test_a_label_that_was_bought_twice_is_the_first_thing_said(bench):
     bad = results(wrong) | {"note": "a note"}
     assert cautions([bad], groups([bad]))[0] == "WRONG: cheroot bought 3 labels of talk twice."
     assert not any("WRONG" in said for said in cautions([bench], groups([bench])))
+
+
+def test_columns_of_the_carriers_own_time_are_there_where_it_is_known():
+    [table] = stream_tables(groups([results(run("a", HELD, 2.5))]))
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    assert row["p50 beyond the carrier"] == row["p99 beyond the carrier"] == "0.50"
+    assert "of possible, all open" not in row
+
+
+def test_the_share_while_all_were_open_is_of_the_limit():
+    made = run("a", HELD, 2.0)
+    made["phases"][0]["streams"]["labels"]["all_open"] = 4.5
+    [table] = stream_tables(groups([results(made, run("b", HELD, 2.0))]))
+    rows = {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+    assert rows["a"]["of possible, all open"] == "90.0 %"
+    assert rows["b"]["of possible, all open"] == "-"

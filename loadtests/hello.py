@@ -1,4 +1,4 @@
-"""Starlette's hello, for machines without Sanic."""
+"""A server that says hello: the yardstick."""
 
 from starlette.applications import Starlette
 from starlette.requests import Request
