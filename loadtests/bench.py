@@ -15,7 +15,7 @@ from deploy import strategy as strategies
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
 from deploy.stores import PostgresServer
-from loadtests import ceiling, machine, results, yardstick
+from loadtests import ceiling, machine, results
 from loadtests.deployment import EQUAL, ContractError
 from loadtests.estimate import span
 from loadtests.fleet import GeneratorError
@@ -142,7 +142,6 @@ class Bench:
             "equal": EQUAL,
             "machine": machine.card(),
             "ceiling": asdict(ceiling.measure(generators=self.wishes.generators)),
-            "yardstick": yardstick.KIND,
             "scenarios": {scenario.name: _facts(scenario) for scenario in scenarios},
             "unavailable": dict(unavailable()),
             "runs": [],

@@ -8,106 +8,76 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import secrets
 import subprocess
 import sys
 import time
-from pathlib import Path
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from statistics import median
 
-from deploy.stores import PostgresServer, RedisServer
+from deploy.plan import ROOT
+from deploy.stack import Stack
+from deploy.stores import PostgresServer
 from loadtests import machine
 
-ROOT = Path(__file__).resolve().parent.parent
 # What a million may cost of a thousand's: lists, polls and claims that read an index grow by less.
 MOST = 1.5
-LEAST_PARCELS = 1_000
+# Lists have pages from here on: fewer can't be measured.
+SMALL = 1_000
+# Calls of each operation in a round.
+REPEATS = 100
+
+# Of one round: by operation, milliseconds of the whole and of its queries.
+Round = Mapping[str, Mapping[str, float]]
 
 
 def main() -> int:
-    """Run everything; return the exit status."""
-    options = parse(sys.argv[1:])
-    card = machine.card()
-    print(
-        f"{card['system']}, {card['cores']} x {card['processor']}, Python {card['python']}, ",
-        end="",
-    )
-    print(
-        f"commit {card['commit']}, {time.strftime('%Y-%m-%d %H:%M', time.gmtime())} UTC", flush=True
-    )
-    # fsync off: filling would take most of the time, and what is measured writes next to nothing.
-    with PostgresServer(fsync=False) as postgresql, RedisServer() as redis:
-        environment = {**os.environ, "REDIS_URL": redis.url, **own_settings(postgresql.folder)}
-        return 0 if scale(postgresql, environment, options) else 1
-
-
-def parse(arguments: list[str]) -> argparse.Namespace:
-    """Read the options; the defaults are the issue's."""
+    """Fill both, measure in turn, print; return the exit status."""
     parser = argparse.ArgumentParser(prog="make bench-data", description=__doc__)
-    parser.add_argument("--small", type=int, default=1_000)
     parser.add_argument("--large", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--repeats", type=int, default=100)
-    options = parser.parse_args(arguments)
-    if min(options.small, options.large) < LEAST_PARCELS:
-        parser.error(f"lists have pages from {LEAST_PARCELS} parcels on: fewer can't be measured")
-    return options
+    options = parser.parse_args()
+    card = machine.card()
+    print(f"{card['system']}, {card['cores']} x {card['processor']}, commit {card['commit']}")
+    counts = (SMALL, max(options.large, SMALL))
+    with ExitStack() as opened:
+        # fsync off: filling would take most of the time; what is measured writes next to nothing.
+        postgresql = opened.enter_context(PostgresServer(fsync=False))
+        stacks = {count: opened.enter_context(_stack(postgresql, count)) for count in counts}
+        for count, stack in stacks.items():
+            _fill(stack, count)
+        rounds: dict[int, list[Round]] = {count: [] for count in counts}
+        for _ in range(options.rounds):
+            for count, stack in stacks.items():
+                rounds[count].append(json.loads(_bench(stack, "--repeats", str(REPEATS))))
+    return 0 if print_rounds(counts, *rounds.values()) else 1
 
 
-def own_settings(folder: Path) -> dict[str, str]:
-    """Return the environment of a deployment without a front and without workers."""
-    run_dir = folder.parent / f"{folder.name}-run"
-    run_dir.mkdir(exist_ok=True)
-    return {
-        "DEBUG": "0",
-        "DEMO": "1",
-        "RUN_DIR": str(run_dir),
-        "ALLOWED_HOSTS": "localhost",
-        "SECRET_KEY": secrets.token_hex(32),
-        "OFFLOAD_SECRET": secrets.token_hex(32),
-        "OFFLOAD_BACKEND": "inline",
-        "PROMETHEUS_MULTIPROC_DIR": str(run_dir / "metrics"),
-    }
+def _stack(postgresql: PostgresServer, count: int) -> Stack:
+    """Return a stack of a Redis alone: nothing else runs while the database is measured."""
+    url = postgresql.create_database(f"bench_{count}")
+    return Stack("asgi-hold", database=url, processes=["redis"])
 
 
-def manage(environment: dict[str, str], *arguments: str) -> str:
-    """Run manage.py and return what it printed."""
+def _fill(stack: Stack, count: int) -> None:
+    began = time.monotonic()
+    _bench(stack, "--fill", str(count))
+    print(f"{count:,} parcels filled in {time.monotonic() - began:.0f} s", flush=True)
+
+
+def _bench(stack: Stack, *arguments: str) -> str:
+    line = [sys.executable, "manage.py", "bench_data", *arguments]
     done = subprocess.run(
-        [sys.executable, "manage.py", *arguments],
-        cwd=ROOT, env=environment, capture_output=True, text=True, check=False,
-    )  # fmt: skip
+        line, cwd=ROOT, env=stack.env, capture_output=True, text=True, check=False
+    )
     if done.returncode:
-        raise RuntimeError(f"manage.py {' '.join(arguments)} failed:\n{done.stderr}")
+        raise RuntimeError(f"{' '.join(line)} failed:\n{done.stderr}")
     return done.stdout
 
 
-def scale(
-    postgresql: PostgresServer, environment: dict[str, str], options: argparse.Namespace
-) -> bool:
-    """Measure both databases in turn and print a line per operation; True within the target."""
-    databases = {}
-    for count in (options.small, options.large):
-        url = postgresql.create_database(f"bench_{count}")
-        databases[count] = {**environment, "DATABASE_URL": url}
-        started = time.monotonic()
-        manage(databases[count], "migrate", "--verbosity", "0")
-        manage(databases[count], "bench_data", "--fill", str(count))
-        print(f"{count:,} parcels filled in {time.monotonic() - started:.0f} s", flush=True)
-    rounds: dict[int, list[dict[str, dict[str, float]]]] = {count: [] for count in databases}
-    for _ in range(options.rounds):
-        for count, settings in databases.items():
-            printed = manage(settings, "bench_data", "--repeats", str(options.repeats))
-            rounds[count].append(json.loads(printed))
-    return print_scale(rounds, options)
-
-
-def print_scale(
-    rounds: dict[int, list[dict[str, dict[str, float]]]], options: argparse.Namespace
-) -> bool:
-    """Print medians in milliseconds and the median ratio of the rounds."""
-    small, large = rounds[options.small], rounds[options.large]
-    print(f"\n{'operation':26} {options.small:>10,} {options.large:>10,}  ratio   (queries alone)")
+def print_rounds(counts: Sequence[int], small: Sequence[Round], large: Sequence[Round]) -> bool:
+    """Print medians in milliseconds and the median ratio of the rounds; True within the target."""
+    print(f"\n{'operation':26} {counts[0]:>10,} {counts[1]:>10,}  ratio   (queries alone)")
     well = True
     for name in small[0]:
         line = f"{name:26}"

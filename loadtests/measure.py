@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
@@ -13,7 +12,7 @@ from deploy.rows import OPEN, PostgreSQL
 from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
-from loadtests import fleet, yardstick
+from loadtests import fleet
 from loadtests.calls import make
 from loadtests.collector import Collector, Row, serving_memory
 from loadtests.deployment import deployed, login
@@ -54,15 +53,9 @@ def measure(
     Raises what starting or the contract check raises: such a run is missing, not bad.
     """
     tell("starts", Progress())
-    with deployed(strategy, scenario, postgresql, sizes) as (stack, url), ExitStack() as extras:
+    with deployed(strategy, scenario, postgresql, sizes) as (stack, url):
         bench = _Bench(stack, url, scenario, generators, tell)
-        more = {"postgresql": postgresql.child.pid}
-        if any(spec.target == "yardstick" for phase in scenario.phases for spec in phase.streams):
-            workers = int(stack.env["WEB_WORKERS"])
-            log = stack.plan.run_dir / "yardstick.log"
-            bench.yardstick, pid = extras.enter_context(yardstick.running(log, workers))
-            more["yardstick"] = pid
-        return bench.run(Collector(stack, url, more))
+        return bench.run(Collector(stack, url, {"postgresql": postgresql.child.pid}))
 
 
 class _Bench:
@@ -75,7 +68,6 @@ class _Bench:
         self._generators = generators
         self._tell = tell
         self._simulator = Simulator.of(stack.env)
-        self.yardstick = 0
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
@@ -137,8 +129,6 @@ class _Bench:
 
     def _address(self, spec: StreamSpec) -> tuple[str, int] | None:
         """Return where a stream goes; None where the strategy has no such thing."""
-        if spec.target == "yardstick":
-            return "127.0.0.1", self.yardstick
         if spec.target == "hub" and "hub" not in self._stack.names:
             return None
         base = self._stack.base_url if spec.target == "app" else f"http://{self._hub}"

@@ -15,7 +15,6 @@ from loadtests.tables import (
     Table,
     books_table,
     errors_table,
-    littles_table,
     number,
     percent,
     server_table,
@@ -86,7 +85,7 @@ def _charts(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
 def _tables(mine: Sequence[Group]) -> Iterator[Table]:
     yield from stream_tables(mine)
     yield server_table(mine)
-    yield from filter(None, (books_table(mine), littles_table(mine), errors_table(mine)))
+    yield from filter(None, (books_table(mine), errors_table(mine)))
 
 
 def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
@@ -105,7 +104,6 @@ def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
     equal = ", ".join(f"{key}={value}" for key, value in result["equal"].items())
     yield "The same for all", f"{equal}, where a scenario's own environment says nothing else"
     yield "Stores", "PostgreSQL with fsync, Redis without persistence, both on this machine"
-    yield "Yardstick", result["yardstick"]
     yield "Python", machine["python"]
     yield "Packages", ", ".join(f"{key} {value}" for key, value in machine["packages"].items())
     yield "Programs", "; ".join(machine["programs"].values())

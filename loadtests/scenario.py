@@ -15,7 +15,7 @@ from loadtests import arrivals, calls
 from loadtests.arrivals import Closed, Schedule
 
 FOLDER = Path(__file__).parent / "scenarios"
-TARGETS = ("app", "hub", "yardstick")
+TARGETS = ("app", "hub")
 EVENTS = ("fault", "heal", "reload")
 _TOP = {
     "title",

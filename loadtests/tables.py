@@ -222,32 +222,6 @@ def _book(name: str) -> Figure:
     return lambda run: run["books"][name]
 
 
-def littles_table(groups: Sequence[Group]) -> Table | None:
-    """Return Little's law: in flight on average, by the carrier's time alone and as measured."""
-    rows = []
-    for group in groups:
-        run = group.typical()
-        for phase, name, stream in streams(run) if run else ():
-            law = stream.get("littles_law", {})
-            if law.get("predicted"):
-                # A 202 of a server that ends doesn't take the carrier's time: nothing follows then.
-                waited = PROMISED not in stream["summary"]["errors"]
-                beyond = number(law["measured"] - law["predicted"]) if waited else MISSING
-                values = (law["predicted"], law["measured"])
-                where = f"{phase}: {name}"
-                rows.append((group.strategy, where, *map(number, values), beyond))
-    if not rows:
-        return None
-    return Table(
-        "Little's law",
-        ("strategy", "stream", "predicted", "measured", "waiting for the server"),
-        tuple(rows),
-        "Clients in flight on average. Predicted: answers per second times the carrier's seconds; "
-        "who is there beyond that waits for the server, not for the carrier. Where some were "
-        "answered 202 before the carrier's time the law says nothing of it.",
-    )
-
-
 def errors_table(groups: Sequence[Group]) -> Table | None:
     """Return failures by class, summed over streams and repeats."""
     counted: dict[str, dict[str, int]] = {}

@@ -1,14 +1,13 @@
 import pytest
 
 from loadtests.figures import (
-    littles_law,
     phase_figures,
     planned,
     possible_rate,
     rate_while_all_open,
     rounded,
 )
-from loadtests.metrics import Sample, summarize
+from loadtests.metrics import Sample
 from loadtests.scenario import load
 from loadtests.tests.bench_results import TALK, samples
 
@@ -19,24 +18,6 @@ def test_the_limit_is_connections_by_the_carriers_seconds():
     assert possible_rate(TALK, LABELS) == 5
     assert possible_rate(load("talk"), load("talk").phases[0].streams[0]) == 20
     assert possible_rate(TALK, CANARY) is None
-
-
-def law_of(latency):
-    figures = summarize(samples(latency))
-    assert figures is not None
-    return littles_law(TALK, LABELS, figures)
-
-
-def test_littles_law_at_a_server_that_costs_nothing():
-    law = law_of(2.0)
-    assert law["measured"] == pytest.approx(10)
-    assert law["predicted"] == pytest.approx(10)
-
-
-def test_who_waits_for_the_server_is_beyond_the_law():
-    law = law_of(8.0)
-    assert law["measured"] == pytest.approx(10)
-    assert law["predicted"] == pytest.approx(2.5)
 
 
 def test_what_was_planned_is_told_also_where_less_was_sent():

@@ -70,7 +70,6 @@ def test_each_figure_of_a_stream():
     assert figures.goodput == pytest.approx(2 / 5)
     assert figures.error_share == 0.5
     assert (figures.latency.p50, figures.latency.maximum) == (1, 2)
-    assert (figures.first_byte.minimum, figures.first_byte.maximum) == (0.5, 1.0)
     assert figures.late_sends == 1
     assert figures.worst_send == pytest.approx(0.2)
     assert figures.in_flight == pytest.approx((1 + 2 + 1 + 2) / 5)
