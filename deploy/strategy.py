@@ -14,6 +14,7 @@ import subprocess
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
 from string import digits
 from typing import Any
@@ -25,6 +26,7 @@ KEYS = {
     "title",
     "family",
     "backend",
+    "slots",
     "needs",
     "readiness",
     "stop",
@@ -75,6 +77,7 @@ class Strategy:
     family: str
     backend: str
     processes: Mapping[str, str]
+    slots: tuple[str | int, ...] = ()
     needs: Needs = field(default_factory=Needs)
     readiness: Mapping[str, str] = field(default_factory=dict)
     stop: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +90,12 @@ class Strategy:
     def templates(self) -> list[Path]:
         """Return the configuration files to be filled in before the start."""
         return sorted(self.folder.glob("*.in"))
+
+    def slots_in(self, environment: Mapping[str, str]) -> int | None:
+        """Return how many requests its workers serve at once; None where nothing bounds them."""
+        if not self.slots:
+            return None
+        return prod(int(environment[one] if isinstance(one, str) else one) for one in self.slots)
 
 
 def names(folder: Path = STRATEGIES) -> list[str]:
@@ -115,6 +124,7 @@ def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
         title=raw.get("title", ""),
         family=raw.get("family", ""),
         backend=raw.get("backend", ""),
+        slots=tuple(raw.get("slots", ())),
         processes=_processes(home),
         needs=Needs(
             binaries=tuple(needs.get("binaries", ())),

@@ -15,7 +15,7 @@ from mkdocs.structure.files import File, Files
 from deploy import strategy as strategies
 from deploy.plan import ROOT
 
-log = logging.getLogger("mkdocs.plugins.site")
+log = logging.getLogger("mkdocs.plugins.hooks")
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 ELSEWHERE = ("http:", "https:", "mailto:")
