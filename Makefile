@@ -37,7 +37,7 @@ test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, th
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m deployment $(ARGS)
 
 test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite
-	@$(PYTHON) -m deploy.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
+	@$(PYTHON) -m deploy.tests.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
 
 contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside (ARGS="-k bjoern" for one)
 	@bash deploy/setup.sh

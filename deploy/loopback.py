@@ -5,6 +5,7 @@ import http.client
 import json
 import urllib.error
 import urllib.request
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 # The machine's proxy doesn't know our loopback.
@@ -17,10 +18,13 @@ def ask(
     *,
     method: str | None = None,
     login: str = "",
+    more: Mapping[str, str] | None = None,
     seconds: float = 30,
 ) -> tuple[int, bytes]:
-    """Return status and body; OSError where no answer comes."""
-    headers = {"Content-Type": "application/json"} if body is not None else {}
+    """Return status and body; OSError where no answer comes. `more` are further headers."""
+    headers = {**(more or {})}
+    if body is not None:
+        headers["Content-Type"] = "application/json"
     if login:
         headers["Authorization"] = f"Basic {base64.b64encode(login.encode()).decode()}"
     data = None if body is None else json.dumps(body).encode()
@@ -41,3 +45,11 @@ def ask_json(url: str, body: object = None, **options: Any) -> Any:
     if status >= 300:
         raise RuntimeError(f"{url} answered {status}: {answer[:200]!r}")
     return json.loads(answer) if answer else None
+
+
+def events(url: str, *, seconds: float = 30) -> Iterator[Any]:
+    """Yield what a stream of server-sent events tells; OSError when it is silent for so long."""
+    with _DIRECT.open(url, timeout=seconds) as stream:
+        for line in stream:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))

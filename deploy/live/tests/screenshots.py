@@ -6,7 +6,6 @@ The demo plays; meanwhile a browser looks at it and at a parcel.
 """
 
 import argparse
-import asyncio
 import os
 import sys
 import time
@@ -39,14 +38,10 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     # What a stack takes of the caller's environment must not make it another one.
     os.environ.pop("DEBUG", None)
-    asyncio.run(_play(folder))
+    Photographed(folder).run()
     for path in sorted(folder.glob("*.png")):
         print(f"{path}  {path.stat().st_size // 1024} kB")
     return 0
-
-
-async def _play(folder: Path) -> None:
-    await Photographed(folder).run()
 
 
 class Photographed(Demo):
@@ -57,13 +52,13 @@ class Photographed(Demo):
         super().__init__(console, SHORT, ("uwsgi-prefork", "asgi-hold"))
         self._folder = folder
 
-    async def at_turn(self, name: str, stacks: list[Stack]) -> None:
+    def at_turn(self, name: str, stack: Stack) -> None:
         """Take the pictures that belong to the end of a part."""
         if name == "outage":
-            await asyncio.to_thread(_outage, self.address, self._folder)
-            await asyncio.to_thread(_phone, self.address, self._folder / "live-phone-dark.png")
+            _outage(self.address, self._folder)
+            _phone(self.address, self._folder / "live-phone-dark.png")
         elif name == "recovery":
-            await asyncio.to_thread(_operator, stacks[-1], self._folder)
+            _operator(stack, self._folder)
 
 
 def _until(look: Callable[[], Any]) -> None:

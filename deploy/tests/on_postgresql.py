@@ -1,6 +1,6 @@
 """`make test-postgresql`: run a command on an empty PostgreSQL of its own.
 
-    python -m deploy.on_postgresql COMMAND …
+    python -m deploy.tests.on_postgresql COMMAND …
 
 Ends with the command's exit code; with 2 where PostgreSQL isn't installed.
 """
