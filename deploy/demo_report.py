@@ -1,4 +1,4 @@
-"""What the demo measured, by part and strategy: a table for the terminal and as Markdown.
+"""What the demo measured, by part and strategy: a table for the terminal and for report.md.
 
 For seeing one outage; `loadtests` measures, with every strategy on its own on the machine.
 """
@@ -88,23 +88,20 @@ MEANING = (
 
 
 def summary(parts: list[Part]) -> str:
-    """Return the table for the terminal, as plain lines of columns."""
-    rows = [HEADINGS, *(row for part in parts for row in part.rows())]
+    """Return the table as Markdown whose columns stand below each other, and what they mean."""
+    rows = [[*HEADINGS], *(row for part in parts for row in part.rows())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    rows.insert(1, ["-" * width for width in widths])
     lines = []
     for row in rows:
-        left = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-        right = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
-        lines.append("  ".join([*left, *right]))
-    return "\n".join(["", lines[0], "-" * len(lines[0]), *lines[1:], "", MEANING])
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(["", *lines, "", MEANING, ""])
 
 
 def write_report(folder: Path, parts: list[Part]) -> Path:
     """Write report.md; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [row for part in parts for row in part.rows()]
-    lines = [HEADINGS, ["---"] * len(HEADINGS), *rows]
-    table = "\n".join(f"| {' | '.join(line)} |" for line in lines)
     target = folder / "report.md"
-    target.write_text(f"# Demo\n\n{table}\n\n{MEANING}\n")
+    target.write_text(f"# Demo\n{summary(parts)}")
     return target

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from loadtests.arrivals import Closed, seconds_of
 from loadtests.figures import possible_rate
@@ -35,12 +34,6 @@ def _stream(scenario: Scenario, spec: StreamSpec) -> float:
         rate = possible_rate(scenario, spec) or USUAL_RATE
         return spec.begin + spec.arrivals.requests / rate
     return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
-
-
-def total(runs: Sequence[Scenario]) -> tuple[float, float]:
-    """Return both for all runs."""
-    spans = [span(scenario) for scenario in runs]
-    return sum(least for least, _ in spans), sum(most for _, most in spans)
 
 
 def words(runs: int, least: float, most: float) -> str:

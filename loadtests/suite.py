@@ -43,8 +43,8 @@ class Planned:
 
     def estimate(self) -> tuple[int, float, float]:
         """Return how many runs it has, and how many seconds they take: about, and at worst."""
-        runs = [job.scenario for job in jobs(self.scenarios, self.wishes)]
-        return len(runs), *estimate.total(runs)
+        spans = [estimate.span(job.scenario) for job in jobs(self.scenarios, self.wishes)]
+        return len(spans), sum(least for least, _ in spans), sum(most for _, most in spans)
 
 
 def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
