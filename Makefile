@@ -8,7 +8,7 @@ TESTERS ?= 4
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test test-postgresql contract faults check docs format audit bench bench-full outage results bench-line yardstick bench-holds bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-all test-postgresql contract faults check docs format audit bench bench-full outage results bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -26,14 +26,18 @@ doctor: .venv/runtime.stamp ## Say what is there, what is missing and how to get
 	@$(PYTHON) manage.py doctor
 
 screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
-	@$(PYTHON) -m deploy.live.screenshots
+	@$(PYTHON) -m deploy.live.tests.screenshots
 
-test: .venv/dev.stamp ## Run all tests, TESTERS of them at once (ARGS="-k name" for some)
+test: .venv/dev.stamp ## Run the tests that people wait for, TESTERS at once (ARGS="-k name" for some)
 	@bash deploy/setup.sh
-	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope $(ARGS)
+	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "not deployment" $(ARGS)
+
+test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, the short faults
+	@bash deploy/setup.sh
+	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m deployment $(ARGS)
 
 test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite
-	@$(PYTHON) -m deploy.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
+	@$(PYTHON) -m deploy.tests.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
 
 contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside (ARGS="-k bjoern" for one)
 	@bash deploy/setup.sh
@@ -66,38 +70,23 @@ audit: .venv/dev.stamp ## Look the locked packages up in the lists of known hole
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
 	@$(PYTHON) -m loadtests suite quick $(ARGS)
 
-bench-full: .venv/dev.stamp yardstick ## Every scenario, every strategy, three times (a night)
+bench-full: .venv/dev.stamp ## Every scenario, every strategy, three times (a night)
 	@$(PYTHON) -m loadtests suite full $(ARGS)
 
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
 	@$(PYTHON) -m loadtests run outage $(ARGS)
 
-results: .venv/dev.stamp ## Write README's and the pages' tables: newest results, strategies, limits
-	@$(PYTHON) -m deploy.readme
+results: .venv/dev.stamp ## Write README's and the pages' tables: newest committed results, strategies, limits
 	@$(PYTHON) manage.py limits
-	@$(PYTHON) -m loadtests publish
+	@$(PYTHON) -m loadtests pages
 
-bench-line: .venv/dev.stamp ## 200 clients at once against the `make run` of another terminal
-	@$(PYTHON) -m loadtests.line $(ARGS)
-
-yardstick: .venv/yardstick/.stamp ## Sanic in an environment of its own, beside the ceilings
-
-.venv/yardstick/.stamp: requirements-yardstick.txt .venv/dev.stamp
-	$(PYTHON) -m venv .venv/yardstick
-	.venv/yardstick/bin/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-yardstick.txt
-	@touch $@
-
-bench-holds: .venv/dev.stamp ## What holding costs, by strategy: rate, overhead, CPU, 10,000 at once
-	@$(PYTHON) -m loadtests.holds $(ARGS)
-
-bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000, and of async against a bare view
+bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000
 	@$(PYTHON) -m loadtests.bench_data $(ARGS)
 
 lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements.in --output-file requirements.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-redis.in --output-file requirements-redis.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-dev.in --output-file requirements-dev.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-yardstick.in --output-file requirements-yardstick.txt
 	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-bjoern.in --output-file requirements-bjoern.txt
 
 setup: .venv/dev.stamp ## Install everything for development (system packages only as root with apt)

@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent
 # With one of these set, the caller has said what to work on.
 SAID = ("SECRET_KEY", "SECRET_KEY_FILE", "DEBUG", "DEMO")
 # These serve nobody and store nothing: they need no secret, and help before anything is set up.
-HELPERS = {"doctor", "strategies", "explain", "carriers", "outage", "loadtest", "limits"}
+HELPERS = {"doctor", "explain", "carriers", "outage", "limits"}
 
 # Their statements may take longer than one that a client waits for.
 UNHURRIED = {

@@ -159,6 +159,8 @@ class Child:
         """Return a sentence when it has ended, an empty string while it runs."""
         if self.running:
             return ""
+        if self.returncode is not None and self.returncode < 0:
+            return f"{self.name} was killed by {signal.Signals(-self.returncode).name}"
         return f"{self.name} ended with {self.returncode}"
 
 

@@ -7,12 +7,11 @@ What it says is read from the collector that feeds the live page, never from a s
 """
 
 import argparse
-import asyncio
 import signal
 import sys
+import threading
 import time
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,14 +19,9 @@ from typing import Any
 from rich.console import Console
 
 from deploy import strategy as strategies
-from deploy.child import raise_descriptor_limit
 from deploy.demo_report import Part, summary, write_report
-from deploy.live.access import Access
-from deploy.live.app import Live
-from deploy.live.beside import target_of
-from deploy.live.faults import fault_of
-from deploy.live.server import Embedded
-from deploy.ports import free_port
+from deploy.live.access import HEADER
+from deploy.loopback import ask_json, events
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
 from deploy.stack import Stack
@@ -78,16 +72,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if lacking:
             print(f"{name}: {lacking}", file=sys.stderr)
             return REFUSED
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     demo = Demo(console, SHORT if options.short else FULL, options.strategies)
     try:
-        asyncio.run(_until_signalled(demo, options.report))
+        parts = demo.run()
     except KeyboardInterrupt:
         return 130
-    except asyncio.CancelledError:
-        return 143
     except (NotReadyError, PrepareError, StoreMissingError) as error:
         print(f"{error}\nWhat is missing here, and how to get it:  make doctor", file=sys.stderr)
         return FAILED
+    if options.report is not None:
+        demo.say(f"The report lies at {write_report(options.report, parts)}")
     return 0
 
 
@@ -95,21 +90,12 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m deploy.demo", description="Show an outage.")
     parser.add_argument("--short", action="store_true", help="35 s instead of 90")
     parser.add_argument("--strategies", nargs=2, default=STRATEGIES, metavar="NAME")
-    parser.add_argument("--report", type=Path, help="write report.md and report.html here")
+    parser.add_argument("--report", type=Path, help="write report.md here")
     return parser.parse_args(arguments)
 
 
-async def _until_signalled(demo: "Demo", report: Path | None) -> None:
-    task = asyncio.current_task()
-    if task is not None:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
-    parts = await demo.run()
-    if report is not None:
-        demo.say(f"The report lies at {write_report(report, parts, demo.history)}")
-
-
 class Demo:
-    """Two stacks, one load, one outage."""
+    """Two stacks, one load, one outage; all is asked of the live page, as its buttons do."""
 
     def __init__(self, console: Console, script: Script, names: Sequence[str]) -> None:
         self._console = console
@@ -118,7 +104,7 @@ class Demo:
         self._began = 0.0
         self._spoke = 0.0
         self._heard: dict[tuple[str, str], Any] = {}
-        self.history: list[dict[str, Any]] = []
+        self._news: Iterator[dict[str, Any]] = iter(())
         self.address = ""
 
     def say(self, words: str, *, loud: bool = False) -> None:
@@ -128,80 +114,78 @@ class Demo:
         self._console.print(f"{clock}  {words}", style="bold" if loud else None)
         self._spoke = time.monotonic()
 
-    async def run(self) -> list[Part]:
+    def run(self) -> list[Part]:
         """Start all, play the parts, end all; return what each part measured."""
-        raise_descriptor_limit()
-        async with AsyncExitStack() as stack:
-            stacks = [await stack.enter_async_context(self._opened(name)) for name in self._names]
-            live = Live(Access(demo=True), [target_of(one) for one in stacks])
-            port = free_port()
-            await stack.enter_async_context(Embedded(live, port))
-            self.address = f"http://127.0.0.1:{port}/"
+        first, second = self._names
+        self.say(f"Starting {first} …")
+        deadline = {"CARRIER_CALL_DEADLINE": f"{self._script.call_deadline:g}"}
+        with Stack(first, env=deadline, live=True) as stack:
+            self.address = f"{stack.env['LIVE_URL']}/"
             self.say(f"Watch it: {self.address}", loud=True)
-            await self._warm_up(live)
-            parts = await self._play(live, stacks)
-        self._console.print(summary(parts), markup=False)
+            self._news = events(f"{self.address}events")
+            self.say(f"Starting {second} …")
+            self._ask("beside", {"strategy": second})
+            self._wait_for_second()
+            self._warm_up()
+            parts = self._play(stack)
+            self._console.print(summary(parts), markup=False)
         return parts
 
-    @asynccontextmanager
-    async def _opened(self, name: str) -> AsyncIterator[Stack]:
-        self.say(f"Starting {name} …")
-        stack = Stack(name, env={"CARRIER_CALL_DEADLINE": f"{self._script.call_deadline:g}"})
-        try:
-            await asyncio.to_thread(stack.open)
-            yield stack
-        finally:
-            # Not in order but at once: nobody waits for these labels any more.
-            await asyncio.to_thread(lambda: stack.close(graceful=False))
+    def _ask(self, what: str, body: object = None, method: str | None = None) -> None:
+        ask_json(f"{self.address}api/{what}", body, method=method, more={HEADER: "1"})
 
-    async def _warm_up(self, live: Live) -> None:
+    def _wait_for_second(self) -> None:
+        for figures in self._news:
+            if len(figures["targets"]) == len(self._names):
+                return
+            if "did not start" in figures["beside"]["state"]:
+                raise NotReadyError(figures["beside"]["state"])
+
+    def _warm_up(self) -> None:
         """Let the first parcels through: servers that have just started are slow of themselves."""
-        live.collector.load.set(rate=RATE)
+        self._ask("load", {"rate": RATE})
         end = time.monotonic() + WARM_UP
         since_well = time.monotonic()
         while time.monotonic() < end and time.monotonic() - since_well < SETTLED:
-            figures = await live.collector.news()
-            if any(target["canary"]["now"] > WELL for target in figures["targets"]):
+            figures = next(self._news)
+            if any((target["canary"]["now"] or 0) > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
-    async def at_turn(self, name: str, stacks: list[Stack]) -> None:
+    def at_turn(self, name: str, stack: Stack) -> None:
         """Do what belongs to the end of a part, while all runs on: nothing here."""
 
-    async def _play(self, live: Live, stacks: list[Stack]) -> list[Part]:
-        script, collector = self._script, live.collector
+    def _play(self, stack: Stack) -> list[Part]:
+        script, outage = self._script, f"carriers/{CARRIER}/outage"
         self._began = time.monotonic()
         self.say(f"All carriers are well. {RATE:g} parcels a second go to each.", loud=True)
-        parts = [await self._part("healthy", script.healthy, live, stacks)]
+        parts = [self._part("healthy", script.healthy, stack)]
         # It is ended below; the length is for a demo that is killed meanwhile.
-        kind, parameters = fault_of("hang", 2 * script.outage + SAFETY)
-        for watch in collector.watches:
-            await watch.simulator.begin(CARRIER, kind, parameters)
+        self._ask(outage, {"kind": "hang", "for": 2 * script.outage + SAFETY})
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
-        parts.append(await self._part("outage", script.outage, live, stacks))
-        for watch in collector.watches:
-            await watch.simulator.end(CARRIER)
+        parts.append(self._part("outage", script.outage, stack))
+        self._ask(outage, method="DELETE")
         self.say(f"{CARRIER} answers again.", loud=True)
-        parts.append(await self._part("recovery", script.recovery, live, stacks))
-        collector.load.set(rate=0)
+        parts.append(self._part("recovery", script.recovery, stack))
+        self._ask("load", {"rate": 0})
         return parts
 
-    async def _part(self, name: str, seconds: float, live: Live, stacks: list[Stack]) -> Part:
+    def _part(self, name: str, seconds: float, stack: Stack) -> Part:
         """Look on for so long, and then until all is done that belongs to the turn."""
-        part = Part(name)
-        await self._look_on(part, live, asyncio.create_task(asyncio.sleep(seconds)))
-        await self._look_on(part, live, asyncio.create_task(self.at_turn(name, stacks)))
+        part, end = Part(name), time.monotonic() + seconds
+        self._look_on(part, lambda: time.monotonic() < end)
+        turn = threading.Thread(target=self.at_turn, args=(name, stack), daemon=True)
+        turn.start()
+        self._look_on(part, turn.is_alive)
         return part
 
-    async def _look_on(self, part: Part, live: Live, until: asyncio.Task[None]) -> None:
-        while not until.done():
-            figures = await live.collector.news()
+    def _look_on(self, part: Part, go_on: Callable[[], bool]) -> None:
+        while go_on():
+            figures = next(self._news)
             part.add(figures)
-            self.history.append(figures)
             for target in figures["targets"]:
                 self._comment(target)
             if time.monotonic() - self._spoke > QUIET:
                 self.say(" | ".join(_line(target) for target in figures["targets"]))
-        await until
 
     def _comment(self, target: dict[str, Any]) -> None:
         """Say what has turned at one stack since the last look."""

@@ -1,19 +1,13 @@
-"""What the demo measured, by part and strategy: a table for the terminal, Markdown and HTML.
+"""What the demo measured, by part and strategy: a table for the terminal and for report.md.
 
 For seeing one outage; `loadtests` measures, with every strategy on its own on the machine.
 """
 
-import html
-import json
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
 from typing import Any
 
-from deploy.live.app import ASSETS
-
-_TEMPLATE = Path(__file__).parent / "demo_report.html"
 HEADINGS = (
     "part",
     "strategy",
@@ -94,49 +88,20 @@ MEANING = (
 
 
 def summary(parts: list[Part]) -> str:
-    """Return the table for the terminal, as plain lines of columns."""
-    rows = [HEADINGS, *(row for part in parts for row in part.rows())]
+    """Return the table as Markdown whose columns stand below each other, and what they mean."""
+    rows = [[*HEADINGS], *(row for part in parts for row in part.rows())]
     widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    rows.insert(1, ["-" * width for width in widths])
     lines = []
     for row in rows:
-        left = [cell.ljust(width) for cell, width in zip(row[:2], widths[:2], strict=True)]
-        right = [cell.rjust(width) for cell, width in zip(row[2:], widths[2:], strict=True)]
-        lines.append("  ".join([*left, *right]))
-    return "\n".join(["", lines[0], "-" * len(lines[0]), *lines[1:], "", MEANING])
+        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(["", *lines, "", MEANING, ""])
 
 
-def write_report(folder: Path, parts: list[Part], history: list[dict[str, Any]]) -> Path:
-    """Write report.md, and report.html with its charts in one file; return the latter's path."""
+def write_report(folder: Path, parts: list[Part]) -> Path:
+    """Write report.md; return its path."""
     folder.mkdir(parents=True, exist_ok=True)
-    rows = [HEADINGS, *(row for part in parts for row in part.rows())]
-    lines = [rows[0], ["---"] * len(HEADINGS), *rows[1:]]
-    markdown = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    (folder / "report.md").write_text(f"# Demo\n\n{markdown}\n\n{MEANING}\n")
-    filled = _TEMPLATE.read_text()
-    for name, value in {
-        "STYLE": (ASSETS / "uPlot.min.css").read_text(),
-        "CHARTS": (ASSETS / "uPlot.iife.min.js").read_text(),
-        "MEANING": MEANING,
-        "ROWS": "".join(_row(row, "td" if number else "th") for number, row in enumerate(rows)),
-        "SERIES": json.dumps(_series(history)).replace("<", "\\u003c"),
-    }.items():
-        filled = filled.replace(f"%{name}%", value)
-    target = folder / "report.html"
-    target.write_text(filled)
+    target = folder / "report.md"
+    target.write_text(f"# Demo\n{summary(parts)}")
     return target
-
-
-def _row(cells: Sequence[str], tag: str) -> str:
-    return f"<tr>{''.join(f'<{tag}>{html.escape(cell)}</{tag}>' for cell in cells)}</tr>"
-
-
-def _series(history: list[dict[str, Any]]) -> dict[str, Any]:
-    """Return the charts' columns: times since the start, then canary and labels by strategy."""
-    names = [target["name"] for target in history[-1]["targets"]] if history else []
-    looks = [{target["name"]: target for target in look["targets"]} for look in history]
-    return {
-        "at": [round(look["at"] - history[0]["at"], 2) for look in history],
-        "names": names,
-        "canary": [[look[name]["canary"]["now"] for look in looks] for name in names],
-        "labels": [[look[name]["goodput"] for look in looks] for name in names],
-    }

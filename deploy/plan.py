@@ -38,24 +38,6 @@ ADMIT = 8
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
 
-# Set for each stack by us: a value that happens to be in the caller's shell must not leak in.
-OWN = {
-    "APP_PORT",
-    "PORT",
-    "HUB_BIND",
-    "LIVE_PORT",
-    "LIVE_URL",
-    "OFFLOAD_BACKEND",
-    "OFFLOAD_RESOLVE_URL",
-    "PROJECT_DIR",
-    "RUN_DIR",
-    "ACCOUNTS_FILE",
-    "SIMULATOR_URL",
-    "SIMULATOR_LEDGER",
-    "STRATEGY",
-    *(f"CARRIER_URL_{carrier}" for carrier in CARRIERS),
-}
-
 
 @dataclass(frozen=True)
 class PlannedProcess:
@@ -109,7 +91,9 @@ def make_plan(
     run_dir.mkdir(parents=True, exist_ok=True)
     outside = dict(os.environ if inherited is None else inherited)
     ports = _ports(strategy, port)
-    chosen = _defaults(run_dir) | _without(outside, OWN) | _fixed(strategy, run_dir, ports)
+    # A value of ours that happens to be in the caller's shell must not leak in.
+    fixed = _fixed(strategy, run_dir, ports)
+    chosen = _defaults(run_dir) | outside | fixed
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
     password = secrets.token_urlsafe(24)
     chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"
@@ -117,7 +101,7 @@ def make_plan(
     chosen |= {
         name: fill_in(value, chosen, f"{strategy.name}: environment")
         for name, value in strategy.environment.items()
-        if name not in outside or name in OWN
+        if name not in outside or name in fixed
     }
     chosen |= overrides or {}
     chosen = front_values(chosen) | chosen
@@ -145,10 +129,6 @@ def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
 
 def _redis_line(port: int, run_dir: Path, password: str) -> str:
     return redis_command(port, run_dir / "redis", run_dir / "redis.log", password)
-
-
-def _without(values: Mapping[str, str], names: set[str]) -> dict[str, str]:
-    return {name: value for name, value in values.items() if name not in names}
 
 
 def _defaults(run_dir: Path) -> dict[str, str]:

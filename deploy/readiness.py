@@ -5,24 +5,19 @@ A question is a line of text, as `strategy.toml` has it:
 `uwsgi 127.0.0.1:8001/readyz` (the uwsgi protocol, wants 200), `redis redis://127.0.0.1:6379/0`.
 """
 
-import http.client
 import socket
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deploy.loopback import ask
 from deploy.uwsgi_question import uwsgi_status
 
 # Answers come from loopback in milliseconds; one that takes longer is asked again.
 ANSWER_SECONDS = 2.0
 # Short against any start (the fastest takes 50 ms), long against a poll's cost (under 1 ms).
 POLL_SECONDS = 0.1
-
-# A proxy of the machine has no business with loopback.
-_DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 
 
 class NotReadyError(RuntimeError):
@@ -37,16 +32,11 @@ def why_not_ready(question: str) -> str:
 
 def _http(url: str) -> str:
     try:
-        with _DIRECT.open(url, timeout=ANSWER_SECONDS) as answer:
-            return "" if answer.status == 200 else f"{url} answered {answer.status}"
-    except urllib.error.HTTPError as error:
-        with error:
-            body = error.read(500).decode(errors="replace")
-        return f"{url} answered {error.code}: {body}"
+        status, body = ask(url, seconds=ANSWER_SECONDS)
     except OSError as error:
         return f"{url}: {getattr(error, 'reason', error)}"
-    except http.client.HTTPException as error:  # the other side doesn't speak HTTP
-        return f"{url}: {error!r}"
+    said = body[:500].decode(errors="replace")
+    return "" if status == 200 else f"{url} answered {status}: {said}"
 
 
 def _file(path: str) -> str:

@@ -11,23 +11,23 @@ import os
 import signal
 import subprocess
 import sys
-import threading
+import time
 import urllib.request
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
 
 from deploy import strategy as strategies
-from deploy.child import raise_descriptor_limit
 from deploy.env_file import read_env_file, write_env_file
-from deploy.plan import ROOT, Plan, live_process, make_plan
+from deploy.follow import Follower
+from deploy.keep import GaveUpError, Keeper
+from deploy.plan import ROOT, Plan
 from deploy.ports import NoFreePortError, free_port, is_free
-from deploy.prepare import PrepareError, prepare
-from deploy.readiness import NotReadyError, wait_until_ready
+from deploy.prepare import PrepareError
+from deploy.readiness import NotReadyError
 from deploy.run_dir import RunDirInUseError, claimed
+from deploy.stack import Stack
 from deploy.stores import StoreMissingError
 from deploy.strategy import StrategyError
-from deploy.supervisor import Supervisor, Terminal
 from deploy.welcome import welcome
 
 PREFERRED_PORT = 8000
@@ -35,7 +35,9 @@ PREFERRED_PORT = 8000
 MOST_WORKERS = 2
 # Two idle cores need 6 s; a machine that needs more than this has another problem.
 READY_SECONDS = 120.0
-REFUSED = 2
+# Seconds between two looks: how late a restart may come.
+TICK_SECONDS = 0.1
+GAVE_UP, REFUSED = 1, 2
 MANAGE_FILE = "manage.env"
 
 
@@ -98,31 +100,28 @@ def _run(options: argparse.Namespace) -> int:
     with claimed(run_dir):
         # What others read to find this run: people and tests the one, manage.py the other.
         files = run_dir / "demo.env", run_dir / MANAGE_FILE
-        _remove(*files)
+        # Nothing of an earlier run is shown as this one's.
+        for file in (*files, *run_dir.glob("*.log")):
+            file.unlink(missing_ok=True)
         try:
-            return _supervise(_prepared(strategy, run_dir, options.port), *files)
+            _serve(_stack(strategy, run_dir, choose_port(options.port)), *files)
         finally:
-            _remove(*files)
+            for file in files:
+                file.unlink(missing_ok=True)
+    return GAVE_UP
 
 
-def _remove(*files: Path) -> None:
-    for file in files:
-        file.unlink(missing_ok=True)
-
-
-def _prepared(strategy: strategies.Strategy, run_dir: Path, port: int | None) -> Plan:
-    raise_descriptor_limit()
-    plan = make_plan(
+def _stack(strategy: strategies.Strategy, run_dir: Path, port: int) -> Stack:
+    return Stack(
         strategy,
-        run_dir=run_dir,
-        port=choose_port(port),
-        database_url=os.environ.get("DATABASE_URL", ""),
+        database=os.environ.get("DATABASE_URL") or "sqlite",
         redis_url=os.environ.get("REDIS_URL", ""),
         inherited={"WORKERS": str(min(MOST_WORKERS, os.cpu_count() or 1)), **os.environ},
+        run_dir=run_dir,
+        port=port,
+        live=True,
+        ready_seconds=READY_SECONDS,
     )
-    print(f"Preparing {strategy.name} in {run_dir} …", flush=True)
-    prepare(plan)
-    return replace(plan, processes=(*plan.processes, live_process(plan)))
 
 
 def choose_port(wanted: int | None) -> int:
@@ -141,38 +140,26 @@ def choose_port(wanted: int | None) -> int:
     return chosen
 
 
-def _supervise(plan: Plan, demo_file: Path, manage_file: Path) -> int:
+def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
+    """Start all and keep it running until a signal comes or one keeps dying."""
     colour = sys.stdout.isatty() and not os.environ.get("NO_COLOR")
-    terminal = Terminal(sys.stdout, colour=colour)
-    supervisor = Supervisor(terminal)
-    for planned in plan.processes:
-        supervisor.add(planned, plan.environment, ROOT)
-
-    def announce() -> None:
-        write_env_file(manage_file, _own(plan))
-        write_env_file(demo_file, _demo(plan))
-        with terminal.unless_gone():
-            print(_welcome(plan, bold=colour), flush=True)
-
-    watcher = threading.Thread(
-        target=_announce_when_ready, args=(plan, supervisor, announce), daemon=True
-    )
-    watcher.start()
-    supervisor.loop()
-    return supervisor.returncode or 0
-
-
-def _announce_when_ready(plan: Plan, supervisor: Supervisor, announce: Callable[[], None]) -> None:
-    for planned in plan.processes:
+    folder = demo_file.parent
+    with Follower(folder, lambda: stack.names, sys.stdout, colour=colour) as follower:
+        follower.show(f"Preparing {stack.strategy.name} in {folder} …")
         try:
-            wait_until_ready(
-                planned.readiness, seconds=READY_SECONDS, given_up=supervisor.why_stopping
-            )
-        except NotReadyError as error:
-            if not supervisor.why_stopping():
-                supervisor.fail(f"{planned.name}: {error}\n")
-            return
-    supervisor.call(announce)
+            stack.open()
+            write_env_file(manage_file, _own(stack.plan))
+            write_env_file(demo_file, _demo(stack.plan))
+            follower.show(_welcome(stack.plan, bold=colour))
+            keeper = Keeper(stack, follower.say)
+            while True:
+                keeper.look(time.monotonic())
+                time.sleep(TICK_SECONDS)
+        except (GaveUpError, NotReadyError) as error:
+            follower.say(str(error))
+        finally:
+            follower.say("stopping")
+            stack.close()
 
 
 def _own(plan: Plan) -> dict[str, str]:

@@ -1,10 +1,11 @@
-"""A whole deployment in a test's hands: start, kill, pause and restart its processes by name."""
+"""A whole deployment in a caller's hands: start, kill, pause and restart processes by name."""
 
 import os
 import shutil
 import signal
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -12,7 +13,7 @@ from typing import Self
 from deploy import strategy as strategies
 from deploy.child import STOP_SECONDS, Child, raise_descriptor_limit, stop_all
 from deploy.env_file import read_env_file
-from deploy.plan import ROOT, Plan, PlannedProcess, make_plan
+from deploy.plan import ROOT, Plan, PlannedProcess, live_process, make_plan
 from deploy.prepare import COMMANDS, prepare
 from deploy.readiness import NotReadyError, wait_until_ready
 from deploy.stores import PostgresServer
@@ -29,8 +30,9 @@ class Stack:
 
     `database` is "sqlite" (a file of its own), "postgresql" (a cluster of its own, as `postgresql`
     on the stack) or an address. Without `redis_url` the process `redis` is the stack's own.
-    `processes` starts only these (default: all). Whatever fails, nothing is left running; the logs
-    stay where `run_dir` was given and go where it was not.
+    `processes` starts only these (default: all), `live` the live page beside them. `inherited` is
+    what the processes see of the caller's environment. Whatever fails, nothing is left running; the
+    logs stay where `run_dir` was given and go where it was not.
     """
 
     def __init__(
@@ -40,7 +42,9 @@ class Stack:
         database: str = "sqlite",
         redis_url: str = "",
         env: Mapping[str, str] | None = None,
+        inherited: Mapping[str, str] | None = None,
         processes: Collection[str] | None = None,
+        live: bool = False,
         run_dir: Path | None = None,
         port: int | None = None,
         commands: Sequence[str] = COMMANDS,
@@ -52,6 +56,9 @@ class Stack:
         self.redis_url = redis_url
         self.overrides = dict(env or {})
         self.processes = processes
+        self.live = live
+        here = {name: os.environ[name] for name in INHERITED if name in os.environ}
+        self.inherited = here if inherited is None else inherited
         self.port = port
         self.commands = commands
         self.ready_seconds = ready_seconds
@@ -77,7 +84,7 @@ class Stack:
     def close(self, *, graceful: bool = True) -> None:
         """End everything: in order, or at once."""
         try:
-            if graceful:
+            if graceful and self._plan is not None:
                 self.stop()
         finally:
             for child in self._children.values():
@@ -106,15 +113,18 @@ class Stack:
         return self._plan
 
     def _make_plan(self) -> Plan:
-        return make_plan(
+        plan = make_plan(
             self.strategy,
             run_dir=self._given_run_dir or Path(tempfile.mkdtemp(prefix="stack-")),
             port=self.port,
             database_url=self._database_url(),
             redis_url=self.redis_url,
             overrides=self.overrides,
-            inherited={name: os.environ[name] for name in INHERITED if name in os.environ},
+            inherited=self.inherited,
         )
+        if self.live:
+            plan = replace(plan, processes=(*plan.processes, live_process(plan)))
+        return plan
 
     def _database_url(self) -> str:
         if self.database == "sqlite":
@@ -147,10 +157,14 @@ class Stack:
         chosen = [self._children[name] for name in names or self._children]
         chosen = [child for child in chosen if names or not child.running]
         for child in chosen:
-            self._forget_readiness(child.name)
-            child.start()
+            self.launch(child.name)
         for child in chosen:
             self.wait_ready(child.name)
+
+    def launch(self, name: str) -> None:
+        """Start a process without waiting for it."""
+        (self.plan.run_dir / f"{name}.ready").unlink(missing_ok=True)
+        self._children[name].start()
 
     def stop(self, *names: str) -> None:
         """Stop these processes gracefully (none named: all, what others need last)."""
@@ -196,9 +210,6 @@ class Stack:
         except NotReadyError as error:
             raise NotReadyError(f"{name}: {error}\n--- {child.log}\n{child.log_tail()}") from None
 
-    def _forget_readiness(self, name: str) -> None:
-        (self.plan.run_dir / f"{name}.ready").unlink(missing_ok=True)
-
     @property
     def base_url(self) -> str:
         """Return the address that clients use, without `/api/v2`."""
@@ -236,6 +247,10 @@ class Stack:
     def running(self, name: str) -> bool:
         """Say whether a process lives."""
         return self._children[name].running
+
+    def cause_of_death(self, name: str) -> str:
+        """Return how a process has ended, an empty string while it runs."""
+        return self._children[name].cause_of_death()
 
     def log(self, name: str) -> str:
         """Return all that a process has printed."""

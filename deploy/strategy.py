@@ -1,8 +1,8 @@
 """Strategies: each folder below `deploy/strategies` is one deployment.
 
-`Procfile` names its processes, `strategy.toml` describes it (its keys:
-`deploy/strategies/README.md`), every file `<name>.in` is a configuration file to be filled in.
-Nothing else lists the strategies.
+`Procfile` names its processes beside those that all have (`deploy/strategies/Procfile`),
+`strategy.toml` describes it (its keys: `deploy/strategies/README.md`), every file `<name>.in` is a
+configuration file to be filled in. Nothing else lists the strategies.
 """
 
 import importlib.util
@@ -14,10 +14,10 @@ import subprocess
 import tomllib
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
+from math import prod
 from pathlib import Path
+from string import digits
 from typing import Any
-
-from honcho.environ import parse_procfile
 
 STRATEGIES = Path(__file__).parent / "strategies"
 FAMILIES = ("waits in the worker", "is held by a front")
@@ -26,6 +26,7 @@ KEYS = {
     "title",
     "family",
     "backend",
+    "slots",
     "needs",
     "readiness",
     "stop",
@@ -48,6 +49,7 @@ SYSTEM_FOLDERS = (
 # `nginx -V` and the like answer at once; a check that hangs is a check that fails.
 CHECK_SECONDS = 10
 
+LINE = re.compile(r"^([A-Za-z0-9_-]+):\s*(.+?)\s*$", re.MULTILINE)
 VARIABLE = re.compile(r"\$\{([A-Z][A-Z0-9_]*)\}")
 
 
@@ -75,6 +77,7 @@ class Strategy:
     family: str
     backend: str
     processes: Mapping[str, str]
+    slots: tuple[str | int, ...] = ()
     needs: Needs = field(default_factory=Needs)
     readiness: Mapping[str, str] = field(default_factory=dict)
     stop: Mapping[str, str] = field(default_factory=dict)
@@ -87,6 +90,12 @@ class Strategy:
     def templates(self) -> list[Path]:
         """Return the configuration files to be filled in before the start."""
         return sorted(self.folder.glob("*.in"))
+
+    def slots_in(self, environment: Mapping[str, str]) -> int | None:
+        """Return how many requests its workers serve at once; None where nothing bounds them."""
+        if not self.slots:
+            return None
+        return prod(int(environment[one] if isinstance(one, str) else one) for one in self.slots)
 
 
 def names(folder: Path = STRATEGIES) -> list[str]:
@@ -115,7 +124,8 @@ def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
         title=raw.get("title", ""),
         family=raw.get("family", ""),
         backend=raw.get("backend", ""),
-        processes=dict(parse_procfile((home / "Procfile").read_text()).processes),
+        slots=tuple(raw.get("slots", ())),
+        processes=_processes(home),
         needs=Needs(
             binaries=tuple(needs.get("binaries", ())),
             modules=tuple(needs.get("modules", ())),
@@ -129,6 +139,15 @@ def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
         reload=raw.get("reload", {}),
         cannot=raw.get("cannot", {}),
     )
+
+
+def _processes(home: Path) -> dict[str, str]:
+    """Return a strategy's own processes, and the shared ones of each kind that it lacks."""
+    own = dict(LINE.findall((home / "Procfile").read_text()))
+    shared = home.parent / "Procfile"
+    kinds = {name.rstrip(digits) for name in own}
+    lines = LINE.findall(shared.read_text()) if shared.exists() else []
+    return own | {name: line for name, line in lines if name not in kinds}
 
 
 def _refuse_nonsense(strategy: Strategy, raw: Mapping[str, Any]) -> None:

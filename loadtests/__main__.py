@@ -4,9 +4,7 @@
     run SCENARIO...          measure; --PARAMETER VALUE overrides a scenario's own
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
-    ceiling                  what the generator itself can do
-    myths                    advice that is often given, and what it does (four minutes)
-    publish                  write README and pages from the newest result below docs/benchmarks
+    pages                    write README's and the pages' tables from the newest committed result
 
 Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a label twice · 2 used
 wrongly · 130 interrupted (what was measured until then is kept).
@@ -16,24 +14,22 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import signal
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from deploy import strategy as strategies
 from deploy.strategy import StrategyError
-from loadtests import ceiling, myths, scenario, suite
-from loadtests.bench import Bench, Wishes, available, unavailable
-from loadtests.publish import publish
+from loadtests import results as raw
+from loadtests import scenario, suite
+from loadtests.bench import WORKERS, Bench, Wishes, available, unavailable
+from loadtests.pages import write_pages
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
-from loadtests.screen import screen
-from loadtests.sizing import KINDS, MEMORY, WORKERS, Sizing
+from loadtests.screen import Screen
 
 RESULTS = Path(__file__).parent / "results"
 INTERRUPTED = 130
@@ -52,9 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "list": _list,
             "suite": _suite,
             "report": _report,
-            "ceiling": _ceiling,
-            "myths": _myths,
-            "publish": _publish,
+            "pages": _pages,
         }
         return commands[options.command](options)
     except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
@@ -78,12 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     again = commands.add_parser("report", help="write the report of raw data")
     again.add_argument("results", nargs="+", type=Path)
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
-    alone = commands.add_parser("ceiling", help="what the generator itself can do")
-    alone.add_argument("--generators", type=int, default=1)
-    often = commands.add_parser("myths", help="advice that is often given, and what it does")
-    often.add_argument("--seconds", type=float, default=myths.SECONDS, help="of each run")
-    often.add_argument("--out", type=Path, default=myths.FOLDER, help="folder for the raw data")
-    commands.add_parser("publish", help="write README and pages from the newest committed result")
+    commands.add_parser("pages", help="write README's and the pages' tables")
     return parser
 
 
@@ -93,13 +82,10 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--quick", action="store_true", help="each scenario's quick form")
     run.add_argument("--repeats", type=int, default=1)
     run.add_argument("--seed", type=int, default=1, help="of the order of the runs")
-    run.add_argument("--sizing", choices=KINDS, default="workers")
-    run.add_argument("--workers", type=int, default=WORKERS, help="web processes of each strategy")
-    run.add_argument("--memory", type=float, default=MEMORY, help="MB, with --sizing memory")
+    run.add_argument("--workers", type=int, default=WORKERS, help="web processes; 0: as they come")
     run.add_argument("--generators", type=int, default=1, help="processes that send")
     run.add_argument("--note", default="", help="printed in the report")
     run.add_argument("--out", type=Path, help="folder for the results and the report")
-    run.add_argument("--json", type=Path, help="also write the raw data there")
 
 
 def _overrides(rest: Sequence[str]) -> dict[str, float]:
@@ -143,14 +129,11 @@ def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
         generators=options.generators,
         quick=options.quick,
         note=options.note,
+        workers=options.workers,
     )
     folder = options.out or _new_folder()
-    sizing = Sizing(options.sizing, options.workers, options.memory)
-    part = suite.Planned("", scenarios, wishes, sizing)
-    print(suite.announcement([part]), file=sys.stderr)
-    results, code = _bench(folder, sizing, wishes, scenarios)
-    if options.json:
-        shutil.copyfile(folder / "results.json", options.json)
+    print(suite.announcement([suite.Planned("", scenarios, wishes)]), file=sys.stderr)
+    results, code = _bench(folder, wishes, scenarios)
     print(write_report([results], folder))
     return code
 
@@ -160,11 +143,11 @@ def _new_folder() -> Path:
 
 
 def _bench(
-    folder: Path, sizing: Sizing, wishes: Wishes, scenarios: Sequence[Scenario]
+    folder: Path, wishes: Wishes, scenarios: Sequence[Scenario]
 ) -> tuple[dict[str, Any], int]:
-    bench = Bench(folder, sizing, wishes)
-    with screen() as shown:
-        results = bench.run(scenarios, shown.announce, shown.ended)
+    bench = Bench(folder, wishes)
+    screen = Screen()
+    results = bench.run(scenarios, screen.announce, screen.ended)
     if bench.interrupted or not results["complete"]:
         return results, INTERRUPTED
     bad = [run for run in results["runs"] if run["status"] != "measured"]
@@ -185,7 +168,7 @@ def _suite(options: argparse.Namespace) -> int:
     print(suite.announcement(parts), file=sys.stderr)
     done, code = [], 0
     for part in parts:
-        results, outcome = _bench(folder / part.name, part.sizing, part.wishes, part.scenarios)
+        results, outcome = _bench(folder / part.name, part.wishes, part.scenarios)
         done.append(results)
         code = max(code, outcome)
         if outcome == INTERRUPTED:
@@ -195,25 +178,13 @@ def _suite(options: argparse.Namespace) -> int:
 
 
 def _report(options: argparse.Namespace) -> int:
-    results = [json.loads(path.read_text()) for path in options.results]
+    results = [raw.read(path) for path in options.results]
     print(write_report(results, options.out or options.results[0].parent))
     return 0
 
 
-def _ceiling(options: argparse.Namespace) -> int:
-    print(json.dumps(asdict(ceiling.measure(generators=options.generators)), indent=2))
-    return 0
-
-
-def _myths(options: argparse.Namespace) -> int:
-    results = myths.run(options.out, options.seconds, print)
-    if not results["complete"]:
-        return INTERRUPTED
-    return int(any(run["validity"]["reasons"] for run in results["runs"]))
-
-
-def _publish(options: argparse.Namespace) -> int:
-    changed = publish()
+def _pages(options: argparse.Namespace) -> int:
+    changed = write_pages()
     print("\n".join(f"wrote {page}" for page in changed) or "README and pages are up to date")
     return 0
 

@@ -37,12 +37,11 @@ class Spread:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """All repeats of one strategy under one scenario, variant and sizing."""
+    """All repeats of one strategy under one scenario and variant."""
 
     scenario: str
     variant: str
     strategy: str
-    sizing: str
     runs: tuple[Run, ...]
     notes: tuple[str, ...] = field(default=())
 
@@ -79,41 +78,30 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the results as they began, without the runs that can't be compared with the last ones.
 
     A quick form and a full one of the same scenario have another carrier, and no common median: of
-    a scenario run twice those count that had the last one's parameters.
+    a scenario run twice those count that had the last one's parameters and number of workers.
     """
     ordered = sorted(results, key=lambda result: str(result["began"]))
     # Of what ran: a bench that was ended before its last scenario says nothing about that one.
-    last = {
-        (run["scenario"], result["sizing"]): _parameters(result, run)
-        for result in ordered
-        for run in result["runs"]
-    }
+    last = {run["scenario"]: _form(result, run) for result in ordered for run in result["runs"]}
     return [
         {
             **result,
-            "runs": [
-                run
-                for run in result["runs"]
-                if _parameters(result, run) == last[run["scenario"], result["sizing"]]
-            ],
+            "runs": [run for run in result["runs"] if _form(result, run) == last[run["scenario"]]],
         }
         for result in ordered
     ]
 
 
-def _parameters(result: Mapping[str, Any], run: Run) -> Any:
-    return result["scenarios"][run["scenario"]]["parameters"]
+def _form(result: Mapping[str, Any], run: Run) -> Any:
+    return result["scenarios"][run["scenario"]]["parameters"], result["sizing"]
 
 
 def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:
-    """Return the runs of all results, grouped; held strategies first.
-
-    Equal workers and equal memory are two tables: their runs have no median in common.
-    """
-    found: dict[tuple[str, str, str, str], list[Run]] = {}
+    """Return the runs of all results, grouped; by family, then by name."""
+    found: dict[tuple[str, str, str], list[Run]] = {}
     for result in results:
         for run in result["runs"]:
-            key = run["scenario"], run["variant"], run["strategy"], result["sizing"]
+            key = run["scenario"], run["variant"], run["strategy"]
             found.setdefault(key, []).append(run)
     every = [Group(*key, tuple(runs), tuple(_notes(runs))) for key, runs in found.items()]
     return sorted(every, key=lambda group: (group.family, group.strategy))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 import random
 import time
@@ -16,16 +15,17 @@ from deploy import strategy as strategies
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
 from deploy.stores import PostgresServer
-from loadtests import ceiling, machine, yardstick
+from loadtests import ceiling, machine, results
 from loadtests.deployment import EQUAL, ContractError
 from loadtests.estimate import span
 from loadtests.fleet import GeneratorError
 from loadtests.measure import Run, Tell, measure
 from loadtests.samples import write_samples
 from loadtests.scenario import Scenario
-from loadtests.sizing import Sizing
 
 FORMAT = 1
+# The published base case: five processes.
+WORKERS = 5
 # What may go wrong with one strategy without ending the bench for the others.
 _FAILURES = (
     ContractError,
@@ -65,6 +65,19 @@ class Wishes:
     quick: bool = False
     note: str = ""
     until: float = math.inf
+    workers: int = WORKERS
+
+    @property
+    def sizes(self) -> dict[str, str]:
+        """Return the environment that sizes a strategy; 0 workers leave it as its folder has it."""
+        return {"WEB_WORKERS": str(self.workers)} if self.workers else {}
+
+    @property
+    def sizing(self) -> str:
+        """Return the rule in words."""
+        if not self.workers:
+            return "each strategy as its folder has it"
+        return f"each strategy runs {self.workers} web processes, unless its number is fixed"
 
 
 def jobs(scenarios: Sequence[Scenario], wishes: Wishes) -> list[Job]:
@@ -89,9 +102,8 @@ def jobs(scenarios: Sequence[Scenario], wishes: Wishes) -> list[Job]:
 class Bench:
     """Makes the runs one after the other; whatever happens, what was measured is written."""
 
-    def __init__(self, folder: Path, sizing: Sizing, wishes: Wishes) -> None:
+    def __init__(self, folder: Path, wishes: Wishes) -> None:
         self.folder = folder
-        self.sizing = sizing
         self.wishes = wishes
         self.interrupted = False
         self.results: dict[str, Any] = {}
@@ -126,11 +138,10 @@ class Bench:
             "quick": self.wishes.quick,
             "repeats": self.wishes.repeats,
             "seed": self.wishes.seed,
-            "sizing": self.sizing.describe(),
+            "sizing": self.wishes.sizing,
             "equal": EQUAL,
             "machine": machine.card(),
             "ceiling": asdict(ceiling.measure(generators=self.wishes.generators)),
-            "yardstick": yardstick.kind(),
             "scenarios": {scenario.name: _facts(scenario) for scenario in scenarios},
             "unavailable": dict(unavailable()),
             "runs": [],
@@ -147,12 +158,11 @@ class Bench:
         if time.monotonic() + span(job.scenario)[1] > self.wishes.until:
             return outcome | {"status": "missing", "reason": "no time was left: run it by itself"}
         try:
-            sizes = self.sizing.of(job.strategy, postgresql)
             run = measure(
                 job.strategy,
                 job.scenario,
                 postgresql,
-                sizes | dict(job.scenario.variants[job.variant]),
+                self.wishes.sizes | dict(job.scenario.variants[job.variant]),
                 generators=self.wishes.generators,
                 tell=tell,
             )
@@ -167,10 +177,7 @@ class Bench:
 
     def save(self) -> None:
         """Write everything so far, whole or not at all."""
-        target = self.folder / "results.json"
-        draft = target.with_suffix(".new")
-        draft.write_text(json.dumps(self.results, separators=(",", ":")))
-        draft.replace(target)
+        results.write(self.folder, self.results)
 
 
 def _status(run: Run) -> dict[str, str]:
@@ -193,6 +200,7 @@ def _facts(scenario: Scenario) -> dict[str, Any]:
         "carriers": {name: dict(latency) for name, latency in scenario.carriers.items()},
         "environment": dict(scenario.environment),
         "variants": list(scenario.variants),
+        "charts": list(scenario.charts),
     }
 
 

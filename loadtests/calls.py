@@ -7,18 +7,10 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from deploy.welcome import ADDRESS as RECEIVER
 from loadtests.metrics import OK
 from loadtests.wire import Answer
 
-RECEIVER = {
-    "name": "Ada Example",
-    "address": "Havenstraat",
-    "house_number": "12",
-    "city": "Utrecht",
-    "postal_code": "3511 AB",
-    "country": "NL",
-    "weight": "2.000",
-}
 READ = "/api/v2/parcels/statuses"
 # The most that a batch may have.
 BATCH = 100

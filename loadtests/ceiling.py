@@ -1,6 +1,6 @@
 """What the generator itself can do: its rate at a server that does nothing.
 
-A server's figure near this one is the generator's. `python -m loadtests ceiling` prints it.
+A server's figure near this one is the generator's. Measured before each bench; its report has it.
 """
 
 from __future__ import annotations

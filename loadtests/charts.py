@@ -1,29 +1,28 @@
-"""The report's charts, as plain values: the page and the pictures are drawn from the same."""
+"""Charts as plain values: what a scenario's `charts` asks for, drawn by `pictures`.
+
+`"good: labels"` is of a stream, `"busy"` of the servers.
+"""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from loadtests.aggregate import Group, Run, busy, streams
 
-# Seconds over which rates are taken where a second has but a few requests.
+# Seconds over which rates are taken: where a second has but a few requests its rate is noise.
 WINDOW = 5
 _SHARES = ("minimum", "p50", "p90", "p95", "p99", "maximum")
 _SHARE_LABELS = ("min", "50 %", "90 %", "95 %", "99 %", "max")
 
-HANGS = "the carrier hangs"
-
+Figures = Mapping[str, Any]
 Point = tuple[float, float | None]
-Figure = Callable[[Mapping[str, Any]], float | None]
-Typical = Sequence[tuple[Group, Run]]
 
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """One strategy's points, by x."""
+    """One strategy's points, by x; None is a gap."""
 
     strategy: str
     family: str
@@ -32,272 +31,120 @@ class Line:
 
 @dataclass(frozen=True, slots=True)
 class Chart:
-    """`band` is shaded from x to x; `ticks` are the names of x = 0, 1, 2, …, where it has names."""
+    """`band` is shaded: the outage. `ticks` are the names of x = 0, 1, 2, …, where it has names."""
 
     title: str
-    hint: str
     x: str
     y: str
     lines: tuple[Line, ...]
     log: bool = False
     band: tuple[float, float] | None = None
-    band_label: str = ""
-    ticks: tuple[str, ...] = field(default=())
+    ticks: tuple[str, ...] = ()
 
 
-def charts(groups: Sequence[Group]) -> list[Chart]:
-    """Return the charts of one scenario and variant; those with nothing to show are left out."""
-    typical = [(group, run) for group in groups if (run := group.typical())]
-    every = [*_stream_charts(typical), *_server_charts(typical)]
-    return [chart for chart in every if any(line.points for line in chart.lines)]
-
-
-@dataclass(frozen=True, slots=True)
-class _Stream:
-    """One stream under all strategies."""
-
-    title: str
-    typical: Typical
-    phase: str
-    name: str
-
-    def lines(self, points: Callable[[Mapping[str, Any]], list[Point]]) -> tuple[Line, ...]:
-        """Return each strategy's line."""
-        return tuple(
-            Line(group.strategy, group.family, tuple(points(found)))
-            for group, run in self.typical
-            for phase, name, found in streams(run)
-            if (phase, name) == (self.phase, self.name)
-        )
-
-    def figures(self) -> list[Mapping[str, Any]]:
-        """Return each strategy's figures."""
-        return [
-            found
-            for _, run in self.typical
-            for phase, name, found in streams(run)
-            if (phase, name) == (self.phase, self.name)
-        ]
-
-    @property
-    def band(self) -> tuple[float, float] | None:
-        """Return when the fault was there."""
-        return _band(self.typical, self.phase)
-
-
-def _stream_charts(typical: Typical) -> Iterator[Chart]:
-    found = dict.fromkeys((phase, name) for _, run in typical for phase, name, _ in streams(run))
-    for phase, name in found:
-        title = name if phase == name else f"{phase}: {name}"
-        stream = _Stream(title, typical, phase, name)
-        if name == "canary":
-            yield _canary(stream)
-        else:
-            yield _good(stream)
-            yield from _offered(stream)
-        yield _latency(stream)
-        yield from _errors(stream)
-
-
-def _canary(stream: _Stream) -> Chart:
-    return Chart(
-        "Canary: what a request that needs no carrier takes",
-        "Median of each second; a line that ends got no answers any more.",
-        "seconds",
-        "seconds, log",
-        stream.lines(_over_time("p50")),
-        log=True,
-        band=stream.band,
-        band_label=HANGS,
-    )
-
-
-def _good(stream: _Stream) -> Chart:
-    return Chart(
-        f"Good answers per second: {stream.title}",
-        f"Over {WINDOW} s each.",
-        "seconds",
-        "good answers per s",
-        stream.lines(_goodput),
-        band=stream.band,
-        band_label=HANGS,
-    )
-
-
-def _latency(stream: _Stream) -> Chart:
-    return Chart(
-        f"Latency: {stream.title}",
-        "How long clients waited for good answers: so many waited no longer than that. From the "
-        "intended start.",
-        "share of the answers",
-        "seconds, log",
-        stream.lines(_percentiles),
-        log=True,
-        ticks=_SHARE_LABELS,
-    )
-
-
-def _band(typical: Typical, phase: str) -> tuple[float, float] | None:
-    for _, run in typical:
-        for found in run.get("phases", ()):
-            faults = [event["at"] for event in found["events"] if event["kind"] == "fault"]
-            heals = [event["at"] for event in found["events"] if event["kind"] == "heal"]
-            if found["name"] == phase and faults and heals:
-                return faults[0], heals[0]
-    return None
-
-
-def _windows(stream: Mapping[str, Any]) -> Iterator[tuple[float, list[Mapping[str, Any]]]]:
-    seconds = stream["seconds"]
+def _windows(seconds: Sequence[Figures]) -> Iterator[tuple[float, Sequence[Figures]]]:
     for start in range(0, len(seconds), WINDOW):
         window = seconds[start : start + WINDOW]
         yield start + len(window) / 2, window
 
 
-def _goodput(stream: Mapping[str, Any]) -> list[Point]:
+def _good(stream: Figures) -> list[Point]:
+    windows = _windows(stream["seconds"])
+    return [(at, sum(second["good"] for second in window) / len(window)) for at, window in windows]
+
+
+def _failed(stream: Figures) -> list[Point]:
     return [
-        (middle, sum(second["good"] for second in window) / len(window))
-        for middle, window in _windows(stream)
+        (at, sum(sum(second["errors"].values()) for second in window) / len(window))
+        for at, window in _windows(stream["seconds"])
     ]
 
 
-def _offered(stream: _Stream) -> Iterator[Chart]:
-    """Yield throughput against offered load, where what is offered changes by itself."""
-    if any("limit" not in figures and _grows(figures) for figures in stream.figures()):
-        yield Chart(
-            f"Good answers against requests offered: {stream.title}",
-            f"Each point {WINDOW} s. On the diagonal every request is answered well.",
-            "requests offered per s",
-            "good answers per s",
-            stream.lines(_against_offered),
+def _p50(stream: Figures) -> list[Point]:
+    return [(second["at"], second["p50"] or None) for second in stream["seconds"]]
+
+
+def _percentiles(stream: Figures) -> list[Point]:
+    latency = stream["summary"]["latency"] or {}
+    return [(index, latency[name] or None) for index, name in enumerate(_SHARES) if latency]
+
+
+# kind: title, y, points of a stream's figures
+OF_STREAMS: Mapping[str, tuple[str, str, Callable[[Figures], list[Point]]]] = {
+    "good": ("Good answers per second", "per s", _good),
+    "failed": ("Failures per second", "per s", _failed),
+    "p50": ("Response time, median of each second", "seconds, log", _p50),
+    "percentiles": ("Response times", "seconds, log", _percentiles),
+}
+# kind: title, y, value of a look at the servers
+OF_SERVERS: Mapping[str, tuple[str, str, Callable[[Figures], float | None]]] = {
+    "busy": ("Busy workers", "workers", busy),
+    "open": ("Announcements that have not ended", "announcements", lambda row: row.get("open")),
+    "held": ("Clients held", "clients", lambda row: row.get("held")),
+    "memory": ("Memory of web, front and hub", "MB", lambda row: row.get("serving_memory")),
+}
+
+
+class ChartError(ValueError):
+    """There is no such chart."""
+
+
+def chart(wanted: str, groups: Sequence[Group]) -> Chart | None:
+    """Return a chart of one scenario, each group a line; None where nothing was measured for it."""
+    kind, _, name = wanted.partition(": ")
+    typical = [(group, run) for group in groups if (run := group.typical())]
+    if kind in OF_STREAMS and name:
+        made = _of_stream(kind, name, typical)
+    elif kind in OF_SERVERS and not name:
+        made = _of_servers(kind, typical)
+    else:
+        raise ChartError(
+            f"no chart {wanted!r}: {[f'{one}: …' for one in OF_STREAMS]}, {[*OF_SERVERS]}"
         )
+    return made if any(y is not None for line in made.lines for _, y in line.points) else None
 
 
-def _against_offered(stream: Mapping[str, Any]) -> list[Point]:
-    points = [
-        (
-            sum(second["offered"] for second in window) / len(window),
-            sum(second["good"] for second in window) / len(window),
+def _of_stream(kind: str, name: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
+    title, y, points = OF_STREAMS[kind]
+    lines = tuple(
+        Line(group.strategy, group.family, tuple(points(figures)))
+        for group, run in typical
+        for _, stream, figures in streams(run)
+        if stream == name
+    )
+    shares = kind == "percentiles"
+    return Chart(
+        title=f"{title}: {name}",
+        x="share of the good answers" if shares else "seconds",
+        y=y,
+        lines=lines,
+        log=y.endswith("log"),
+        band=None if shares else _outage(typical),
+        ticks=_SHARE_LABELS if shares else (),
+    )
+
+
+def _of_servers(kind: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
+    title, y, value = OF_SERVERS[kind]
+    lines = tuple(
+        Line(
+            group.strategy,
+            group.family,
+            tuple((row["at"], seen) for row in run["timeline"] if (seen := value(row)) is not None),
         )
-        for _, window in _windows(stream)
-    ]
-    return sorted(point for point in points if point[0])
+        for group, run in typical
+    )
+    return Chart(title, "seconds of the run", y, lines, band=_outage(typical, of_run=True))
 
 
-def _grows(stream: Mapping[str, Any]) -> bool:
-    offered = [
-        sum(second["offered"] for second in window)
-        for _, window in _windows(stream)
-        if sum(second["offered"] for second in window)
-    ]
-    return len(offered) > 2 and max(offered[:-1]) > 1.5 * offered[0]
-
-
-def _over_time(figure: str) -> Callable[[Mapping[str, Any]], list[Point]]:
-    return lambda stream: [(second["at"], second[figure] or None) for second in stream["seconds"]]
-
-
-def _percentiles(stream: Mapping[str, Any]) -> list[Point]:
-    latency = stream["summary"]["latency"]
-    if not latency:
-        return []
-    return [(index, latency[name] or None) for index, name in enumerate(_SHARES)]
-
-
-def _errors(stream: _Stream) -> Iterator[Chart]:
-    classes = {name for figures in stream.figures() for name in figures["summary"]["errors"]}
-    for name in sorted(classes):
-        yield Chart(
-            f"Failures, {name}: {stream.title}",
-            f"Over {WINDOW} s each, when they ended.",
-            "seconds",
-            "per s",
-            stream.lines(_failed(name)),
-            band=stream.band,
-            band_label=HANGS,
-        )
-
-
-def _failed(name: str) -> Callable[[Mapping[str, Any]], list[Point]]:
-    def points(stream: Mapping[str, Any]) -> list[Point]:
-        if name not in stream["summary"]["errors"]:
-            return []
-        return [
-            (middle, sum(second["errors"].get(name, 0) for second in window) / len(window))
-            for middle, window in _windows(stream)
-        ]
-
-    return points
-
-
-def _server_charts(typical: Typical) -> Iterator[Chart]:
-    band = _run_band(typical)
-    for title, hint, unit, figure in _OVER_TIME:
-        lines = _timelines(typical, lambda row: row["at"], figure)
-        yield Chart(title, hint, "seconds", unit, lines, band=band, band_label=HANGS)
-    for title, unit, figure in _AGAINST_CLIENTS:
-        yield Chart(
-            title,
-            "Clients that wait: the queue at that moment. Flat is good.",
-            "clients that wait",
-            unit,
-            _timelines(typical, lambda row: row.get("open"), figure, by_x=True),
-        )
-
-
-_OVER_TIME: tuple[tuple[str, str, str, Figure], ...] = (
-    ("Busy workers", "Requests that a worker serves now, waiting or not.", "workers", busy),
-    ("Holds", "Clients parked at the hub.", "clients", lambda row: row.get("held")),
-    (
-        "Announcements not yet ended",
-        "The queue, by the rows.",
-        "announcements",
-        lambda row: row.get("open"),
-    ),
-)
-_AGAINST_CLIENTS: tuple[tuple[str, str, Figure], ...] = (
-    ("Memory against clients that wait", "MB", lambda row: row.get("serving_memory")),
-    (
-        "Database connections against clients that wait",
-        "connections",
-        lambda row: row.get("connections"),
-    ),
-)
-
-
-def _run_band(typical: Typical) -> tuple[float, float] | None:
-    """Return the outage in seconds of the run, whose timeline begins before its phases."""
+def _outage(
+    typical: Sequence[tuple[Group, Run]], *, of_run: bool = False
+) -> tuple[float, float] | None:
+    """Return when the first fault began and was healed; the timeline begins before its phases."""
     for _, run in typical:
-        for phase in run.get("phases", ()):
-            if band := _band(typical, phase["name"]):
-                return band[0] + phase["start"], band[1] + phase["start"]
+        for phase in run["phases"]:
+            moments = {event["kind"]: event["at"] for event in reversed(phase["events"])}
+            if {"fault", "heal"} <= set(moments):
+                start = phase["start"] if of_run else 0.0
+                return start + moments["fault"], start + moments["heal"]
     return None
-
-
-def _timelines(
-    typical: Typical,
-    x: Figure,
-    y: Figure,
-    *,
-    by_x: bool = False,
-) -> tuple[Line, ...]:
-    lines = []
-    for group, run in typical:
-        pairs = [(x(row), y(row)) for row in run.get("timeline", ())]
-        points = [(at, value) for at, value in pairs if at is not None and value is not None]
-        lines.append(
-            Line(group.strategy, group.family, tuple(_envelope(points) if by_x else points))
-        )
-    return tuple(line for line in lines if any(value for _, value in line.points))
-
-
-def _envelope(points: Sequence[tuple[float, float]]) -> list[tuple[float, float]]:
-    """Return the highest y at each x, x in at most 40 steps: one line instead of a cloud."""
-    if not points:
-        return []
-    step = max(math.ceil(max(x for x, _ in points) / 40), 1)
-    highest: dict[float, float] = {}
-    for x, y in points:
-        at = x // step * step
-        highest[at] = max(highest.get(at, 0), y)
-    return sorted(highest.items())

@@ -9,15 +9,15 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-import psycopg
+import psutil
 from prometheus_client.parser import text_string_to_metric_families
 
+from deploy.counted import read_counted
+from deploy.loopback import ask
+from deploy.processes import Processes
+from deploy.rows import PostgreSQL
+from deploy.simulator import Simulator
 from deploy.stack import Stack
-from loadtests.busy import busy_workers
-from loadtests.database import OPEN_STATES, Database
-from loadtests.processes import Machine, Processes
-from loadtests.simulator import Simulator
-from loadtests.web import ask
 
 # Seconds between two looks. One look costs 30 to 60 ms of one core.
 INTERVAL = 1.0
@@ -32,6 +32,28 @@ _PATIENCE = 2.0
 Row = dict[str, Any]
 
 
+class Machine:
+    """The whole machine's processor time: what is not ours disturbs."""
+
+    def __init__(self) -> None:
+        self._busy = self._total()
+        self._at = time.monotonic()
+
+    def others(self, ours: float) -> float:
+        """Return the cores that others used since the last call, `ours` being ours in it."""
+        now, busy = time.monotonic(), self._total()
+        elapsed = max(now - self._at, 1e-3)
+        used = (busy - self._busy) / elapsed
+        self._at, self._busy = now, busy
+        return round(max(used - ours, 0.0), 2)
+
+    @staticmethod
+    def _total() -> float:
+        times = psutil.cpu_times()
+        waiting = times.idle + getattr(times, "iowait", 0.0)
+        return float(sum(times) - waiting - getattr(times, "guest", 0.0))
+
+
 class Collector:
     """Looks once a second until it is stopped; a figure that can't be had is missing."""
 
@@ -41,7 +63,7 @@ class Collector:
         # What sends and looks belongs to the run, too. Last: all others are its children.
         self._processes = Processes(leaders | {OURSELVES: os.getpid()})
         self._machine = Machine()
-        self._database = Database(database_url)
+        self._database = PostgreSQL(database_url)
         self._simulator = Simulator.of(stack.env)
         self._rows: list[Row] = []
         self._end = threading.Event()
@@ -89,10 +111,11 @@ class Collector:
         row["others"] = self._machine.others(sum(row["cpu"].values()))
         if with_memory:
             row["memory"] = self._processes.memory(without=OURSELVES)
-        self._try(row, "connections", lambda: self._database.connections()[0])
-        self._try(row, "held", self._held)
+        if rows := self._database.read():
+            row |= {"connections": rows.connections, "held": rows.holds, "open": rows.open}
+        if "hub" in self._stack.names:
+            self._try(row, "held", self._held_by_hub)
         self._try(row, "busy", self._busy)
-        self._try(row, "open", self._open_announcements)
         self._try(row, "lookup", self._simulator.lookup_seconds)
         self._try(row, "in_flight", self._simulator.in_flight)
         return row
@@ -101,30 +124,25 @@ class Collector:
     def _try(row: Row, name: str, question: Callable[[], Any]) -> None:
         try:
             value = question()
-        except (OSError, RuntimeError, ValueError, psycopg.Error):
+        except (OSError, RuntimeError, ValueError):
             return  # missing, not 0: servers are being broken here on purpose
         if value is not None:
             row[name] = value
 
-    def _held(self) -> int:
-        """Ask the hub, which knows; where there is none, the rows."""
-        if "hub" not in self._stack.names:
-            return self._database.holds()
+    def _held_by_hub(self) -> int | None:
+        """Ask the hub, which knows what the rows only should say."""
         _, text = ask(f"http://{self._stack.env['HUB_BIND']}/metrics", seconds=_PATIENCE)
         for family in text_string_to_metric_families(text.decode()):
             if family.name == "offload_holds":
                 return int(family.samples[0].value)
-        return self._database.holds()
+        return None
 
-    def _busy(self) -> dict[str, int]:
+    def _busy(self) -> Mapping[str, int]:
         directory = Path(
             self._stack.env.get("PROMETHEUS_MULTIPROC_DIR", self._stack.plan.run_dir / "metrics")
         )
-        return busy_workers(directory, [process.pid for process in self._processes.tree("web")])
-
-    def _open_announcements(self) -> int:
-        states = self._database.announcements()
-        return sum(count for state, count in states.items() if state in OPEN_STATES)
+        pids = [process.pid for process in self._processes.tree("web")]
+        return read_counted(directory, pids).busy
 
 
 def serving_memory(row: Row) -> float | None:

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
+from deploy.loopback import ask, ask_json
+from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from deploy.strategy import fill_in
 from loadtests.calls import RECEIVER
 from loadtests.scenario import Scenario
-from loadtests.simulator import Simulator
-from loadtests.web import ask, ask_json
 
 # The same for every strategy, whatever stands in the caller's environment.
 EQUAL = {"HUB_WORKERS": "1", "WORKER_CONCURRENCY": "500", "DATABASE_POOL": "16"}

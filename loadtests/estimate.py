@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from loadtests.arrivals import Closed, seconds_of
 from loadtests.figures import possible_rate
@@ -35,13 +34,6 @@ def _stream(scenario: Scenario, spec: StreamSpec) -> float:
         rate = possible_rate(scenario, spec) or USUAL_RATE
         return spec.begin + spec.arrivals.requests / rate
     return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
-
-
-def total(runs: Sequence[Scenario], *, sized: int = 0) -> tuple[float, float]:
-    """Return both for all runs; `sized` strategies are started twice more, to be sized."""
-    spans = [span(scenario) for scenario in runs]
-    sizing = 2 * AROUND * sized
-    return sizing + sum(least for least, _ in spans), sizing + sum(most for _, most in spans)
 
 
 def words(runs: int, least: float, most: float) -> str:

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from typing import Any
 
 from loadtests.arrivals import Closed
-from loadtests.metrics import Sample, Summary, by_stream, per_second, recovery_seconds, summarize
+from loadtests.metrics import Sample, by_stream, per_second, recovery_seconds, summarize
 from loadtests.scenario import Scenario, StreamSpec
 
 _DIGITS = 4
@@ -46,9 +46,14 @@ def _stream_figures(
     }
     if limit := possible_rate(scenario, spec):
         figures["limit"] = limit
+    if (rate := rate_while_all_open(spec, samples)) is not None:
+        figures["all_open"] = rounded(rate)
+    latency = scenario.fixed_latency(spec.carrier)
     broken = {event["carrier"] for event in events}
-    if summary and spec.carrier not in broken:  # a carrier that hangs keeps no time of its own
-        figures["littles_law"] = rounded(littles_law(scenario, spec, summary))
+    # A carrier that hangs keeps no time of its own.
+    if summary and summary.latency and latency and spec.carrier not in broken:
+        own = {"p50": summary.latency.p50 - latency, "p99": summary.latency.p99 - latency}
+        figures["beyond_carrier"] = rounded(own)
     if hours := outage_of(events):
         begin, end = (start + moment for moment in hours)
         figures["recovery"] = rounded(recovery_seconds(samples, begin=begin, end=end))
@@ -70,17 +75,18 @@ def possible_rate(scenario: Scenario, spec: StreamSpec) -> float | None:
     return None
 
 
-def littles_law(scenario: Scenario, spec: StreamSpec, summary: Summary) -> dict[str, float | None]:
-    """Return how many are in flight on average: measured, and by the carrier's time alone.
+def rate_while_all_open(spec: StreamSpec, samples: Sequence[Sample]) -> float | None:
+    """Return good answers per second from the last connection's opening to the last request.
 
-    Predicted is rate times the carrier's seconds (L = λ·W); what is measured over it waited for
-    the server.
+    Only where connections open one after another: when all come in one instant the servers need
+    seconds to take them in, and before the last opening the limit is not asked for.
     """
-    latency = scenario.fixed_latency(spec.carrier)
-    return {
-        "measured": summary.in_flight,
-        "predicted": summary.throughput * latency if latency else None,
-    }
+    if not (isinstance(spec.arrivals, Closed) and spec.arrivals.opening and samples):
+        return None
+    begin = min(sample.intended for sample in samples) + spec.arrivals.opening
+    end = max(sample.intended for sample in samples)
+    good = sum(sample.ok and begin < sample.end <= end for sample in samples)
+    return good / (end - begin) if end > begin else None
 
 
 def outage_of(events: Sequence[Mapping[str, Any]]) -> tuple[float, float] | None:

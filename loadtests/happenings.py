@@ -7,10 +7,10 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
+from deploy.simulator import Simulator
 from deploy.stack import Stack
 from loadtests.deployment import reload
 from loadtests.scenario import Event
-from loadtests.simulator import Simulator
 
 # What is noted of an event that did not happen begins so.
 FAILED = "failed: "

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
+from deploy.loopback import ask_json
+from deploy.rows import OPEN, PostgreSQL
+from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
-from loadtests import fleet, yardstick
+from loadtests import fleet
 from loadtests.calls import RECEIVER, make
 from loadtests.collector import Collector, Row, serving_memory
-from loadtests.database import OPEN_STATES, Database
 from loadtests.deployment import deployed, login
 from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
@@ -22,8 +23,6 @@ from loadtests.happenings import FAILED, Happenings
 from loadtests.metrics import Sample, validity
 from loadtests.receivers import hanging
 from loadtests.scenario import Phase, Scenario, StreamSpec
-from loadtests.simulator import Simulator
-from loadtests.web import ask_json
 
 # Seconds for what was accepted to come to its end, before the ledger is compared.
 SETTLE_SECONDS = 20.0
@@ -56,16 +55,10 @@ def measure(
     Raises what starting or the contract check raises: such a run is missing, not bad.
     """
     tell("starts", Progress())
-    with deployed(strategy, scenario, postgresql, sizes) as (stack, url), ExitStack() as extras:
+    with deployed(strategy, scenario, postgresql, sizes) as (stack, url):
         bench = _Bench(stack, url, scenario, generators, tell)
-        extras.enter_context(hanging(stack.base_url, login(stack, 2), scenario.receivers))
-        more = {"postgresql": postgresql.child.pid}
-        if any(spec.target == "yardstick" for phase in scenario.phases for spec in phase.streams):
-            workers = int(stack.env["WEB_WORKERS"])
-            log = stack.plan.run_dir / "yardstick.log"
-            bench.yardstick, pid = extras.enter_context(yardstick.running(log, workers))
-            more["yardstick"] = pid
-        return bench.run(Collector(stack, url, more))
+        with hanging(stack.base_url, login(stack, 2), scenario.receivers):
+            return bench.run(Collector(stack, url, {"postgresql": postgresql.child.pid}))
 
 
 class _Bench:
@@ -78,7 +71,6 @@ class _Bench:
         self._generators = generators
         self._tell = tell
         self._simulator = Simulator.of(stack.env)
-        self.yardstick = 0
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
@@ -150,8 +142,6 @@ class _Bench:
 
     def _address(self, spec: StreamSpec) -> tuple[str, int] | None:
         """Return where a stream goes; None where the strategy has no such thing."""
-        if spec.target == "yardstick":
-            return "127.0.0.1", self.yardstick
         if spec.target == "hub" and "hub" not in self._stack.names:
             return None
         base = self._stack.base_url if spec.target == "app" else f"http://{self._hub}"
@@ -165,11 +155,11 @@ class _Bench:
     def _settle(self, before: Any, run: Run) -> dict[str, Any]:
         """Wait until nothing is under way, then compare what was asked with what was booked."""
         self._tell("settles", Progress())
-        database = Database(self._url)
+        database = PostgreSQL(self._url)
         end = time.monotonic() + SETTLE_SECONDS
         while self._under_way(database) and time.monotonic() < end:
             time.sleep(0.2)
-        states = database.announcements()
+        states = database.states()
         database.close()
         books = self._simulator.books() - before
         wanting = {
@@ -190,12 +180,12 @@ class _Bench:
             "booked": books.booked,
             "doubled": books.doubled,
             "announced": states.get("announced", 0) - 1,  # less the contract check's
-            "open": sum(states.get(state, 0) for state in OPEN_STATES),
+            "open": sum(states.get(state, 0) for state in OPEN),
             "failed": states.get("failed", 0),
         }
 
-    def _under_way(self, database: Database) -> bool:
-        states = database.announcements()
+    def _under_way(self, database: PostgreSQL) -> bool:
+        states = database.states()
         moving = states.get("pending", 0) + states.get("announcing", 0)
         return bool(moving or self._simulator.in_flight())
 

@@ -83,7 +83,6 @@ class Summary:
     goodput: float
     error_share: float
     latency: Latency | None
-    first_byte: Latency | None
     late_sends: int
     worst_send: float
     in_flight: float
@@ -141,9 +140,6 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         goodput=len(good) / seconds,
         error_share=1 - len(good) / len(samples),
         latency=latency_of(sample.latency for sample in good),
-        first_byte=latency_of(
-            sample.first_byte - sample.intended for sample in good if sample.first_byte is not None
-        ),
         late_sends=sum(wait > LATE_SECONDS for wait in waits),
         worst_send=max(waits, default=0.0),
         in_flight=math.fsum(sample.latency for sample in samples) / seconds,

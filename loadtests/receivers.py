@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from loadtests.web import ask_json
+from deploy.loopback import ask_json
 
 # Connections that the kernel takes in by itself: nobody ever accepts one.
 BACKLOG = 4096

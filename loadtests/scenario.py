@@ -15,7 +15,7 @@ from loadtests import arrivals, calls
 from loadtests.arrivals import Closed, Schedule
 
 FOLDER = Path(__file__).parent / "scenarios"
-TARGETS = ("app", "hub", "yardstick")
+TARGETS = ("app", "hub")
 ACCOUNTS = (1, 2)
 EVENTS = ("fault", "heal", "reload")
 _TOP = {
@@ -28,6 +28,7 @@ _TOP = {
     "receivers",
     "variants",
     "phases",
+    "charts",
 }
 _PHASE = {"name", "streams", "events", "cap"}
 _EVENT = {*EVENTS, "at", "carrier", "with"}
@@ -92,6 +93,7 @@ class Scenario:
     receivers: int
     variants: Mapping[str, Mapping[str, str]]
     phases: tuple[Phase, ...]
+    charts: tuple[str, ...] = ()
 
     def fixed_latency(self, carrier: str) -> float | None:
         """Return how many seconds that carrier always takes, if it does."""
@@ -180,6 +182,7 @@ def _scenario(name: str, raw: Mapping[str, Any], values: Mapping[str, float]) ->
         receivers=int(raw.get("receivers", 0)),
         variants={key: _texts(value) for key, value in raw.get("variants", {"": {}}).items()},
         phases=phases,
+        charts=tuple(raw.get("charts", ())),
     )
 
 

@@ -1,63 +1,47 @@
-"""What a person sees while it runs: bars on a terminal, plain lines elsewhere."""
+"""What a person sees while it runs: a line for each run, and one now and then within."""
 
 from __future__ import annotations
 
-import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
-from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
-
 from loadtests.bench import Job
-from loadtests.generator import Progress as Sending
+from loadtests.generator import Progress
 from loadtests.measure import Tell
 
-# Seconds between two plain lines: a log stays readable over an hour.
-PLAIN_EVERY = 10.0
+# Seconds between two lines: a log stays readable over an hour.
+EVERY = 10.0
 _MARKS = {"measured": "✓", "invalid": "!", "partial": "…", "missing": "✗"}
 
 
 class Screen:
-    """Shows the run that is under way, and one line for each that ended."""
+    """Prints on stderr, so that stdout stays for what was asked for."""
 
-    def __init__(self, bars: Progress | None, console: Console) -> None:
-        self._bars = bars
-        self._console = console
-        self._task: TaskID | None = None
+    def __init__(self) -> None:
         self._said = 0.0
 
     def announce(self, number: int, of: int, job: Job) -> Tell:
-        """Begin to show a run; return what is to be told of it."""
-        title = f"[{number}/{of}] {job.scenario.name} {job.strategy} {job.variant}".rstrip()
-        if self._bars is None:
-            self._console.print(f"{title} …", highlight=False, markup=False)
-            return self._plain
-        if self._task is not None:
-            self._bars.remove_task(self._task)
-        self._task = self._bars.add_task(title.replace("[", r"\["), total=None, state="starts")
-        return self._bar
+        """Say which run begins; return what is to be told of it."""
+        print(
+            f"[{number}/{of}] {job.scenario.name} {job.strategy} {job.variant} …",
+            file=sys.stderr,
+            flush=True,
+        )
+        return self._tell
 
-    def _bar(self, phase: str, sending: Sending) -> None:
-        if self._bars is not None and self._task is not None:
-            self._bars.update(self._task, state=_words(phase, sending))
-
-    def _plain(self, phase: str, sending: Sending) -> None:
-        if time.monotonic() - self._said > PLAIN_EVERY:
+    def _tell(self, phase: str, sending: Progress) -> None:
+        if time.monotonic() - self._said > EVERY:
             self._said = time.monotonic()
-            self._console.print(f"    {_words(phase, sending)}", highlight=False, markup=False)
+            print(f"    {_words(phase, sending)}", file=sys.stderr, flush=True)
 
     def ended(self, outcome: dict[str, Any]) -> None:
         """Say how a run went."""
-        mark = _MARKS[outcome["status"]]
-        line = f"{mark} {outcome['scenario']} {outcome['strategy']} {outcome['variant']}".rstrip()
-        self._console.print(f"{line}: {_brief(outcome)}", highlight=False, markup=False)
+        name = f"{outcome['scenario']} {outcome['strategy']} {outcome['variant']}".rstrip()
+        print(f"{_MARKS[outcome['status']]} {name}: {_brief(outcome)}", file=sys.stderr, flush=True)
 
 
-def _words(phase: str, sending: Sending) -> str:
+def _words(phase: str, sending: Progress) -> str:
     if not sending.sent:
         return phase
     return (
@@ -78,15 +62,3 @@ def _brief(outcome: dict[str, Any]) -> str:
                 f"{summary['error_share']:.0%} failed"
             )
     return "; ".join([*parts, *filter(None, [outcome.get("reason", "")])])
-
-
-@contextmanager
-def screen() -> Iterator[Screen]:
-    """Show on stderr, so that stdout stays for what was asked for."""
-    console = Console(stderr=True, no_color="NO_COLOR" in os.environ, soft_wrap=True)
-    if not sys.stderr.isatty():
-        yield Screen(None, console)
-        return
-    columns = (TextColumn("{task.description}"), BarColumn(20), TextColumn("{task.fields[state]}"))
-    with Progress(*columns, TimeElapsedColumn(), console=console, transient=True) as bars:
-        yield Screen(bars, console)

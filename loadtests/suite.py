@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from loadtests import estimate, scenario
 from loadtests.bench import Wishes, jobs
 from loadtests.scenario import Scenario
-from loadtests.sizing import MEMORY_KIND, WORKERS_KIND, Sizing
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +19,6 @@ class Part:
     scenarios: tuple[str, ...]
     strategies: tuple[str, ...] = ()
     repeats: int = 1
-    sizing: str = WORKERS_KIND
 
 
 # Under 15 minutes: some 20 s for each strategy's talk, a minute for each outage. So the outage has
@@ -32,10 +30,7 @@ QUICK = (
 # What doesn't fit into it is missing: whoever says `make bench` waits no longer than that.
 QUICK_SECONDS = 15 * 60.0
 # Three repeats are the least that show a range. It takes a night.
-FULL = (
-    Part(tuple(scenario.names()), repeats=3),
-    Part(("talk",), repeats=3, sizing=MEMORY_KIND),
-)
+FULL = (Part(tuple(scenario.names()), repeats=3),)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +40,11 @@ class Planned:
     name: str
     scenarios: Sequence[Scenario]
     wishes: Wishes
-    sizing: Sizing
 
     def estimate(self) -> tuple[int, float, float]:
         """Return how many runs it has, and how many seconds they take: about, and at worst."""
-        sized = len(self.wishes.strategies) if self.sizing.kind == MEMORY_KIND else 0
-        runs = [job.scenario for job in jobs(self.scenarios, self.wishes)]
-        return len(runs), *estimate.total(runs, sized=sized)
+        spans = [estimate.span(job.scenario) for job in jobs(self.scenarios, self.wishes)]
+        return len(spans), sum(least for least, _ in spans), sum(most for _, most in spans)
 
 
 def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
@@ -60,7 +53,7 @@ def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
     until = time.monotonic() + QUICK_SECONDS if quick else math.inf
     return [
         Planned(
-            "-".join([*part.scenarios, part.sizing]),
+            "-".join(part.scenarios),
             [scenario.load(name, quick=quick) for name in part.scenarios],
             Wishes(
                 tuple(name for name in available if name in (part.strategies or (name,))),
@@ -69,7 +62,6 @@ def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
                 note=note,
                 until=until,
             ),
-            Sizing(part.sizing),
         )
         for part in (QUICK if quick else FULL)
     ]

@@ -121,12 +121,26 @@ def _columns(
     if _has(groups, phase, stream, "limit"):
         share = of(lambda found: found["summary"]["goodput"] / found["limit"])
         columns.insert(1, ("of possible", share, percent))
+    if _has(groups, phase, stream, "all_open"):
+        open_ = of(_share_of_limit)
+        columns.insert(2, ("of possible, all open", open_, percent))
     names = {"minimum": "min", "maximum": "max"}
     for name in ("minimum", "mean", "p50", "p90", "p95", "p99", "maximum"):
         columns.append((names.get(name, name), latency(name), number))
+    if _has(groups, phase, stream, "beyond_carrier"):
+        for name in ("p50", "p99"):
+            columns.append((f"{name} beyond the carrier", of(_beyond(name)), number))
     if _has(groups, phase, stream, "recovery"):
         columns.append(("recovered after s", of(_recovery), number))
     return columns
+
+
+def _share_of_limit(figures: Mapping[str, Any]) -> float | None:
+    return figures["all_open"] / figures["limit"] if "all_open" in figures else None
+
+
+def _beyond(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda figures: figures.get("beyond_carrier", {}).get(name)
 
 
 def _recovery(figures: Mapping[str, Any]) -> float | None:
@@ -206,32 +220,6 @@ def books_table(groups: Sequence[Group]) -> Table | None:
 
 def _book(name: str) -> Figure:
     return lambda run: run["books"][name]
-
-
-def littles_table(groups: Sequence[Group]) -> Table | None:
-    """Return Little's law: in flight on average, by the carrier's time alone and as measured."""
-    rows = []
-    for group in groups:
-        run = group.typical()
-        for phase, name, stream in streams(run) if run else ():
-            law = stream.get("littles_law", {})
-            if law.get("predicted"):
-                # A 202 of a server that ends doesn't take the carrier's time: nothing follows then.
-                waited = PROMISED not in stream["summary"]["errors"]
-                beyond = number(law["measured"] - law["predicted"]) if waited else MISSING
-                values = (law["predicted"], law["measured"])
-                where = f"{phase}: {name}"
-                rows.append((group.strategy, where, *map(number, values), beyond))
-    if not rows:
-        return None
-    return Table(
-        "Little's law",
-        ("strategy", "stream", "predicted", "measured", "waiting for the server"),
-        tuple(rows),
-        "Clients in flight on average. Predicted: answers per second times the carrier's seconds; "
-        "who is there beyond that waits for the server, not for the carrier. Where some were "
-        "answered 202 before the carrier's time the law says nothing of it.",
-    )
 
 
 def errors_table(groups: Sequence[Group]) -> Table | None:

@@ -11,7 +11,6 @@ import uvicorn
 from deploy.child import raise_descriptor_limit
 from deploy.live.access import Access
 from deploy.live.app import Live
-from deploy.live.server import configuration
 from deploy.live.target import from_environment
 
 
@@ -19,9 +18,18 @@ def main() -> None:
     """Serve until a signal comes."""
     raise_descriptor_limit()
     access = Access(demo=os.environ.get("DEMO") == "1", secret=os.environ.get("LIVE_SECRET", ""))
-    host = os.environ.get("BIND_HOST", "127.0.0.1")
-    live = Live(access, [from_environment()])
-    uvicorn.Server(configuration(live, host, int(os.environ["LIVE_PORT"]))).run()
+    uvicorn.run(
+        Live(access, [from_environment()]).app(),
+        host=os.environ.get("BIND_HOST", "127.0.0.1"),
+        port=int(os.environ["LIVE_PORT"]),
+        access_log=False,
+        log_level="warning",
+        # A stream of events has no end of its own: it is cut after a second.
+        timeout_graceful_shutdown=1,
+        # Nobody stands in front who could say truly who the client is.
+        proxy_headers=False,
+        server_header=False,
+    )
 
 
 if __name__ == "__main__":

@@ -5,11 +5,10 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientError
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -23,13 +22,13 @@ from deploy.live.beside import Beside
 from deploy.live.collector import Collector
 from deploy.live.faults import UnknownOutageError, fault_of
 from deploy.live.target import Target
-from deploy.plan import ROOT
+from deploy.simulator import Simulator
 
 logger = logging.getLogger(__name__)
 
 PAGE = Path(__file__).parent / "page"
-# The one copy of the chart library; reports of load tests draw with it, too.
-ASSETS = ROOT / "loadtests" / "assets"
+# The chart library.
+ASSETS = Path(__file__).parent / "assets"
 # No script or style from elsewhere, and no other page around ours: a button must be seen.
 HEADERS = {
     b"content-security-policy": b"default-src 'self'; img-src 'self' data:; "
@@ -124,28 +123,21 @@ class Live:
             kind, parameters = fault_of(str(given.get("kind", "")), seconds)
         except (TypeError, ValueError, UnknownOutageError) as error:
             return JSONResponse({"error": str(error)}, 400)
-        return await self._at_all(
-            *(
-                watch.simulator.begin(request.path_params["carrier"], kind, parameters)
-                for watch in self.collector.watches
-            )
-        )
+        carrier = request.path_params["carrier"]
+        return await self._at_all(lambda simulator: simulator.fault(carrier, kind, parameters))
 
     async def end(self, request: Request) -> Response:
         """End all outages of one carrier."""
         carrier = request.path_params["carrier"]
-        return await self._at_all(
-            *(watch.simulator.end(carrier) for watch in self.collector.watches)
-        )
+        return await self._at_all(lambda simulator: simulator.heal(carrier))
 
-    async def _at_all(self, *calls: Any) -> Response:
-        results = await asyncio.gather(*calls, return_exceptions=True)
-        for result in results:
-            if isinstance(result, ClientError | TimeoutError):
-                return JSONResponse({"error": f"a simulator did not do it: {result}"}, 502)
-            if isinstance(result, BaseException):
-                raise result
-        return JSONResponse({"stacks": len(results)})
+    async def _at_all(self, ask: Callable[[Simulator], None]) -> Response:
+        watches = self.collector.watches
+        try:
+            await asyncio.gather(*(asyncio.to_thread(ask, watch.simulator) for watch in watches))
+        except (OSError, RuntimeError) as error:
+            return JSONResponse({"error": f"a simulator did not do it: {error}"}, 502)
+        return JSONResponse({"stacks": len(watches)})
 
     async def set_load(self, request: Request) -> Response:
         """Turn the knobs: `{"rate": 6, "share": 0.8}`, either or both."""

@@ -2,11 +2,15 @@
 
 import asyncio
 import contextlib
+from pathlib import Path
 
 from deploy import strategy as strategies
 from deploy.live.collector import Collector
 from deploy.live.target import Target
 from deploy.stack import Stack
+
+# What would make the comparison another one.
+SAME = ("CARRIER_CALL_DEADLINE",)
 
 
 class Beside:
@@ -21,12 +25,9 @@ class Beside:
         self.state = ""
 
     def choices(self) -> list[str]:
-        """Return the strategies that could be started; none where two were given to watch."""
-        watched = [watch.target for watch in self._collector.watches]
-        if len(watched) > 1 and self._target not in watched:
-            return []
-        taken = [target.name for target in watched if target is not self._target]
-        return [name for name in strategies.names() if name not in taken]
+        """Return the strategies that could be started."""
+        first = [watch.target for watch in self._collector.watches][:1]
+        return [name for name in strategies.names() if name not in {one.name for one in first}]
 
     def start(self, name: str) -> str:
         """Begin to start a strategy; return why not, or an empty string."""
@@ -47,16 +48,25 @@ class Beside:
     async def _exchange(self, name: str) -> None:
         await self._end()
         self.name, self.state = name, "started"
-        stack = Stack(name)
         try:
+            stack = self._beside_first(name)
             await asyncio.to_thread(stack.open)
         except Exception as error:  # whatever a strategy's start may fail of: the page says it
             self.state = f"{name} did not start: {str(error).splitlines()[0]}"
             return
         self._stack = stack
-        self._target = target_of(stack)
+        self._target = Target(
+            dict(stack.env),
+            lambda: [stack.pid(name) for name in stack.names if stack.running(name)],
+        )
         self._collector.add(self._target)
         self.state = ""
+
+    def _beside_first(self, name: str) -> Stack:
+        """Make a stack below the first one's files, whose calls may take as long."""
+        first = self._collector.watches[0].target.environment
+        same = {key: first[key] for key in SAME if key in first}
+        return Stack(name, env=same, run_dir=Path(first["RUN_DIR"]) / "beside")
 
     async def _end(self) -> None:
         if self._target is not None:
@@ -73,11 +83,3 @@ class Beside:
             with contextlib.suppress(asyncio.CancelledError):
                 await self._task
         await self._end()
-
-
-def target_of(stack: Stack) -> Target:
-    """Return a stack as something to watch."""
-    return Target(
-        dict(stack.env),
-        lambda: [stack.pid(name) for name in stack.names if stack.running(name)],
-    )

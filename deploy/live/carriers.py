@@ -1,9 +1,8 @@
-"""How carriers stand: the guards' state in Redis, and the simulator's own word."""
+"""How carriers stand: the guards' state in Redis."""
 
 from typing import Any
 
 import redis
-from aiohttp import ClientError, ClientSession, ClientTimeout
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -53,46 +52,3 @@ class Guards:
             "p95": recent.p95,
             "error_share": recent.error_share,
         }
-
-
-class Simulator:
-    """The control API of a stack's simulated carriers."""
-
-    def __init__(self, session: ClientSession, url: str) -> None:
-        self._session = session
-        self._url = url
-        self._timeout = ClientTimeout(total=2.0)  # a click may wait that long
-
-    async def read(self) -> dict[str, dict[str, Any]]:
-        """Return, by carrier: name, calls in flight, calls so far, faults with their state."""
-        carriers = (await self._ask("GET", "/carriers"))["carriers"]
-        faults = (await self._ask("GET", "/faults"))["faults"]
-        return {
-            carrier["code"]: {
-                "title": carrier["name"],
-                "in_flight": carrier["in_flight"],
-                "calls": carrier["calls"],
-                "faults": [
-                    {"kind": fault["kind"], "params": fault["params"]}
-                    for fault in faults
-                    if fault["carrier"] == carrier["code"] and fault["state"] == "active"
-                ],
-            }
-            for carrier in carriers
-        }
-
-    async def begin(self, carrier: str, kind: str, parameters: dict[str, Any]) -> None:
-        """Begin a fault at a carrier."""
-        await self._ask("PUT", f"/carriers/{carrier}/faults/{kind}", parameters)
-
-    async def end(self, carrier: str) -> None:
-        """End all faults of a carrier."""
-        await self._ask("DELETE", f"/carriers/{carrier}/faults")
-
-    async def _ask(self, method: str, path: str, body: Any = None) -> Any:
-        async with self._session.request(
-            method, self._url + path, json=body, timeout=self._timeout
-        ) as answer:
-            if answer.status >= 400:
-                raise ClientError(f"the simulator answered {answer.status}: {await answer.text()}")
-            return await answer.json() if answer.status == 200 else None

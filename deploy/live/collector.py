@@ -9,23 +9,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, TCPConnector
+from aiohttp import ClientSession, TCPConnector
 
+from deploy.counted import Counted, read_counted
 from deploy.live.canary import Canary
-from deploy.live.carriers import Guards, Simulator
-from deploy.live.database import Rows, database_of
+from deploy.live.carriers import Guards
 from deploy.live.load import Load, Shop
-from deploy.live.processes import Usage, usage
-from deploy.live.server_metrics import Counted, read_metrics
 from deploy.live.target import Target
+from deploy.processes import Usage, usage
+from deploy.rows import Rows, database_of
+from deploy.simulator import Simulator
 
 logger = logging.getLogger(__name__)
 
 # Four looks a second: dots move between two of them without a jump, and all looks together cost a
 # few per cent of one core.
 EVERY = 0.25
-# `ps` costs 20 ms: memory moves slowly.
-USAGE_EVERY = 2.0
+# Seconds. The kernel walks all pages of all processes for it, some 50 ms; memory moves slowly.
+USAGE_EVERY = 3.0
+# Seconds: a click may wait that long for the simulator.
+TIME_OUT = 2.0
 # Seconds over which a rate is taken: a Poisson stream of 5 a second then wavers by a fifth.
 RATE_SPAN = 5.0
 
@@ -62,7 +65,7 @@ class Watch:
 
     def __init__(self, session: ClientSession, target: Target) -> None:
         self.target = target
-        self.simulator = Simulator(session, target.environment["SIMULATOR_URL"])
+        self.simulator = Simulator.of(target.environment, seconds=TIME_OUT)
         self.canary = Canary(session, target)
         self.shop = Shop(session, target)
         self._guards = Guards(target)
@@ -77,10 +80,6 @@ class Watch:
 
     async def look(self) -> dict[str, Any]:
         """Return the stack's figures now; what doesn't answer is as it was."""
-        try:
-            self._carriers = await self.simulator.read()
-        except (ClientError, TimeoutError):
-            self._carriers = {code: {**one, "gone": True} for code, one in self._carriers.items()}
         seen = await asyncio.to_thread(self._look)
         self._rows = seen.rows or self._rows
         return {**self._figures(seen.counted), "carriers": self._by_carrier(seen.guards)}
@@ -89,8 +88,28 @@ class Watch:
         if time.monotonic() - self._usage_at > USAGE_EVERY:
             self._usage = usage(self.target.roots(), self._file)
             self._usage_at = time.monotonic()
-        counted = read_metrics(self.target.metrics_dir)
+        try:
+            self._carriers = self._ask_simulator()
+        except (OSError, RuntimeError):
+            self._carriers = {code: {**one, "gone": True} for code, one in self._carriers.items()}
+        counted = read_counted(self.target.metrics_dir)
         return Seen(counted, self._database.read(), self._guards.read())
+
+    def _ask_simulator(self) -> dict[str, dict[str, Any]]:
+        faults = [fault for fault in self.simulator.faults() if fault["state"] == "active"]
+        return {
+            carrier["code"]: {
+                "title": carrier["name"],
+                "in_flight": carrier["in_flight"],
+                "calls": carrier["calls"],
+                "faults": [
+                    {"kind": fault["kind"], "params": fault["params"]}
+                    for fault in faults
+                    if fault["carrier"] == carrier["code"]
+                ],
+            }
+            for carrier in self.simulator.carriers()
+        }
 
     def _figures(self, counted: Counted) -> dict[str, Any]:
         now, tally = time.monotonic(), self.shop.tally.read()
@@ -103,8 +122,8 @@ class Watch:
             "family": self.target.strategy.family,
             "base_url": self.target.base_url,
             "slots": self.target.slots,
-            "serving": counted.serving,
-            "waiting": min(counted.waiting, counted.serving),
+            "serving": counted.busy.get("serving", 0),
+            "waiting": min(counted.busy.get("waiting", 0), counted.busy.get("serving", 0)),
             # Where the worker itself waits there is a row for that, too, but no client is held.
             "holds": rows.holds if self.target.holds else 0,
             "queued": sum(states.get("pending", 0) for states in rows.queues.values()),

@@ -16,7 +16,6 @@ from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
 from deploy.live.target import Target
 from deploy.live.window import Window, percentile
 from deploy.welcome import ADDRESS
-from loadtests.arrivals import Poisson
 
 # Per second. Two cores carry two stacks, this load and the page up to about here.
 HIGHEST_RATE = 100.0
@@ -25,8 +24,6 @@ HIGHEST_RATE = 100.0
 MOST_OPEN = 10_000
 # Seconds: over the answer's own deadline (55 s), where a shop's library gives up.
 PATIENCE = 65.0
-# Long enough never to end while somebody looks.
-SCHEDULE_SECONDS = 24 * 3600.0
 SEED = 1
 # Shipping methods by weight: a quick express carrier, and one that answers at once. Healthy, they
 # keep two of five workers busy at six parcels a second.
@@ -135,10 +132,11 @@ class Load:
     async def _send_on_schedule(self, group: asyncio.TaskGroup, seed: int) -> None:
         """Go by one schedule until a knob is turned."""
         loop = asyncio.get_running_loop()
-        start = loop.time()
+        due = loop.time()
         chance = random.Random(seed)
-        for at in Poisson(self.rate, SCHEDULE_SECONDS, seed).times():
-            pause = start + at - loop.time()
+        while True:
+            due += chance.expovariate(self.rate)  # clients that know nothing of each other
+            pause = due - loop.time()
             if pause > 0:
                 with contextlib.suppress(TimeoutError):
                     await asyncio.wait_for(self._changed.wait(), pause)

@@ -1,25 +1,14 @@
 """What is watched: one running stack, as its environment describes it."""
 
 import os
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from math import prod
 from pathlib import Path
 
 from deploy.env_file import read_env_file
-from deploy.plan import ADMIT, CARRIERS
+from deploy.plan import CARRIERS
 from deploy.strategy import Strategy, load
-
-# What a server's size is made of; each that a strategy's files name is a factor.
-SIZES = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS")
-# Likewise a number of threads that is no variable.
-THREADS = re.compile(r"^threads = (\d+)$", re.MULTILINE)
-# These make a thread or a coroutine for each request: they have no number of slots.
-BOUNDLESS = re.compile(r"\b(uvicorn|runserver)\b")
-# A process that runs the application: one, or one per node.
-NODE = re.compile(r"web\d*")
 
 
 @dataclass(frozen=True)
@@ -71,21 +60,10 @@ class Target:
         of_all = self.environment.get("CARRIER_BULKHEAD", "400")
         return int(self.environment.get(f"CARRIER_BULKHEAD_{carrier.upper()}", of_all))
 
-    @cached_property
+    @property
     def slots(self) -> int | None:
         """Return how many requests the workers serve at once; None where nothing bounds them."""
-        web = self.strategy.processes.get("web", "")
-        if self.strategy.backend == "asgi":
-            return int(self.environment.get("OFFLOAD_ADMIT", ADMIT)) * int(
-                self.environment["WEB_WORKERS"]
-            )
-        if BOUNDLESS.search(web):
-            return None
-        files = [path for path in self.strategy.folder.iterdir() if path.suffix != ".md"]
-        text = "".join(path.read_text() for path in files if path.is_file())
-        nodes = sum(NODE.fullmatch(name) is not None for name in self.strategy.processes)
-        sizes = [int(self.environment.get(name, 1)) for name in SIZES if name in text]
-        return nodes * prod(sizes) * prod(map(int, THREADS.findall(text)))
+        return self.strategy.slots_in(self.environment)
 
 
 def from_environment() -> Target:

@@ -11,7 +11,7 @@ import requests
 from deploy.stack import Stack
 from deploy.tests.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(400)]
 
 SECRETS = {"SECRET_KEY": "s" * 60, "OFFLOAD_SECRET": "o" * 60}
 SHORT = {

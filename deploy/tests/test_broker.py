@@ -13,7 +13,7 @@ from deploy.stack import Stack
 from deploy.tests.test_backup import Shop
 from deploy.tests.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
 INSTALL = "apt-get install rabbitmq-server  |  brew install rabbitmq"
 

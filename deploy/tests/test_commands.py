@@ -15,7 +15,7 @@ import pytest
 from deploy.plan import ROOT
 from deploy.stack import Stack
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
 FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that a test of their own runs, and which would run themselves here.

@@ -12,9 +12,9 @@ import pytest
 import yaml
 
 from deploy import strategy as strategies
-from deploy.fixtures import absent
 from deploy.plan import ROOT
 from deploy.tests.composed import FILE, Composed, composition
+from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
 
 GIVEN = {"ALLOWED_HOSTS": "shop.example", "PUBLIC_URL": "https://shop.example"}

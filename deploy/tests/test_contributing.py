@@ -10,7 +10,7 @@ import pytest
 
 from deploy.plan import ROOT
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
 LEFT_OUT = (".git", ".venv", ".run", "__pycache__", "node_modules", "secrets", "results")
 CARRIER = '''"""Snail Mail: PostNL's JSON under another name."""

@@ -8,8 +8,8 @@ import pytest
 
 from deploy import strategy as strategies
 from deploy.demo import STRATEGIES
-from deploy.fixtures import absent
 from deploy.plan import ROOT
+from deploy.tests.fixtures import absent
 
 pytestmark = pytest.mark.deployment
 
@@ -46,13 +46,13 @@ def test_the_demo_shows_one_deployment_stuck_and_the_other_not(tmp_path):
     places = [done.stdout.find(turn) for turn in turns]
     assert -1 not in places
     assert places == sorted(places)
-    rows = [line.split(" | ") for line in (tmp_path / "report.md").read_text().splitlines()]
-    canary = {(row[0].removeprefix("| "), row[1]): row[6:8] for row in rows[4:10]}
+    lines = (tmp_path / "report.md").read_text().splitlines()
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in lines]
+    canary = {(row[0], row[1]): row[6:8] for row in rows if len(row) > 8}
     prefork, hold = (canary["outage", name] for name in STRATEGIES)
     # Against each other, since both ran on the same machine in the same seconds.
     assert seconds(prefork[1]) > 2 * seconds(hold[0])
     assert f"{STRATEGIES[0]}: a cheap read now takes over 2 s" in done.stdout
-    assert "uPlot" in (tmp_path / "report.html").read_text()
 
 
 def test_what_is_missing_is_said_before_anything_starts():

@@ -2,8 +2,8 @@
 
 import pytest
 
-from deploy.fixtures import deployment_of
 from deploy.strategy import names
+from deploy.tests.fixtures import deployment_of
 
 CONTRACT = "deploy/tests/contract"
 

@@ -16,12 +16,12 @@ from deploy import front as front_module
 from deploy import strategy as strategies
 from deploy.child import Child, direct
 from deploy.container import command_of, environment_of, has_front, render
-from deploy.fixtures import absent
 from deploy.front import front_values
 from deploy.plan import ROOT, make_plan
 from deploy.ports import free_port
 from deploy.prepare import render_templates
 from deploy.readiness import wait_until_ready
+from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
 
 FRONTED = [name for name in strategies.names() if has_front(strategies.load(name))]

@@ -10,8 +10,8 @@ import sys
 import pytest
 
 from deploy.env_file import read_env_file
-from deploy.fixtures import absent
 from deploy.plan import ROOT
+from deploy.tests.fixtures import absent
 from deploy.tests.waiting import alive, descendants, end, get, until
 
 pytestmark = pytest.mark.deployment

@@ -11,12 +11,12 @@ from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.parser import text_string_to_metric_families
 
 from deploy import strategy as strategies
-from deploy.fixtures import absent
 from deploy.metric_files import readable
 from deploy.stack import Stack
+from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
 TOKEN = "a token of the test"
 ENV = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "20", "METRICS_TOKEN": TOKEN}

@@ -1,27 +1,14 @@
-"""The README says what is there."""
+"""The README's pieces are there, and its links lead somewhere."""
 
 import re
 
 import pytest
 
-from deploy import readme
-from deploy import strategy as strategies
 from deploy.plan import ROOT
 
-TEXT = readme.README.read_text()
+TEXT = (ROOT / "README.md").read_text()
 PIECE = re.compile(r"^\| [^|]+ \| (?P<files>`[^|]+`) \| (?P<lines>\d+) \|$", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)#:]+)\)")
-
-
-def test_the_strategies_are_those_in_the_folders():
-    """Red? `make results`."""
-    assert readme.written(TEXT) == TEXT
-    assert all(f"[{name}](" in TEXT for name in strategies.names())
-
-
-def test_a_list_that_is_out_of_date_is_seen():
-    stale = TEXT.replace("[asgi-hold](deploy/strategies/asgi-hold), ", "")
-    assert readme.written(stale) == TEXT != stale
 
 
 @pytest.mark.parametrize("piece", list(PIECE.finditer(TEXT)), ids=lambda piece: piece["files"][:40])

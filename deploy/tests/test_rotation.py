@@ -13,9 +13,9 @@ import pytest
 import requests
 
 from deploy import strategy as strategies
-from deploy.fixtures import absent
 from deploy.plan import ROOT
 from deploy.stack import Stack
+from deploy.tests.fixtures import absent
 from deploy.tests.test_backup import PARCEL
 from deploy.tests.waiting import descendants, until
 

@@ -6,11 +6,11 @@ from collections import Counter
 
 import pytest
 
-from deploy.fixtures import absent
 from deploy.stack import Stack
 from deploy.strategy import load, why_unavailable
 from deploy.tests.contract.deployment import Deployment
 from deploy.tests.contract.shop import Later, order
+from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
 
 pytestmark = pytest.mark.deployment

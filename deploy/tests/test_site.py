@@ -1,15 +1,17 @@
 """The pages: built strictly, links followed, nothing loaded from elsewhere."""
 
+import importlib
 import re
 import subprocess
 import sys
 
 import pytest
 
-from deploy import site
 from deploy import strategy as strategies
 from deploy.plan import ROOT
 
+# A file of the pages, in no package.
+hooks = importlib.import_module("docs.hooks")
 LOADED = re.compile(r"<(?:script|img|link|iframe)[^>]*(?:src|href)=\"(https?:)?//")
 
 
@@ -60,8 +62,8 @@ def test_nothing_is_loaded_from_elsewhere(pages):
     ],
 )
 def test_links_are_followed_from_where_they_stand(written, read, caplog):
-    pages = {path.resolve(): address for address, path in site.borrowed().items()}
+    pages = {path.resolve(): address for address, path in hooks.borrowed().items()}
     pages[ROOT / "docs" / "api.md"] = "api.md"
-    (match,) = site.LINK.finditer(written)
-    assert site._followed(match, ROOT / "deploy", "x/y.md", pages) == read
+    (match,) = hooks.LINK.finditer(written)
+    assert hooks._followed(match, ROOT / "deploy", "x/y.md", pages) == read
     assert bool(caplog.records) is ("nowhere" in written)

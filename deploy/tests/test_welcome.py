@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from deploy.fixtures import absent
-from deploy.welcome import asynchronous_line, curl, synchronous_line, welcome, without_password
+from deploy.tests.fixtures import absent
+from deploy.welcome import welcome, without_password
 
 ACCOUNTS = {"PUBLIC_KEY": "public", "SECRET_KEY": "secret"}
 BASE = "http://127.0.0.1:8000"
@@ -19,14 +19,21 @@ ENVIRONMENT = {
 
 def text(**changes):
     options = {"bold": False, "proxied": False, "accounts": ACCOUNTS, **changes}
-    return welcome(base_url=BASE, environment=ENVIRONMENT, run_dir=Path("/run"), **options)
+    options.setdefault("run_dir", Path("/run"))
+    return welcome(base_url=BASE, environment=ENVIRONMENT, **options)
 
 
-def test_each_request_stands_on_a_line_of_its_own():
-    lines = text().splitlines()
-    request = curl(ACCOUNTS, proxied=False)
-    assert synchronous_line(BASE, request, Path("/run/label-sync.pdf")) in lines
-    assert asynchronous_line(BASE, request, Path("/run/label-async.pdf")) in lines
+def requests(printed):
+    """Return the two requests, as a person would copy them."""
+    return [line for line in printed.splitlines() if line.startswith(("curl ", "id=$(curl "))]
+
+
+@pytest.mark.parametrize("bold", [True, False])
+def test_each_request_stands_on_a_line_of_its_own(bold):
+    lines = requests(text(bold=bold))
+    assert len(lines) == 2
+    assert all("-u public:secret" in line and "\033" not in line for line in lines)
+    assert "${" not in text()
 
 
 # Answers a POST with a parcel, a poll with its status, and saves the rest where `-o` says.
@@ -42,21 +49,23 @@ esac
 
 @pytest.mark.parametrize("shell", ["sh", "bash", "zsh"])
 @pytest.mark.parametrize(
-    ("line_for", "label"),
+    ("which", "name", "label"),
     [
-        (synchronous_line, "http://label/7"),
-        (asynchronous_line, f"{BASE}/api/v2/parcels/7/documents/label"),
+        (0, "label-sync.pdf", "http://label/7"),
+        (1, "label-async.pdf", f"{BASE}/api/v2/parcels/7/documents/label"),
     ],
 )
-def test_the_requests_survive_awkward_folders_and_keys(tmp_path, shell, line_for, label):
+def test_the_requests_survive_awkward_folders_and_keys(tmp_path, shell, which, name, label):
     if not shutil.which(shell):
         absent(shell, f"apt-get install {shell}")
     (tmp_path / "curl").write_text(CURL)
     (tmp_path / "curl").chmod(0o755)
-    target = tmp_path / "it's a $folder"
-    request = curl({"PUBLIC_KEY": "p", "SECRET_KEY": "it's $ecret"}, proxied=False)
+    folder = tmp_path / "it's a $folder"
+    folder.mkdir()
+    target = folder / name
+    accounts = {"PUBLIC_KEY": "p", "SECRET_KEY": "it's $ecret"}
     subprocess.run(
-        [shell, "-c", line_for(BASE, request, target)],
+        [shell, "-c", requests(text(accounts=accounts, run_dir=folder))[which]],
         env={"PATH": f"{tmp_path}:{os.environ['PATH']}", "LOG": str(tmp_path / "log")},
         check=True,
     )

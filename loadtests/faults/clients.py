@@ -14,19 +14,11 @@ from typing import Any
 
 import aiohttp
 
+from deploy.welcome import ADDRESS as RECEIVER
 from loadtests.faults.journals import Told
 
 # Shipping method by carrier, and what each can do about a lost answer.
 METHODS = {"postnl": 8, "tortoise": 10, "colibri": 20, "lantern": 30, "meridian": 40}
-RECEIVER = {
-    "name": "Ada Example",
-    "address": "Havenstraat",
-    "house_number": "12",
-    "city": "Utrecht",
-    "postal_code": "3511 AB",
-    "country": "NL",
-    "weight": "2.000",
-}
 # Seconds a client waits at most: over every wait that the deployments of this suite grant.
 PATIENCE = 90.0
 

@@ -123,7 +123,6 @@ def results(*runs, note=""):
             "paced_p99": 0.002,
             "generators": 1,
         },
-        "yardstick": "Starlette",
         "scenarios": {
             "talk": {
                 "title": TALK.title,

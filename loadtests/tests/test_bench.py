@@ -10,7 +10,7 @@ from loadtests.deployment import ContractError
 from loadtests.generator import Progress
 from loadtests.measure import Run
 from loadtests.metrics import Sample
-from loadtests.sizing import MOST_WORKERS, Sizing, workers_for
+from loadtests.results import NAME, read
 from loadtests.tests.bench_results import HELD, run
 
 TALK = scenario.load("talk", quick=True)
@@ -65,7 +65,7 @@ def measured(monkeypatch, tmp_path):
 
     def go(wishes=WISHES, **runs):
         outcomes.update({name.replace("_", "-"): outcome for name, outcome in runs.items()})
-        made = Bench(tmp_path, Sizing(), wishes)
+        made = Bench(tmp_path, wishes)
         return made.run([TALK], lambda *_: lambda phase, progress: None, lambda outcome: None)
 
     return go
@@ -90,7 +90,7 @@ def test_a_failed_run_is_missing_with_its_reason_and_the_others_go_on(measured, 
     assert by_strategy["runserver"]["status"] == "measured"
     assert by_strategy["bjoern"]["status"] == "invalid"
     assert found["complete"]
-    assert json.loads((tmp_path / "results.json").read_text()) == json.loads(json.dumps(found))
+    assert read(tmp_path / NAME) == json.loads(json.dumps(found))
 
 
 def test_a_run_that_would_not_end_in_time_is_missing(measured):
@@ -107,7 +107,7 @@ def test_ctrl_c_keeps_what_was_measured(measured, tmp_path):
     again = measured(one, **{first: figures(interrupted=True), second: figures()})
     assert [run["status"] for run in again["runs"]] == ["partial"]
     assert not again["complete"]
-    assert (tmp_path / "results.json").exists()
+    assert (tmp_path / NAME).exists()
 
 
 def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
@@ -119,29 +119,6 @@ def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
             "phase,stream,intended,sent,first_byte,end,outcome",
             "talk,labels,0.0000,0.1000,,1.0000,time-out",
         ]
-
-
-@pytest.mark.parametrize(
-    ("budget", "few", "more", "expected"),
-    [
-        (600, 100, 200, 11),  # 50 MB for each beyond the first
-        (120, 100, 200, 1),
-        (90, 100, 200, 1),  # one there must be
-        (600, 100, 100.5, 1),  # a server of one process
-        (9000, 100, 200, MOST_WORKERS),
-    ],
-)
-def test_as_many_processes_as_fit(budget, few, more, expected):
-    assert workers_for(budget, few, more) == expected
-
-
-def test_equal_workers_are_equal():
-    assert size(Sizing("workers", workers=4)) == {"WEB_WORKERS": "4"}
-    assert size(Sizing("own")) == {}
-
-
-def size(sizing, postgresql=None):
-    return sizing.of("any", postgresql)
 
 
 @pytest.mark.parametrize(
@@ -213,7 +190,7 @@ def test_a_job_tells_its_progress_in_words():
 def test_a_suite_is_one_report_and_its_worst_part_is_its_code(monkeypatch, tmp_path):
     benches, reported = [], []
 
-    def one(folder, sizing, wishes, scenarios):
+    def one(folder, wishes, scenarios):
         benches.append((folder.name, wishes.strategies, [found.name for found in scenarios]))
         return {"runs": []}, len(benches) - 1
 
@@ -222,13 +199,20 @@ def test_a_suite_is_one_report_and_its_worst_part_is_its_code(monkeypatch, tmp_p
     monkeypatch.setattr(command, "write_report", lambda results, _: reported.append(len(results)))
     assert command.main(["suite", "quick", "--out", str(tmp_path)]) == 1
     assert benches == [
-        ("talk-workers", ("asgi-hold", "bjoern"), ["talk"]),
-        ("outage-workers", ("asgi-hold",), ["outage"]),
+        ("talk", ("asgi-hold", "bjoern"), ["talk"]),
+        ("outage", ("asgi-hold",), ["outage"]),
     ]
     assert reported == [2]
 
 
-def test_the_full_suite_has_every_scenario_three_times_and_equal_memory():
-    first, second = suite.FULL
-    assert set(first.scenarios) == set(scenario.names())
-    assert (first.repeats, first.sizing, second.sizing) == (3, "workers", "memory")
+def test_the_full_suite_has_every_scenario_three_times():
+    [part] = suite.FULL
+    assert set(part.scenarios) == set(scenario.names())
+    assert part.repeats == 3
+
+
+@pytest.mark.parametrize(("workers", "sizes"), [(4, {"WEB_WORKERS": "4"}), (0, {})])
+def test_equal_workers_are_equal_and_none_are_the_folders_own(workers, sizes):
+    wishes = Wishes(strategies=(), workers=workers)
+    assert wishes.sizes == sizes
+    assert (str(workers) in wishes.sizing) == bool(workers)

@@ -6,8 +6,10 @@ from typing import Any
 
 import pytest
 
+from deploy.counted import Counted
+from deploy.rows import Rows
 from loadtests import collector
-from loadtests.collector import Collector
+from loadtests.collector import Collector, serving_memory
 
 STACK: Any = SimpleNamespace(names=[], env={}, plan=SimpleNamespace(run_dir=Path("/nowhere")))
 
@@ -23,6 +25,9 @@ class Nothing:
     def close(self):
         pass
 
+    def read(self):
+        return None
+
     def __getattr__(self, name):
         def absent():
             raise OSError(name)
@@ -32,7 +37,7 @@ class Nothing:
 
 @pytest.fixture
 def made(monkeypatch):
-    monkeypatch.setattr(collector, "Database", Nothing)
+    monkeypatch.setattr(collector, "PostgreSQL", Nothing)
     monkeypatch.setattr(collector, "Simulator", Nothing)
     return lambda **leaders: Collector(STACK, "", leaders)
 
@@ -44,7 +49,9 @@ def looked(found):
 
 
 def test_what_cannot_be_had_is_missing_and_not_nought(made, monkeypatch):
-    monkeypatch.setattr(collector, "busy_workers", lambda folder, pids: {"serving": len(pids)})
+    monkeypatch.setattr(
+        collector, "read_counted", lambda folder, pids: Counted({"serving": len(pids)})
+    )
     [row] = looked(made(web1=2**22 + 1, web2=2**22 + 2))
     assert row["busy"] == {"serving": 0}
     assert "held" not in row
@@ -55,3 +62,51 @@ def test_a_collector_that_broke_is_no_quiet_end(made):
     """Without any `web` there is nobody to count: a mistake of ours, not a server's bad minute."""
     with pytest.raises(RuntimeError, match="the collector broke: KeyError"):
         looked(made(front=2**22 + 1))
+
+
+class Known(Nothing):
+    """A database and a simulator that answer."""
+
+    def read(self):
+        return Rows({"tortoise": {"pending": 2, "announcing": 3}}, holds=4, connections=7)
+
+    def in_flight(self):
+        return 3
+
+    def lookup_seconds(self):
+        return 0.01
+
+
+def test_a_row_has_each_figure_of_the_servers(made, monkeypatch):
+    monkeypatch.setattr(collector, "PostgreSQL", Known)
+    monkeypatch.setattr(collector, "Simulator", Known)
+    monkeypatch.setattr(collector, "read_counted", lambda folder, pids: Counted({"serving": 1}))
+    found = made(web1=2**22 + 1)
+    [row] = looked(found)
+    assert (row["connections"], row["held"], row["open"]) == (7, 4, 5)
+    assert (row["in_flight"], row["lookup"], row["busy"]) == (3, 0.01, {"serving": 1})
+    assert set(row["memory"]) == {"web"}  # the generator's own is no server's
+    assert set(row["cpu"]) == {"web", "generator"}
+    assert found.lookups() == [0.01]
+
+
+def test_what_is_held_is_the_hubs_own_figure_where_there_is_a_hub(monkeypatch):
+    stack: Any = SimpleNamespace(
+        names=["hub"], env={"HUB_BIND": "x"}, plan=STACK.plan, pid=lambda name: 2**22 + 1
+    )
+    page = b"# TYPE offload_holds gauge\noffload_holds 9.0\n"
+    monkeypatch.setattr(collector, "PostgreSQL", Known)
+    monkeypatch.setattr(collector, "Simulator", Known)
+    monkeypatch.setattr(collector, "ask", lambda url, seconds: (200, page))
+    monkeypatch.setattr(collector, "read_counted", lambda folder, pids: Counted())
+    found = Collector(stack, "", {"web": 2**22 + 2})
+    [row] = looked(found)
+    assert row["held"] == 9
+
+
+@pytest.mark.parametrize(
+    ("memory", "serving"),
+    [({"web": 10.0, "hub": 2.0, "front": 1.0, "worker": 90.0}, 13.0), ({}, None)],
+)
+def test_serving_memory_is_of_what_clients_speak_to(memory, serving):
+    assert serving_memory({"memory": memory}) == serving

@@ -28,11 +28,6 @@ def test_at_worst_each_phase_is_cut_off():
     assert most - least == pytest.approx(TALK.phases[0].cap - 5 + estimate.SETTLE_SECONDS)
 
 
-def test_equal_memory_starts_each_strategy_twice_more():
-    plain, fitted = (estimate.total([TALK] * 4, sized=count) for count in (0, 2))
-    assert fitted[0] - plain[0] == 4 * estimate.AROUND
-
-
 def test_the_quick_suite_takes_a_quarter_of_an_hour_with_all_strategies():
     parts = suite.plan("quick", strategies.names(), "")
     least = sum(part.estimate()[1] for part in parts)

@@ -1,7 +1,13 @@
 import pytest
 
-from loadtests.figures import littles_law, phase_figures, planned, possible_rate, rounded
-from loadtests.metrics import summarize
+from loadtests.figures import (
+    phase_figures,
+    planned,
+    possible_rate,
+    rate_while_all_open,
+    rounded,
+)
+from loadtests.metrics import Sample
 from loadtests.scenario import load
 from loadtests.tests.bench_results import TALK, samples
 
@@ -12,24 +18,6 @@ def test_the_limit_is_connections_by_the_carriers_seconds():
     assert possible_rate(TALK, LABELS) == 5
     assert possible_rate(load("talk"), load("talk").phases[0].streams[0]) == 20
     assert possible_rate(TALK, CANARY) is None
-
-
-def law_of(latency):
-    figures = summarize(samples(latency))
-    assert figures is not None
-    return littles_law(TALK, LABELS, figures)
-
-
-def test_littles_law_at_a_server_that_costs_nothing():
-    law = law_of(2.0)
-    assert law["measured"] == pytest.approx(10)
-    assert law["predicted"] == pytest.approx(10)
-
-
-def test_who_waits_for_the_server_is_beyond_the_law():
-    law = law_of(8.0)
-    assert law["measured"] == pytest.approx(10)
-    assert law["predicted"] == pytest.approx(2.5)
 
 
 def test_what_was_planned_is_told_also_where_less_was_sent():
@@ -55,3 +43,33 @@ def test_recovery_is_told_where_something_was_broken():
 
 def test_figures_are_rounded_all_the_way_down():
     assert rounded({"a": [0.123456, {"b": 1}], "c": None}) == {"a": [0.1235, {"b": 1}], "c": None}
+
+
+HOLDS = (
+    load("holds", overrides={"connections": 2, "requests": 6, "opening": 2}).phases[0].streams[0]
+)
+
+
+def answered(*moments, outcome="ok"):
+    """Requests of two connections from 100.0 on, that were asked for one second before."""
+    return [Sample("labels", at - 1, at - 1, at, at, outcome) for at in moments]
+
+
+def test_the_rate_counts_what_came_while_all_were_open():
+    """The window goes from the last opening (2 s after the first) to the last request."""
+    found = answered(101.0, 101.9, 102.5, 103.0, 104.0, 105.5)
+    # Asked from 100.0 to 104.5: the window is 102.0 to 104.5, with three answers in it.
+    assert rate_while_all_open(HOLDS, found) == pytest.approx(3 / 2.5)
+    failed = answered(102.2, outcome="http 502")
+    assert rate_while_all_open(HOLDS, found + failed) == pytest.approx(3 / 2.5)
+
+
+def test_without_an_opening_or_a_window_there_is_no_such_rate():
+    assert rate_while_all_open(LABELS, samples(2.0)) is None
+    assert rate_while_all_open(HOLDS, answered(101.0, 102.0)) is None
+    assert rate_while_all_open(HOLDS, []) is None
+
+
+def test_what_a_label_takes_beyond_the_carriers_own_seconds():
+    figures = phase_figures(TALK, TALK.phases[0].streams, samples(2.25), 100.0, [])
+    assert figures["labels"]["beyond_carrier"] == {"p50": 0.25, "p99": 0.25}

@@ -113,3 +113,32 @@ def test_a_loop_that_was_blocked_says_that_it_sent_late():
     assert figures.late_sends >= 10
     assert figures.worst_send >= 0.25
     assert figures.latency.maximum >= 0.25  # and the wait is in the latency
+
+
+def test_in_a_closed_loop_the_next_request_is_due_when_the_last_answer_came():
+    with running(Shop(seconds=0.1)) as shop:
+        plan, report = drive(stream(shop.port, Closed(connections=1, requests=4)))
+    samples = sorted(report.samples, key=lambda sample: sample.intended)
+    assert [sample.intended for sample in samples[1:]] == [sample.end for sample in samples[:-1]]
+    assert samples[0].intended == plan.start
+
+
+def test_a_client_that_gives_up_has_waited_its_time_out_and_no_longer():
+    with running(Shop(seconds=60)) as shop:
+        _, report = drive(stream(shop.port, Burst(size=3), time_out=0.4))
+    assert [sample.outcome for sample in report.samples] == ["time-out"] * 3
+    assert all(0.4 <= sample.latency < 1.5 for sample in report.samples)
+    assert figures_of(report.samples).latency is None  # nobody was answered well
+
+
+def test_what_is_cut_off_counts_as_unfinished_and_not_as_throughput():
+    with running(Shop(seconds=60)) as shop:
+        _, report = drive(stream(shop.port, Closed(connections=3, requests=30)), cap=0.6)
+    assert [sample.outcome for sample in report.samples] == ["unfinished"] * 3
+    assert figures_of(report.samples).throughput == 0
+
+
+def test_its_own_processor_time_is_in_the_report():
+    with running(Shop()) as shop:
+        _, report = drive(stream(shop.port, Constant(rate=20, seconds=0.5)))
+    assert 0 < report.busy < 1

@@ -2,6 +2,7 @@ import math
 
 import pytest
 
+from deploy.simulator import LOOKUP_PATIENCE
 from loadtests.metrics import (
     Sample,
     by_stream,
@@ -69,7 +70,6 @@ def test_each_figure_of_a_stream():
     assert figures.goodput == pytest.approx(2 / 5)
     assert figures.error_share == 0.5
     assert (figures.latency.p50, figures.latency.maximum) == (1, 2)
-    assert (figures.first_byte.minimum, figures.first_byte.maximum) == (0.5, 1.0)
     assert figures.late_sends == 1
     assert figures.worst_send == pytest.approx(0.2)
     assert figures.in_flight == pytest.approx((1 + 2 + 1 + 2) / 5)
@@ -218,3 +218,8 @@ def test_a_flushed_backlog_is_no_recovery():
 
 def test_without_a_before_there_is_no_recovery():
     assert recovery_seconds(outage(40), begin=0, end=40) is None
+
+
+def test_a_run_at_a_simulator_that_answers_nothing_is_invalid():
+    on_time = [sample(0.0, 1.0)]
+    assert not validity(on_time, [LOOKUP_PATIENCE] * 3).valid

@@ -2,6 +2,7 @@ import pytest
 
 from loadtests import scenario
 from loadtests.arrivals import Closed, Constant
+from loadtests.charts import OF_SERVERS, OF_STREAMS
 from loadtests.scenario import ScenarioError
 
 STREAM = """[[phases.streams]]
@@ -39,6 +40,15 @@ def test_each_of_ours_loads(name, quick):
     found = scenario.load(name, quick=quick)
     assert found.title
     assert found.question
+
+
+@pytest.mark.parametrize("name", scenario.names())
+def test_each_chart_is_of_a_stream_or_of_the_servers(name):
+    found = scenario.load(name)
+    streams = {stream.name for phase in found.phases for stream in phase.streams}
+    for kind, _, stream in (wanted.partition(": ") for wanted in found.charts):
+        assert (kind in OF_STREAMS and stream in streams) or (kind in OF_SERVERS and not stream)
+    assert len(found.charts) <= 3
 
 
 def test_a_users_own_file_is_enough(mine):

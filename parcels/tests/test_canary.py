@@ -21,7 +21,7 @@ import requests
 from deploy.stack import Stack
 from parcels.tests.requests import body
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deployment
 
 FIELDS = (
     "name",

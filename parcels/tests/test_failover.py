@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.fixtures import absent
 from deploy.stack import Stack
 from deploy.stores import POSTGRESQL_INSTALL, PostgresServer, StoreMissingError, postgresql_programs
+from deploy.tests.fixtures import absent
 from parcels.tests.stacks import SHORT, Site, poll
 from parcels.tests.test_silent_database import post
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from deploy.stores import PostgresServer
 from parcels.tests.stacks import Site, poll, running
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(180)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(180)]
 
 
 @pytest.fixture(scope="module", params=["sqlite", "postgresql"])

@@ -10,7 +10,7 @@ import pytest
 from deploy.stores import PostgresServer
 from parcels.tests.stacks import Site, poll, running
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
 ANNOUNCEMENTS = 50
 
 

@@ -12,13 +12,13 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from deploy.fixtures import absent
 from deploy.stack import Stack
 from deploy.stores import POSTGRESQL_INSTALL, StoreMissingError, postgresql_programs
 from deploy.strategy import load, why_unavailable
+from deploy.tests.fixtures import absent
 from deploy.welcome import ADDRESS
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(120)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(120)]
 
 CLIENTS = 24
 ENVIRONMENT = {

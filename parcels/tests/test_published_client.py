@@ -19,11 +19,11 @@ import requests
 import sendcloud
 from sendcloud.http.exceptions import ParcelNotFound
 
-from deploy.fixtures import absent
 from deploy.stack import Stack
+from deploy.tests.fixtures import absent
 from parcels.tests.requests import body
 
-pytestmark = pytest.mark.integration
+pytestmark = pytest.mark.deployment
 JAVASCRIPT = Path(__file__).parent / "javascript"
 Call = Callable[..., Any]
 

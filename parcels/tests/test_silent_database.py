@@ -15,7 +15,7 @@ from parcels.tests.requests import body
 from parcels.tests.stacks import SHORT, Site, poll
 from shipping.tests.black_hole import Proxy
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
 
 # Seconds: longer than the shipped bound of a statement (10 s, and two for the client's).
 SILENCE = 15

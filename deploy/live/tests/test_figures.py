@@ -1,20 +1,12 @@
 """The pieces of the figures, each against values that are known."""
 
 import asyncio
-import os
-import subprocess
-import sys
 
 import pytest
 
 from deploy.live.collector import Collector, Rate
 from deploy.live.faults import KINDS, LONGEST, UnknownOutageError, fault_of
-from deploy.live.processes import usage
-from deploy.live.server_metrics import read_metrics
 from deploy.live.window import OVERDUE, SPAN, Window, percentile
-from loadtests.busy import busy_workers
-
-MEGABYTE = 1024
 
 
 class Clock:
@@ -94,77 +86,6 @@ def test_what_is_no_outage(word, seconds):
         fault_of(word, seconds)
 
 
-def test_usage_is_of_the_roots_and_all_below_them_but_not_of_ours():
-    me = os.getpid()
-    table = f"""
-        10 1 {10 * MEGABYTE}
-        11 10 {20 * MEGABYTE}
-        12 11 {30 * MEGABYTE}
-        99 1 {40 * MEGABYTE}
-        {me} 10 {50 * MEGABYTE}
-        77 {me} {60 * MEGABYTE}
-    """
-    found = usage([10], None, table.strip())
-    assert (found.processes, found.memory) == (3, 60 * MEGABYTE * 1024)
-
-
-COUNT = """
-import sys
-from prometheus_client import Counter, Gauge
-busy = Gauge("workers_busy", "", ["state"], multiprocess_mode="livesum")
-busy.labels("serving").inc(3)
-busy.labels("waiting").inc(2)
-Counter("http_requests_total", "", ["method", "route", "status"]).labels("GET", "x", 200).inc(5)
-tries = Counter("announcement_tries_total", "", ["carrier", "kind", "outcome"])
-tries.labels("colibri", "announce", "announced").inc(4)
-print("ready", flush=True)
-sys.stdin.read()
-"""
-
-
-def test_metrics_of_all_processes_are_added_up_and_of_dead_ones_only_what_they_have_done(tmp_path):
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", COUNT],
-            env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-        )
-        for _ in range(2)
-    ]
-    try:
-        for process in processes:
-            assert process.stdout is not None
-            assert process.stdout.readline() == b"ready\n"
-        counted = read_metrics(tmp_path)
-        assert (counted.serving, counted.waiting) == (6, 4)
-        assert counted.tries == {("colibri", "announced"): 8}
-        processes[0].kill()
-        processes[0].wait()
-        counted = read_metrics(tmp_path)
-        assert (counted.serving, counted.waiting) == (3, 2)
-        assert counted.answers == {"200": 10}
-    finally:
-        for process in processes:
-            process.kill()
-            process.communicate()
-
-
-def test_a_file_that_is_being_made_this_moment_is_left_out(tmp_path):
-    counted = "from prometheus_client import Counter\nCounter('made', 'm').inc()"
-    subprocess.run(
-        [sys.executable, "-c", counted],
-        check=True,
-        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)},
-    )
-    whole = read_metrics(tmp_path)
-    # As prometheus_client makes it: opened, and enlarged a moment later.
-    (tmp_path / "counter_1.db").touch()
-    (tmp_path / f"gauge_livesum_{os.getpid()}.db").touch()
-    assert read_metrics(tmp_path) == whole
-    assert busy_workers(tmp_path, [os.getpid()]) == {}
-
-
 async def test_a_look_that_fails_is_said_once_and_made_again(caplog, monkeypatch):
     collector = Collector()
     troubles = [RuntimeError("one"), RuntimeError("one"), None, RuntimeError("one")]
@@ -194,7 +115,3 @@ async def test_news_come_after_a_failed_look():
         figures = await asyncio.wait_for(collector.news(), 10)
         running.cancel()
     assert figures["beside"] == 1
-
-
-def test_no_metrics_yet(tmp_path):
-    assert read_metrics(tmp_path / "none").serving == 0

@@ -12,9 +12,9 @@ from statistics import median
 import pytest
 
 from deploy.env_file import read_env_file
-from deploy.fixtures import absent
-from deploy.live.browser import INSTALL, browser, missing
+from deploy.live.tests.browser import INSTALL, browser, missing
 from deploy.plan import ROOT
+from deploy.tests.fixtures import absent
 from deploy.tests.waiting import DIRECT, end, get, until
 
 pytestmark = pytest.mark.deployment

@@ -9,12 +9,12 @@ from contextlib import suppress
 import pytest
 
 from deploy.env_file import read_env_file
-from deploy.fixtures import absent
 from deploy.plan import make_plan
 from deploy.prepare import prepare
 from deploy.stack import INHERITED, Stack
 from deploy.strategy import load, names, why_unavailable
 from deploy.tests.contract.deployment import Deployment
+from deploy.tests.fixtures import absent
 
 # Seconds that Tortoise Post takes: long enough to be seen waiting, short enough for 15 strategies.
 LATENCY = 0.5

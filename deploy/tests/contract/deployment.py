@@ -42,10 +42,22 @@ class Deployment:
         line = next(line for line in page.splitlines() if line.startswith("offload_holds "))
         return int(line.split()[1])
 
-    def until_held(self, count, seconds=15):
+    def until_held(self, count):
         """Wait until that many are held; where nobody counts, until they had time to be."""
         if self.hubs:
-            until(lambda: self.held_now() >= count, f"{count} holds", seconds)
+            until(lambda: self.held_now() >= count, f"{count} holds", seconds=60)
+
+    @contextmanager
+    def workers_paused(self):
+        """Let nothing be announced meanwhile."""
+        workers = [name for name in self.stack.names if name.startswith("worker")]
+        for name in workers:
+            self.stack.pause(name)
+        try:
+            yield
+        finally:
+            for name in workers:
+                self.stack.resume(name)
 
     def reload(self, which):
         """Do what `[reload]` of strategy.toml says for `app` or `front`."""

@@ -82,9 +82,14 @@ def test_a_reload_loses_nobody(deployment, which, record_property):
             assert which == "front", f"[reload] {which} or [cannot] reload-{which} is missing"
             assert "front" not in deployment.stack.names
         return
-    count = 100 if deployment.holds_clients else 4
-    # Long against the time in which so many are accepted, so that all wait at that moment.
-    clients = waiting(deployment, count, slower=8 if deployment.holds_clients else 4)
+    if deployment.holds_clients:
+        count = 100
+        # However slow the machine takes them in: no call begins before all are held.
+        with deployment.workers_paused():
+            clients = waiting(deployment, count, slower=8)
+    else:
+        count = 4
+        clients = waiting(deployment, count, slower=4)
     deployment.reload(which)
     outcomes = Counter(map(outcome, clients.result()))
     record_property(f"{deployment.name} reload {which}", dict(outcomes))

@@ -10,13 +10,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from deploy.fixtures import absent
 from deploy.stores import POSTGRESQL_INSTALL, StoreMissingError, postgresql_programs
+from deploy.tests.fixtures import absent
 from loadtests.faults.fault import all_faults, execute_on
 from loadtests.faults.report import table, targets
 from loadtests.faults.rig import Rig
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 # Fixed: a failure here should be the same failure again.
 SEED = 20_261
 # In the order that restarts least: guarded runs share an environment.

@@ -48,7 +48,7 @@ class Command(TerminalCommand):
         try:
             found = strategies.load(strategy)
         except strategies.StrategyError as error:
-            raise Trouble(str(error), "python manage.py strategies") from None
+            raise Trouble(str(error), "make strategies") from None
         facts = _facts(found)
         if json:
             self.show([facts], as_json=True)

@@ -1,0 +1,132 @@
+"""What the rows say, read-only and past the application: it may have no worker to spare."""
+
+import contextlib
+import sqlite3
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from typing import Any, Protocol
+
+import psycopg
+
+# Not yet ended, as parcels.models.announcement has it; a test compares the two.
+OPEN = ("pending", "announcing", "unknown", "needs_review")
+# Seconds: a figure that comes later than the next sample is no use.
+TIME_OUT = 0.5
+
+_QUEUE = (
+    "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "
+    "WHERE state IN ('pending', 'announcing', 'unknown', 'needs_review') GROUP BY carrier, state"
+)
+_HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
+_STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
+_CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Announcements by carrier and state, the oldest pending one's age in seconds, open holds.
+
+    Connections are PostgreSQL's to this database, without the one that looks.
+    """
+
+    queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
+    oldest: float = 0.0
+    holds: int = 0
+    connections: int | None = None
+
+    @property
+    def open(self) -> int:
+        """Return how many announcements have not ended."""
+        return sum(sum(states.values()) for states in self.queues.values())
+
+
+class Database(Protocol):
+    """A way to read the rows."""
+
+    def read(self) -> Rows | None:
+        """Return what there is now; None when it can't be had in time."""
+        ...
+
+
+def database_of(url: str) -> Database:
+    """Return the reader for an address as `DATABASE_URL` has it."""
+    if url.startswith("sqlite:///"):
+        return SQLite(url.removeprefix("sqlite:///"))
+    return PostgreSQL(url)
+
+
+class SQLite:
+    """Opened anew for each look: nothing of ours keeps the write-ahead log from being folded."""
+
+    def __init__(self, path: str) -> None:
+        self._uri = f"file:{path}?mode=ro"
+
+    def read(self) -> Rows | None:
+        """Return what there is now; None while the file is being made."""
+        try:
+            with contextlib.closing(
+                sqlite3.connect(self._uri, uri=True, timeout=TIME_OUT)
+            ) as connection:
+                queue = connection.execute(_QUEUE).fetchall()
+                now = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
+                holds = connection.execute(_HOLDS.format(now=now)).fetchone()
+        except sqlite3.Error:
+            return None
+        return _rows(queue, holds[0], None)
+
+
+class PostgreSQL:
+    """One kept connection, made again when it breaks."""
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._connection: psycopg.Connection[Any] | None = None
+
+    def read(self) -> Rows | None:
+        """Return what there is now; None while the server is away."""
+        try:
+            connection = self._connected()
+            queue = connection.execute(_QUEUE).fetchall()
+            holds = connection.execute(_HOLDS.format(now="now()")).fetchall()
+            connections = connection.execute(_CONNECTIONS).fetchall()
+        except psycopg.Error:
+            self.close()
+            return None
+        return _rows(queue, holds[0][0], connections[0][0] - 1)  # without our own
+
+    def states(self) -> dict[str, int]:
+        """Return how many announcements are in each state, those that have ended among them."""
+        return dict(self._connected().execute(_STATES).fetchall())
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._connection is not None:
+            self._connection.close()
+        self._connection = None
+
+    def _connected(self) -> psycopg.Connection[Any]:
+        if self._connection is None:
+            options = f"-c statement_timeout={round(TIME_OUT * 1000)}"
+            self._connection = psycopg.connect(
+                self._url, autocommit=True, connect_timeout=2, options=options
+            )
+        return self._connection
+
+
+def _rows(queue: list[Any], holds: int, connections: int | None) -> Rows:
+    queues: dict[str, dict[str, int]] = {}
+    oldest = 0.0
+    for carrier, state, length, first in queue:
+        queues.setdefault(carrier, {})[state] = length
+        if state == "pending":
+            oldest = max(oldest, _age(first))
+    return Rows(queues, oldest, holds, connections)
+
+
+def _age(moment: datetime | str) -> float:
+    if isinstance(moment, str):
+        moment = datetime.fromisoformat(moment)
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return max(0.0, (datetime.now(UTC) - moment).total_seconds())

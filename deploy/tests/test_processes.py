@@ -1,0 +1,105 @@
+"""Processor time and memory of real processes."""
+
+import os
+import subprocess
+import sys
+import time
+
+import pytest
+
+from deploy.processes import Processes, tree, usage
+
+
+def busy(seconds):
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        pass
+
+
+def test_spent_counts_from_its_own_last_call():
+    mine = Processes({"me": os.getpid()})
+    assert mine.spent() == {"me": 0.0}  # the first look only begins
+    busy(0.2)
+    assert mine.spent()["me"] == pytest.approx(0.2, abs=0.1)
+    assert mine.spent()["me"] < 0.1
+
+
+def test_processor_is_spent_per_second():
+    mine = Processes({"me": os.getpid()})
+    mine.processor()
+    began = time.monotonic()
+    busy(0.2)
+    share = 0.2 / (time.monotonic() - began)
+    assert mine.processor()["me"] == pytest.approx(share, rel=0.5)
+
+
+def test_several_of_the_same_are_one_name():
+    """A balancer's two nodes are `web1` and `web2`; who asks for `web` means both."""
+    mine = Processes({"web1": os.getpid(), "web2": os.getpid(), "front": 2**22 + 1})
+    assert mine.counts()["web"] == 2 * len(mine.tree("web")[::2])
+    assert set(mine.memory()) == {"web", "front"}
+
+
+def test_who_has_ended_spends_and_has_nothing():
+    gone = Processes({"gone": 2**22 + 1})  # above every pid
+    assert gone.spent() == {"gone": 0}
+    assert gone.memory() == {"gone": 0}
+    assert Processes({"me": os.getpid()}).memory()["me"] > 1
+
+
+@pytest.fixture
+def family(tmp_path):
+    """A process with a child that has 40 MB and a file open twice."""
+    child = (
+        f"import time; one = open({str(tmp_path / 'db')!r}, 'w'); two = open(one.name);"
+        "memory = bytearray(b'x') * 40_000_000; print('ready', flush=True); time.sleep(60)"
+    )
+    parent = f"import subprocess, sys; subprocess.run([sys.executable, '-c', {child!r}])"
+    process = subprocess.Popen([sys.executable, "-c", parent], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"ready\n"
+        yield process.pid
+    finally:
+        for one in tree(process.pid)[::-1]:
+            one.kill()
+        process.communicate()
+
+
+def test_usage_is_of_the_roots_and_all_below_them(family, tmp_path):
+    found = usage([family], tmp_path / "db")
+    assert found.processes == 2
+    assert 40e6 < found.memory < 120e6
+    assert found.database_files == 2
+    assert usage([family, family], None).processes == 2
+
+
+def test_usage_leaves_out_this_process_and_what_it_has_started(family):
+    """The page is a child of the launcher that it watches: it is not the stack's."""
+    beside = usage([os.getppid()], None).processes
+    whole = sum(1 for _ in tree(os.getppid()))
+    assert beside == whole - len(tree(os.getpid()))
+
+
+def test_memory_of_a_name_is_its_whole_tree(family):
+    leader_alone = Processes({"web": family}).memory()["web"]
+    assert leader_alone > 40
+
+
+def test_pages_that_two_share_count_once():
+    """A fork that has written nothing adds next to nothing; resident sizes would add all of it."""
+    code = (
+        "import os, time; memory = bytearray(b'x') * 80_000_000;"
+        "os.fork(); os.write(1, b'r'); time.sleep(60)"
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+    try:
+        assert process.stdout is not None
+        assert process.stdout.read(2) == b"rr"
+        processes = Processes({"web": process.pid})
+        assert processes.counts() == {"web": 2}
+        assert 80 < processes.memory()["web"] < 130
+    finally:
+        for one in tree(process.pid)[::-1]:
+            one.kill()
+        process.communicate()

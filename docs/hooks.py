@@ -1,0 +1,99 @@
+"""What the pages take from elsewhere: MkDocs' hooks (mkdocs.yml).
+
+A strategy is described in its folder and offload in its own; here they become pages without a
+copy. Links between them are followed to where they stand on disk: one to a page becomes a link to
+the page, one to any other file its path, and one to nothing stops the build.
+"""
+
+import logging
+import re
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+from deploy import strategy as strategies
+from deploy.plan import ROOT
+
+log = logging.getLogger("mkdocs.plugins.hooks")
+
+LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+ELSEWHERE = ("http:", "https:", "mailto:")
+
+
+def borrowed() -> dict[str, Path]:
+    """Return the pages that stand outside docs/, by their address in the site."""
+    pages = {
+        f"strategies/{path.parent.name}.md": path
+        for path in sorted(strategies.STRATEGIES.glob("*/README.md"))
+    }
+    return pages | {
+        "strategies/how-to-add-one.md": strategies.STRATEGIES / "README.md",
+        "offload.md": ROOT / "offload" / "README.md",
+        "simulator.md": ROOT / "carriers" / "simulator" / "README.md",
+        "changelog.md": ROOT / "CHANGELOG.md",
+        "contributing.md": ROOT / "CONTRIBUTING.md",
+    }
+
+
+def strategy_table() -> str:
+    """Return the list of all strategies, from their folders."""
+    rows = ["| Strategy | What it is | Family | Backend |", "|---|---|---|---|"]
+    for name in strategies.names():
+        strategy = strategies.load(name)
+        page = f"[{name}]({name}.md)" if (strategy.folder / "README.md").exists() else name
+        rows.append(f"| {page} | {strategy.title} | {strategy.family} | `{strategy.backend}` |")
+    return "# Strategies\n\n" + "\n".join(rows) + "\n"
+
+
+def decision_list() -> str:
+    """Return the list of decisions, from the records' own titles."""
+    rows = []
+    for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
+        title = path.read_text().splitlines()[0].removeprefix("# ")
+        rows.append(f"- [{title}]({path.name})")
+    return "# Decisions\n\n" + "\n".join(rows) + "\n"
+
+
+def on_files(files: Files, *, config: Any) -> Files:
+    """Add the borrowed and the generated pages."""
+    for address, path in borrowed().items():
+        if path.exists():
+            files.append(File.generated(config, address, abs_src_path=str(path)))
+    files.append(File.generated(config, "strategies/index.md", content=strategy_table()))
+    files.append(File.generated(config, "adr/index.md", content=decision_list()))
+    return files
+
+
+def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> str:
+    """Follow the links of a page from where it really stands."""
+    pages = {path.resolve(): address for address, path in borrowed().items()}
+    docs = Path(config.docs_dir)
+    pages |= {path.resolve(): str(path.relative_to(docs)) for path in docs.rglob("*.md")}
+    address = page.file.src_uri
+    home = borrowed().get(address, docs / address).parent
+    return LINK.sub(lambda match: _followed(match, home, address, pages), markdown)
+
+
+def _followed(match: re.Match[str], home: Path, address: str, pages: dict[Path, str]) -> str:
+    text, target, anchor = match.group(1), match.group(2), match.group(3) or ""
+    if target.startswith(ELSEWHERE) or _generated(address, target):
+        return match.group()
+    path = (home / target).resolve()
+    there = pages.get(path) or pages.get(path / "README.md")
+    if there:
+        up = "../" * address.count("/")
+        return f"[{text}]({up}{there}{anchor})"
+    if path.exists() and path.is_relative_to(ROOT):
+        if path.is_relative_to(ROOT / "docs"):
+            return match.group()  # a picture or a report, which is copied along
+        return f"{text} (`{path.relative_to(ROOT)}`)"
+    log.warning("%s: %s leads nowhere", address, target)
+    return match.group()
+
+
+def _generated(address: str, target: str) -> bool:
+    """Say whether a link is to or from a page that has no file."""
+    return address in ("strategies/index.md", "adr/index.md") or target.endswith(
+        ("strategies/index.md", "adr/index.md")
+    )

@@ -1,0 +1,204 @@
+"""The strategies side by side, from the runs of one bench: a row each, by family and name.
+
+What was not measured says so, and is never 0; what has no valid run is marked. No ranks: where the
+ranges of two overlap, their order would say nothing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from deploy import strategy as strategies
+from deploy.strategy import Strategy
+from loadtests.aggregate import Group, Run, stream_of, streams
+from loadtests.tables import PROMISED, Figure, Table, number, percent, spread
+
+NOT_MEASURED = "not measured"
+DOUBT = " †"
+SYSTEM = "apt-get install "
+# A share that rounds to nothing in a table.
+NONE_WORTH_SAYING = 0.0005
+
+Summary = Mapping[str, Any]
+
+
+class Column(NamedTuple):
+    """One figure of one scenario."""
+
+    head: str
+    scenario: str
+    cell: Callable[[Group | None], str]
+
+
+def comparison(groups: Sequence[Group], names: Sequence[str] = ()) -> Table:
+    """Return what was measured of these strategies (none named: of all)."""
+    plain = {(one.scenario, one.strategy): one for one in groups if not one.variant}
+    rows = [
+        (name, *(column.cell(plain.get((column.scenario, name))) for column in COLUMNS))
+        for name in names or _ordered()
+    ]
+    return Table("Comparison", ("strategy", *(column.head for column in COLUMNS)), tuple(rows))
+
+
+def needs() -> Table:
+    """Return what each strategy needs, and its folder's own advice."""
+    found = [strategies.load(name) for name in _ordered()]
+    rows = tuple((one.name, to_install(one), advice(one)) for one in found)
+    return Table("Needs", ("strategy", "to install", "take it"), rows)
+
+
+def _ordered() -> list[str]:
+    """Return all strategies by family, then by name."""
+    families = {name: strategies.load(name).family for name in strategies.names()}
+    return sorted(families, key=lambda name: (families[name], name))
+
+
+def footnotes(groups: Sequence[Group]) -> list[str]:
+    """Return why figures are marked."""
+    tabled = {column.scenario for column in COLUMNS}
+    return [
+        f"{group.strategy}, `{group.scenario}`: {'; '.join(dict.fromkeys(group.notes))}"
+        for group in groups
+        if group.scenario in tabled and not group.variant and not group.valid
+    ]
+
+
+def share(run: Run) -> float | None:
+    """Return which part of the possible rate came as good answers."""
+    labels = stream_of(run, "talk", "labels")
+    return labels["summary"]["goodput"] / labels["limit"] if labels else None
+
+
+def _of(phase: str, stream: str, figure: Callable[[Summary], float | None]) -> Figure:
+    def found(run: Run) -> float | None:
+        figures = stream_of(run, phase, stream)
+        return figure(figures["summary"]) if figures else None
+
+    return found
+
+
+def _percentile(name: str) -> Callable[[Summary], float]:
+    """Return a percentile of the good answers; endless where there is none: worst, not missing."""
+    return lambda summary: summary["latency"][name] if summary["latency"] else math.inf
+
+
+def _failed(summary: Summary) -> float:
+    return float(summary["error_share"])
+
+
+def _cell(figure: Figure, form: Callable[[float], str]) -> Callable[[Group | None], str]:
+    def cell(group: Group | None) -> str:
+        found = group.spread(figure) if group else None
+        if group is None or found is None:
+            return NOT_MEASURED
+        return spread(found, form) + ("" if group.valid else DOUBT)
+
+    return cell
+
+
+def _with_failed(
+    phase: str, stream: str, figure: Figure, form: Callable[[float], str]
+) -> Callable[[Group | None], str]:
+    """Return a cell with the share that failed, where there is one: a quick error is no answer."""
+
+    def cell(group: Group | None) -> str:
+        lost = group.spread(_of(phase, stream, _failed)) if group else None
+        said = _cell(figure, form)(group)
+        if lost is None or lost.median < NONE_WORTH_SAYING:
+            return said
+        return f"{said}, {percent(lost.median)} failed"
+
+    return cell
+
+
+def seconds(value: float) -> str:
+    """Return seconds in words; endless where no good answer came."""
+    return "no answer" if value == math.inf else f"{number(value)} s"
+
+
+def memory_each(run: Run) -> float | None:
+    """Return the KB that web, front and hub took for each client that waited.
+
+    From the first look, with nobody there, to the look at which most waited.
+    """
+    waiting = _waiting(run)
+    looks = [
+        (row["serving_memory"], waiting[int(row["at"])])
+        for row in run.get("timeline", ())
+        if "serving_memory" in row and int(row["at"]) in waiting
+    ]
+    first = next((row["serving_memory"] for row in run["timeline"] if "serving_memory" in row), 0)
+    memory, clients = max(looks, key=lambda look: look[1], default=(0.0, 0.0))
+    return (memory - first) * 1000 / clients if clients else None
+
+
+def _waiting(run: Run) -> dict[int, float]:
+    """Return how many waited for a label in each second of the run."""
+    starts = {phase["name"]: phase["start"] for phase in run.get("phases", ())}
+    return {
+        int(starts[phase] + second["at"]): second["in_flight"]
+        for phase, name, stream in streams(run)
+        if name == "labels"
+        for second in stream["seconds"]
+    }
+
+
+def reload(group: Group | None) -> str:
+    """Return what a reload of app and front did to those who waited."""
+    asked = group.spread(_of("reload", "labels", lambda s: s["asked"])) if group else None
+    if group is None or asked is None:
+        return NOT_MEASURED
+    if "app" not in strategies.load(group.strategy).reload:
+        return "has none"
+    lost = group.spread(_of("reload", "labels", _lost))
+    later = group.spread(_of("reload", "labels", lambda s: s["errors"].get(PROMISED, 0)))
+    said = f"{spread(lost)} of {number(asked.median)} lost"
+    if later and later.high:
+        said += f", {spread(later)} got their label later (202)"
+    return said + ("" if group.valid else DOUBT)
+
+
+def _lost(summary: Summary) -> float:
+    errors: Mapping[str, int] = summary["errors"]
+    return float(sum(count for name, count in errors.items() if name != PROMISED))
+
+
+def _columns() -> Iterator[Column]:
+    def labels(figure: Callable[[Summary], float | None]) -> Figure:
+        return _of("talk", "labels", figure)
+
+    def canary(phase: str) -> Callable[[Group | None], str]:
+        p99 = _of(phase, "canary", _percentile("p99"))
+        return _with_failed(phase, "canary", p99, seconds)
+
+    yield Column("labels per s", "talk", _cell(labels(lambda s: s["goodput"]), number))
+    yield Column("of the limit", "talk", _cell(share, percent))
+    yield Column("failed", "talk", _cell(labels(_failed), percent))
+    yield Column("wait, p99", "talk", _cell(labels(_percentile("p99")), seconds))
+    yield Column("cheap reads meanwhile, p99", "talk", canary("talk"))
+    yield Column("cheap reads in the outage, p99", "outage", canary("outage"))
+    each = _with_failed("capacity", "labels", memory_each, lambda value: f"{value:,.0f} KB")
+    yield Column("memory for one more who waits", "capacity", each)
+    yield Column("a reload", "reload", reload)
+
+
+COLUMNS = tuple(_columns())
+
+
+def to_install(strategy: Strategy) -> str:
+    """Return what a strategy needs beyond Django."""
+    how = strategy.needs.install.partition("|")[0].partition("(")[0].strip()
+    if how.startswith(SYSTEM):
+        return ", ".join([*how.removeprefix(SYSTEM).split(), *strategy.needs.modules])
+    needed = [*strategy.needs.binaries, *strategy.needs.modules]
+    return ", ".join(needed) + (f" (`{how}`)" if how else "") or "nothing"
+
+
+def advice(strategy: Strategy) -> str:
+    """Return what its README says under "When to take it", in one line."""
+    readme = strategy.folder / "README.md"
+    text = readme.read_text() if readme.exists() else ""
+    _, _, after = text.partition("## When to take it\n")
+    return " ".join(after.partition("\n## ")[0].split()) or "-"

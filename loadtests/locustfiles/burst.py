@@ -1,7 +1,0 @@
-"""`burst` under Locust; see shop.py."""
-
-from loadtests.locustfiles.shop import chosen, shape, users
-
-_SCENARIO = chosen("burst")
-globals().update(users(_SCENARIO))
-AllAtOnce = shape(_SCENARIO)

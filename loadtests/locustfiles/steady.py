@@ -1,7 +1,0 @@
-"""`steady` under Locust; see shop.py."""
-
-from loadtests.locustfiles.shop import chosen, shape, users
-
-_SCENARIO = chosen("steady")
-globals().update(users(_SCENARIO))
-AllAtOnce = shape(_SCENARIO)

@@ -1,0 +1,112 @@
+"""Write the tables of README and pages: `make results`, from folders and the newest bench.
+
+A table stands between two comments, `<!-- comparison asgi-hold -->` and `<!-- /comparison -->`;
+words after the name choose its rows. Conclusions are written by hand: a test holds each figure in
+them against the table.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from deploy import strategy as strategies
+from deploy.plan import ROOT
+from loadtests.cautions import cautions
+from loadtests.comparison import DOUBT, comparison, footnotes, needs
+from loadtests.results import Published, newest
+from loadtests.tables import Table
+
+# The pages with tables, from the project's root.
+PAGES = ("README.md", "docs/which-one.md")
+PART = re.compile(
+    r"(?P<begin><!-- (?P<name>comparison|cautions|needs|strategies)(?P<rows>[a-z -]*) -->\n)"
+    r".*?(?P<end><!-- /(?P=name) -->)",
+    re.DOTALL,
+)
+
+
+def write_pages(root: Path = ROOT) -> list[str]:
+    """Write all tables of all pages; return the pages that changed."""
+    bench = newest(root / "docs" / "benchmarks")
+    changed = []
+    for page in PAGES:
+        before = (root / page).read_text()
+        after = written(before, page, bench)
+        if after != before:
+            (root / page).write_text(after)
+            changed.append(page)
+    return changed
+
+
+def written(text: str, page: str, bench: Published | None) -> str:
+    """Return a page's text with its tables as folders and bench have them now."""
+    up = "../" * page.count("/")
+
+    def part(match: re.Match[str]) -> str:
+        lines = PARTS[match["name"]](bench, up, match["rows"].split())
+        # Blank lines: a table right after a comment is none to MkDocs.
+        return match["begin"] + "\n".join(["", *lines, "", ""]) + match["end"]
+
+    return PART.sub(part, text)
+
+
+def _comparison(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
+    if bench is None:
+        yield "Nothing has been measured yet: `make bench`."
+        return
+    yield from _rows(comparison(bench.groups(), names), up)
+    yield ""
+    yield f"Median (lowest to highest) of the valid runs, {bench.began}; {_source(bench, up)}."
+
+
+def _source(bench: Published, up: str) -> str:
+    commits = dict.fromkeys(part["machine"].get("commit") or "unknown" for part in bench.results)
+    report = f"{up}docs/benchmarks/{bench.folder.name}/report.md"
+    cores = bench.results[-1]["machine"]["cores"]
+    return f"[report and raw data]({report}), commit {', '.join(commits)}, {cores} cores"
+
+
+def _cautions(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
+    if bench is not None:
+        yield from (f"- {said}" for said in cautions(bench.results, bench.groups()))
+        if whys := footnotes(bench.groups()):
+            yield f"-{DOUBT}: no valid run. {'. '.join(whys)}."
+
+
+def _needs(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
+    yield from _rows(needs(), up)
+
+
+def _strategies(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
+    """Yield all strategies by family."""
+    loaded = [strategies.load(name) for name in strategies.names()]
+    yield from ("| Family | Strategies |", "|---|---|")
+    for family in strategies.FAMILIES:
+        links = [_link(one.name, up) for one in loaded if one.family == family]
+        yield f"| {family} | {', '.join(links)} |"
+
+
+def _rows(table: Table, up: str) -> Iterator[str]:
+    yield f"| {' | '.join(table.head)} |"
+    yield f"|---|{'---|' * (len(table.head) - 1)}"
+    for name, *cells in table.rows:
+        yield f"| {' | '.join([_link(name, up), *map(_cell, cells)])} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
+def _link(name: str, up: str) -> str:
+    return f"[{name}]({up}deploy/strategies/{name})"
+
+
+Writer = Callable[[Published | None, str, Sequence[str]], Iterator[str]]
+PARTS: Mapping[str, Writer] = {
+    "comparison": _comparison,
+    "cautions": _cautions,
+    "needs": _needs,
+    "strategies": _strategies,
+}

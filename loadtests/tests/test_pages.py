@@ -1,0 +1,213 @@
+"""What README and pages say of the results is what the raw data say."""
+
+import re
+
+import pytest
+
+from deploy import strategy as strategies
+from deploy.plan import ROOT
+from loadtests import __main__ as command
+from loadtests import pages
+from loadtests.aggregate import groups
+from loadtests.comparison import (
+    DOUBT,
+    NOT_MEASURED,
+    comparison,
+    footnotes,
+    memory_each,
+    needs,
+    reload,
+    to_install,
+)
+from loadtests.results import NAME, Published, newest, write
+from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
+
+COMMITTED = newest()
+# What a person wrote of the figures: `93.4 %<!-- asgi-hold: of the limit -->`.
+CONCLUSIONS = re.compile(r"<!-- conclusions -->(.*?)<!-- /conclusions -->", re.DOTALL)
+QUOTE = re.compile(r"(?P<said>[\d.,]+(?: (?:%|s|KB))?)<!-- (?P<name>[a-z-]+): (?P<head>[^>]+) -->")
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_the_tables_are_those_of_the_newest_committed_result(page):
+    """Red? `make results`."""
+    text = (ROOT / page).read_text()
+    assert pages.written(text, page, COMMITTED) == text
+    assert any(f"<!-- {name}" in text for name in pages.PARTS)
+
+
+@pytest.mark.parametrize("page", pages.PAGES)
+def test_each_figure_in_a_conclusion_is_the_tables(page):
+    """Red? The newest result says something else now: read the table, write the sentence anew."""
+    assert COMMITTED is not None
+    found = rows(comparison(COMMITTED.groups()))
+    sentences = CONCLUSIONS.findall((ROOT / page).read_text())
+    assert sentences
+    for text in sentences:
+        assert wrong_quotes(text, found) == []
+
+
+def wrong_quotes(text, found):
+    """Return the quotes that differ from their cells, and figures that quote no cell."""
+    wrong = [
+        quote.group()
+        for quote in QUOTE.finditer(text)
+        if found[quote["name"]][quote["head"]].partition(" (")[0] != quote["said"]
+    ]
+    return wrong + re.findall(r".*\d.*", QUOTE.sub("", text))
+
+
+def test_a_quote_that_differs_and_a_figure_without_a_cell_are_seen():
+    found = {"asgi-hold": {"failed": "2.5 % (1 % to 3 %)"}}
+    right = "It failed at 2.5 %<!-- asgi-hold: failed -->."
+    assert wrong_quotes(right, found) == []
+    assert wrong_quotes(right.replace("2.5", "2.4"), found)
+    assert wrong_quotes(f"{right} Twice as often as at 1.2 %.", found)
+
+
+def test_a_figure_that_was_changed_by_hand_is_seen():
+    text = (ROOT / "README.md").read_text()
+    changed = text.replace("| of the limit |", "| of the limits |", 1)
+    assert pages.written(changed, "README.md", COMMITTED) == text != changed
+
+
+def test_a_strategy_that_is_missing_in_the_list_is_seen():
+    text = (ROOT / "README.md").read_text()
+    stale = text.replace("[asgi-hold](deploy/strategies/asgi-hold), ", "")
+    assert pages.written(stale, "README.md", COMMITTED) == text != stale
+    assert all(f"[{name}](deploy/strategies/{name})" in text for name in strategies.names())
+
+
+def rows(table):
+    return {row[0]: dict(zip(table.head, row, strict=True)) for row in table.rows}
+
+
+@pytest.fixture
+def seen():
+    return groups(
+        [
+            results(
+                run("nginx-accel", HELD, 2.0),
+                run("nginx-accel", HELD, 4.0, repeat=2),
+                run("asgi-hold", HELD, 2.0, status="invalid"),
+                run("uwsgi-prefork", WAITS, 20.0, failed=40),
+                missing("cheroot", WAITS, "ContractError: answered 500"),
+            )
+        ]
+    )
+
+
+def test_a_missing_run_is_not_measured_and_never_nought(seen):
+    found = rows(comparison(seen))
+    for name in ("cheroot", "bjoern"):
+        assert set(found[name].values()) == {name, NOT_MEASURED}
+
+
+def test_what_has_no_valid_run_is_marked_and_says_why(seen):
+    found = rows(comparison(seen))
+    assert found["asgi-hold"]["of the limit"] == f"100.0 %{DOUBT}"
+    assert DOUBT not in found["nginx-accel"]["of the limit"]
+    assert any(note.startswith("asgi-hold, `talk`: run 1 invalid") for note in footnotes(seen))
+
+
+def test_repeats_are_a_median_and_a_range(seen):
+    found = rows(comparison(seen))["nginx-accel"]
+    assert found["of the limit"] == "75.0 % (50.0 % to 100.0 %)"
+
+
+def test_a_server_that_never_answered_well_has_no_latency_but_was_measured(seen):
+    found = rows(comparison(seen))["uwsgi-prefork"]
+    assert (found["failed"], found["wait, p99"]) == ("100.0 %", "no answer")
+
+
+def test_rows_stand_by_family_and_name_and_none_is_left_out(seen):
+    names = [row[0] for row in comparison(seen).rows]
+    assert sorted(names) == strategies.names()
+    assert names == sorted(names, key=lambda name: (strategies.load(name).family, name))
+    assert [row[0] for row in needs().rows] == names
+
+
+def test_rows_can_be_chosen(seen):
+    names = ["uwsgi-prefork", "asgi-hold"]
+    assert [row[0] for row in comparison(seen, names).rows] == names
+
+
+def test_memory_is_counted_from_nobody_to_the_most():
+    # 10 clients are there in second 1 of the run; the first look saw 100 MB, that one 101.
+    assert memory_each(run("asgi-hold", HELD, 2.0)) == pytest.approx(100.0)
+    assert memory_each({**run("asgi-hold", HELD, 2.0), "timeline": []}) is None
+
+
+def reloaded(errors, strategy="nginx-accel"):
+    made = run(strategy, HELD, 2.0)
+    made["phases"][0]["streams"]["labels"]["summary"]["errors"] = errors
+    made["scenario"] = made["phases"][0]["name"] = "reload"
+    bench = results(made)
+    bench["scenarios"]["reload"] = bench["scenarios"]["talk"]
+    [group] = groups([bench])
+    return group
+
+
+@pytest.mark.parametrize(
+    ("errors", "said"),
+    [
+        ({}, "0 of 40 lost"),
+        ({"http 502": 3}, "3 of 40 lost"),
+        ({"http 202": 4}, "0 of 40 lost, 4 got their label later (202)"),
+    ],
+)
+def test_a_reload_says_how_many_were_lost_and_how_many_got_a_promise(errors, said):
+    assert reload(reloaded(errors)) == said
+
+
+def test_a_strategy_without_a_reload_says_so():
+    assert reload(reloaded({}, "bjoern")) == "has none"
+    assert reload(None) == NOT_MEASURED
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("nginx-njs", "nginx, libnginx-mod-http-js, pyuwsgi"),
+        ("bjoern", "bjoern (`bash deploy/setup.sh`)"),
+        ("runserver", "nothing"),
+    ],
+)
+def test_what_must_be_installed_comes_from_the_folder(name, said):
+    assert to_install(strategies.load(name)) == said
+
+
+def test_the_newest_is_the_one_that_began_last(tmp_path):
+    for folder, began in (("a", "2026-01-03"), ("b", "2026-01-02"), ("empty", "")):
+        (tmp_path / folder / "talk").mkdir(parents=True)
+        if began:
+            write(
+                tmp_path / folder / "talk", results(run("asgi-hold", HELD, 2.0)) | {"began": began}
+            )
+    found = newest(tmp_path)
+    assert found is not None
+    assert (found.folder.name, found.began) == ("a", "2026-01-03")
+
+
+def test_raw_data_written_again_are_the_same_file(tmp_path):
+    bench = results(run("asgi-hold", HELD, 2.0))
+    written = []
+    for name in ("once", "again"):
+        (tmp_path / name).mkdir()
+        write(tmp_path / name, bench)
+        written.append((tmp_path / name / NAME).read_bytes())
+    assert written[0] == written[1]
+    assert newest(tmp_path) == Published(tmp_path / "again", (bench,))
+
+
+def test_nothing_measured_is_said(tmp_path):
+    text = "<!-- comparison -->\nold\n<!-- /comparison -->\n<!-- others -->\nx\n<!-- /others -->\n"
+    said = pages.written(text, "README.md", newest(tmp_path))
+    assert "Nothing has been measured yet" in said
+    assert "<!-- others -->\nx\n" in said
+
+
+def test_the_command_says_what_it_wrote(monkeypatch, capsys):
+    monkeypatch.setattr(command, "write_pages", lambda: ["README.md"])
+    assert command.main(["pages"]) == 0
+    assert capsys.readouterr().out == "wrote README.md\n"

@@ -1,1 +1,0 @@
-"""The yardstick for the asynchronous API: a bare view that writes the same row."""
