@@ -17,7 +17,7 @@ from deploy.tests.fixtures import absent
 from deploy.tests.test_backup import PARCEL
 from deploy.tests.waiting import until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(1200)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(1200)]
 
 STRATEGY = "nginx-accel"  # its late answers are in Redis
 ENV = {"WORKER_CONCURRENCY": "20", "WEB_WORKERS": "1", "LOG_LEVEL": "DEBUG"}

@@ -19,7 +19,7 @@ from deploy.tests.fixtures import absent
 from deploy.tests.test_backup import PARCEL
 from deploy.tests.waiting import descendants, until
 
-pytestmark = [pytest.mark.integration, pytest.mark.timeout(2400)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(2400)]
 
 STRATEGY = "nginx-accel"  # a hub, a front, and an app that asks the hub and is asked
 OLD = {"secret_key": "a" * 60, "offload_secret": "b" * 60}
