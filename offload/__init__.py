@@ -10,13 +10,23 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from offload.arrival import arrived_at
+    from offload.messages import add_message
     from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
 
-__all__ = ["arrived_at", "hold", "holds_clients", "release", "release_many", "wait", "wait_async"]
+__all__ = [
+    "add_message",
+    "arrived_at",
+    "hold",
+    "holds_clients",
+    "release",
+    "release_many",
+    "wait",
+    "wait_async",
+]
+_ELSEWHERE = {"add_message": "messages", "arrived_at": "arrival"}
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "offload.arrival" if name == "arrived_at" else "offload.verbs"
-    return getattr(import_module(module), name)
+    return getattr(import_module(f"offload.{_ELSEWHERE.get(name, 'verbs')}"), name)

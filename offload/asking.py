@@ -49,6 +49,9 @@ class AskApp:
             "Authorization": sign_question(self._secret, body, now=time.time()),
         }
         request = Request(self._url, body, headers)  # noqa: S310 # its scheme is checked above
-        with self._opener.open(request, timeout=SOCKET_TIMEOUT) as response:
-            answers: bytes = response.read()
+        try:
+            with self._opener.open(request, timeout=SOCKET_TIMEOUT) as response:
+                answers: bytes = response.read()
+        except OSError as error:  # urllib's own, too: without the address it says nothing
+            raise ConnectionError(f"{self._url}: {error}") from error
         return answers

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
-from django.urls import NoReverseMatch, reverse
 from django.utils.module_loading import import_string
 
 from offload import backends, conf
@@ -65,22 +63,6 @@ def _check_remote(offload: conf.Offload) -> Iterator[CheckMessage]:
             "has lost an answer.",
             hint=f"Set it to this app's internal address with {ANSWERS_PATH}, as for the hub.",
             id="offload.W005",
-        )
-    try:
-        path = reverse("offload:answers")
-    except NoReverseMatch:
-        yield Warning(
-            "The internal endpoint is not routed.",
-            hint='Add path("", include("offload.urls")) to the root URLs.',
-            id="offload.W006",
-        )
-        return
-    exempt = settings.SECURE_REDIRECT_EXEMPT
-    if settings.SECURE_SSL_REDIRECT and not any(re.search(p, path.lstrip("/")) for p in exempt):
-        yield Warning(
-            "SECURE_SSL_REDIRECT sends the hub's plain HTTP questions away.",
-            hint="Add r'^_offload/' to SECURE_REDIRECT_EXEMPT.",
-            id="offload.W007",
         )
 
 

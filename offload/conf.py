@@ -28,6 +28,9 @@ class Offload:
     # Seconds that a released answer stays in Redis. It outlasts any hold, for clients that join
     # the same outcome later; it is short because it may carry personal data.
     answer_ttl: int = 300
+    # Bytes of a body that may be held for or released: each lies in Redis and passes the hub's
+    # memory whole. Four times Django's own limit for what it keeps in memory.
+    max_answer: int = 10_485_760
     # Dotted path to resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.
     resolve: str = ""
     # Where the hub finds this app's internal endpoint.

@@ -8,6 +8,7 @@ Plain ASGI without Django. It listens where clients can't reach.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 
@@ -28,6 +29,10 @@ from offload.waiting import Message, Receive, Resolve, Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.
 FORGET_INTERVAL = 30.0
+# Seconds between two lines about refused tickets: with a wrong secret every one is.
+SAY_INTERVAL = 10.0
+
+logger = logging.getLogger("offload")
 
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
 # Nothing said: a caller that may not wait learns nothing of why.
@@ -53,6 +58,7 @@ class Hub:
         self._counts = counts or Counts()
         self._used: dict[str, float] = {}
         self._forget_at = 0.0
+        self._silent_until = 0.0
         self.waiters = Waiters(redis_url, resolve=resolve, counts=self._counts)
         self._parking = Parking(
             self.waiters,
@@ -96,10 +102,20 @@ class Hub:
         try:
             ticket = read_ticket(self._secret, text, now=time.time())
             packed = await self._claim(ticket)
+        except TicketUsed:
+            self._counts.add("refused_total")
+            return _USED
         except TicketRefused as refusal:
             self._counts.add("refused_total")
-            return _USED if isinstance(refusal, TicketUsed) else _NOT_FOUND
+            self._say_refused(refusal)
+            return _NOT_FOUND
         return await self._parking.park(ticket, packed, receive)
+
+    def _say_refused(self, refusal: TicketRefused) -> None:
+        if time.monotonic() < self._silent_until:
+            return
+        self._silent_until = time.monotonic() + SAY_INTERVAL
+        logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
 
     async def _claim(self, ticket: Ticket) -> bytes | None:
         """Use the ticket up and return its packed late answer, None where Redis has none.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
 from collections.abc import Callable
 from typing import Any
@@ -35,6 +36,11 @@ _OPTIONS: dict[str, Any] = {
     # RESP2: nothing here needs push messages, and Redis before 6 and its kin speak it too.
     "protocol": 2,
 }
+
+
+def address(url: str) -> str:
+    """Return the URL as logs may show it: without user, password and options."""
+    return re.sub("//[^/]*@", "//", url.partition("?")[0])
 
 
 def sync_client(url: str) -> redis.Redis:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
@@ -11,8 +12,10 @@ from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
 from offload import conf
-from offload.answer import Answer
+from offload.answer import NO_ANSWER, Answer
 from offload.conversion import to_answer
+
+logger = logging.getLogger("offload")
 
 
 class ResolveFunction(Protocol):
@@ -35,7 +38,15 @@ def resolve_function() -> ResolveFunction:
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer]:
     """Return what the app knows of these holds."""
     responses = resolve_function()(hold_ids, final_only=final_only)
-    return {hold_id: to_answer(response) for hold_id, response in responses.items()}
+    answers = {}
+    for hold_id, response in responses.items():
+        try:
+            answers[hold_id] = to_answer(response)
+        except Exception:
+            # The others in this question have done nothing wrong.
+            logger.exception("RESOLVE gave no answer for hold %s", hold_id)
+            answers[hold_id] = NO_ANSWER
+    return answers
 
 
 async def resolve_in_thread(hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:

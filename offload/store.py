@@ -24,11 +24,12 @@ from offload.protocol import (
     released_channel,
     request_key,
 )
-from offload.redis_clients import PAUSE, sync_client
+from offload.redis_clients import PAUSE, address, sync_client
 
 logger = logging.getLogger("offload")
 
 _paused_until = 0.0
+_in_trouble = False
 
 
 _one_at_a_time = threading.Lock()
@@ -66,7 +67,8 @@ def publish(answers: Mapping[str, Answer]) -> bool:
 
     def write(pipeline: Pipeline) -> None:
         for hold_id, answer in answers.items():
-            pipeline.set(answer_key(hold_id), encode_answer(answer), ex=life)
+            # The first release counts, before a hold as after it.
+            pipeline.set(answer_key(hold_id), encode_answer(answer), ex=life, nx=True)
             pipeline.publish(RELEASED_CHANNEL, hold_id)
             # For workers that wait for one hold: of the common channel each would hear all.
             pipeline.publish(released_channel(hold_id), hold_id)
@@ -86,15 +88,20 @@ def read(*keys: str) -> list[bytes | None]:
 
 
 def _write(fill: Callable[[Pipeline], None], trouble: str) -> bool:
-    global _paused_until
+    global _paused_until, _in_trouble
     if time.monotonic() < _paused_until:
         return False
+    url = conf.current().redis_url
     try:
-        pipeline = client(conf.current().redis_url).pipeline(transaction=True)
+        pipeline = client(url).pipeline(transaction=True)
         fill(pipeline)
         pipeline.execute()
     except (redis.RedisError, OSError) as error:
         _paused_until = time.monotonic() + PAUSE
-        logger.warning("%s, Redis is in trouble: %r", trouble, error)
+        _in_trouble = True
+        logger.warning("%s, %s is in trouble: %r", trouble, address(url), error)
         return False
+    if _in_trouble:
+        _in_trouble = False
+        logger.warning("%s answers again", address(url))
     return True

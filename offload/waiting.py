@@ -26,7 +26,7 @@ from offload import protocol
 from offload.answer import NOTHING_KNOWN, Answer, decode_answer, unpack
 from offload.batching import Batcher
 from offload.counting import Counts
-from offload.redis_clients import Pipe, RedisTrouble, async_client
+from offload.redis_clients import Pipe, RedisTrouble, address, async_client
 
 logger = logging.getLogger("offload")
 
@@ -75,6 +75,8 @@ class Waiters:
 
     def __init__(self, redis_url: str, *, resolve: Resolve | None, counts: Counts) -> None:
         self._client = async_client(redis_url)
+        self._address = address(redis_url)
+        self._lost = False
         self._resolve = resolve
         self._counts = counts
         self.pipe = Pipe(self._client, self._doubt)
@@ -244,6 +246,9 @@ class Waiters:
     def _hear(self, message: dict[str, Any]) -> None:
         if message["type"] == "subscribe":
             self._counts.set("redis_up", 1)
+            if self._lost:
+                self._lost = False
+                logger.warning("%s answers again", self._address)
             self._kick.set()  # read all: what was published until now went unheard
         elif message["type"] == "message":
             hold_id = message["data"].decode(errors="replace")
@@ -285,7 +290,8 @@ class Waiters:
     def _doubt(self, why: str) -> None:
         now = time.monotonic()
         if now >= self._doubt_until:
-            logger.warning("Redis is in doubt, the app is asked: %s", why)
+            logger.warning("%s is in doubt, the app is asked: %s", self._address, why)
+            self._lost = True
             self._kick.set()
         self._doubt_until = now + DOUBT
 

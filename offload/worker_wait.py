@@ -12,6 +12,7 @@ from redis.client import PubSub
 from offload import conf, resolving, store
 from offload.answer import Answer, decode_answer
 from offload.protocol import EPOCH_KEY, answer_key, released_channel
+from offload.redis_clients import address
 
 logger = logging.getLogger("offload")
 
@@ -26,7 +27,8 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
         try:
             return _wait_on_redis(hold_id, deadline)
         except (redis.RedisError, OSError, ValueError) as error:
-            logger.warning("Redis is in doubt, the app is asked: %r", error)
+            where = address(conf.current().redis_url)
+            logger.warning("%s is in doubt, the app is asked: %r", where, error)
         answer = _ask_app(hold_id)
         if answer is not None or time.monotonic() >= deadline:
             return answer

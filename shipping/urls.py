@@ -14,7 +14,6 @@ urlpatterns = [
     re_path(r"^healthz/?$", health.alive, name="alive"),
     re_path(r"^readyz/?$", health.ready, name="ready"),
     path("metrics", metrics.show, name="metrics"),
-    path("", include("offload.urls")),
 ]
 
 handler400 = "shipping.exceptions.bad_request"

@@ -14,7 +14,12 @@ from offload.tests.processes import SECRET, RedisServer, start_hub, start_projec
 
 if not settings.configured and "DJANGO_SETTINGS_MODULE" not in os.environ:
     # Alone, as lifted into another project: the unit tests override what they need.
-    settings.configure(SECRET_KEY="x" * 50, ROOT_URLCONF="offload.tests.urls", ALLOWED_HOSTS=["*"])
+    settings.configure(
+        SECRET_KEY="x" * 50,
+        ROOT_URLCONF="offload.tests.no_urls",
+        ALLOWED_HOSTS=["*"],
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    )
     django.setup()
 
 
@@ -40,7 +45,7 @@ def offload_settings():
             offload = {**base, "RESOLVE": "offload.tests.outcomes.resolve", **values}
             settings = {
                 "MIDDLEWARE": [MIDDLEWARE],
-                "ROOT_URLCONF": "offload.tests.urls",
+                "ROOT_URLCONF": "offload.tests.no_urls",
                 **(also or {}),
             }
             stack.enter_context(override_settings(OFFLOAD=offload, **settings))
