@@ -10,20 +10,31 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from offload.arrival import arrived_at
+    from offload.awaited import Awaited
     from offload.messages import add_message
+    from offload.tasks import run, task
     from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
 
 __all__ = [
+    "Awaited",
     "add_message",
     "arrived_at",
     "hold",
     "holds_clients",
     "release",
     "release_many",
+    "run",
+    "task",
     "wait",
     "wait_async",
 ]
-_ELSEWHERE = {"add_message": "messages", "arrived_at": "arrival"}
+_ELSEWHERE = {
+    "Awaited": "awaited",
+    "add_message": "messages",
+    "arrived_at": "arrival",
+    "run": "tasks",
+    "task": "tasks",
+}
 
 
 def __getattr__(name: str) -> object:

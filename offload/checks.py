@@ -11,7 +11,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
 from offload import backends, conf
+from offload.awaited import awaited_models
 from offload.protocol import ANSWERS_PATH, SECRET_LENGTH
+from offload.tasks import RUNNERS
 
 MIDDLEWARE = "offload.middleware.OffloadMiddleware"
 
@@ -25,14 +27,14 @@ def check_offload(**_: Any) -> list[CheckMessage]:
         hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are files in backends/."
         return [Error(str(error), hint=hint, id="offload.E001")]
     if not backend.HOLDS:
-        return []
-    messages = [*_check_surroundings(offload)]
+        return [*_check_tasks(offload)]
+    messages = [*_check_tasks(offload), *_check_surroundings(offload, backend.REMOTE)]
     messages += _check_remote(offload) if backend.REMOTE else _check_in_process()
     return messages
 
 
-def _check_surroundings(offload: conf.Offload) -> Iterator[CheckMessage]:
-    if len(offload.secret) < SECRET_LENGTH:
+def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMessage]:
+    if len(offload.secret) < SECRET_LENGTH and (offload.secret or remote):
         yield Error(
             "OFFLOAD['SECRET'] is missing or short: tickets could be forged.",
             hint=f"Set {SECRET_LENGTH} random characters or more; the hub needs the same.",
@@ -53,6 +55,21 @@ def _check_surroundings(offload: conf.Offload) -> Iterator[CheckMessage]:
             f"OFFLOAD['RESOLVE'] = {offload.resolve!r} can't be imported and called.",
             hint="Name a function resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.",
             id="offload.E004",
+        )
+
+
+def _check_tasks(offload: conf.Offload) -> Iterator[CheckMessage]:
+    if offload.tasks not in RUNNERS:
+        yield Error(
+            f"OFFLOAD['TASKS'] = {offload.tasks!r}: no such queue, or it is not installed.",
+            hint="It is 'celery', 'django' (from Django 6.0), or 'thread' for development.",
+            id="offload.E009",
+        )
+    elif offload.tasks == "thread" and not settings.DEBUG and any(awaited_models()):
+        yield Warning(
+            "OFFLOAD['TASKS'] = 'thread': work that has begun is lost with the web process.",
+            hint="Name a queue: 'celery', or 'django' from Django 6.0.",
+            id="offload.W010",
         )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.crypto import salted_hmac
 
 from offload.asgi import ADMIT, PARTING
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
@@ -19,7 +20,11 @@ class Offload:
     """The settings by their names in lower case."""
 
     backend: str = "inline"
+    # Where `offload.run` has its work done: "celery", "django" (its own tasks), or for development
+    # a "thread" of this process, which dies with it.
+    tasks: str = "thread"
     redis_url: str = "redis://127.0.0.1:6379/0"
+    # Signs tickets; where there is no hub that must know it, it is made of SECRET_KEY.
     secret: str = ""
     # Seconds that a hold lasts at most. Many load balancers cut silent connections at 60.
     deadline: float = 55.0
@@ -32,7 +37,7 @@ class Offload:
     # memory whole. Four times Django's own limit for what it keeps in memory.
     max_answer: int = 10_485_760
     # Dotted path to resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.
-    resolve: str = ""
+    resolve: str = "offload.awaited.resolve"
     # Where the hub finds this app's internal endpoint.
     resolve_url: str = ""
     max_holds: int = MAX_HOLDS
@@ -67,11 +72,15 @@ def _typed(name: str, value: Any) -> Any:
 @cache
 def current() -> Offload:
     """Return the project's settings."""
-    return read(dict(getattr(settings, "OFFLOAD", {})))
+    offload = read(dict(getattr(settings, "OFFLOAD", {})))
+    if offload.secret:
+        return offload
+    derived = salted_hmac("offload", "secret", algorithm="sha256").hexdigest()
+    return replace(offload, secret=derived)
 
 
 def _forget(*, setting: str, **_: object) -> None:
-    if setting == "OFFLOAD":
+    if setting in {"OFFLOAD", "SECRET_KEY"}:
         current.cache_clear()
 
 

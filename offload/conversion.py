@@ -2,25 +2,55 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
 from django.template.response import SimpleTemplateResponse
+from django.utils.module_loading import import_string
 
 from offload import conf
 from offload.answer import Answer
 
 
-def to_answer(response: Any) -> Answer:
+class Renderer(NamedTuple):
+    """How one client wants DRF's responses: a renderer's class and its media type."""
+
+    renderer: Any
+    media_type: str
+
+    @classmethod
+    def of(cls, request: Any) -> str:
+        """Return as text what DRF has chosen for this request; nothing for Django's own."""
+        renderer = getattr(request, "accepted_renderer", None)
+        # The browsable API is a page around a view, and none is there where the outcome is made.
+        if renderer is None or renderer.format == "api":
+            return ""
+        kind = type(renderer)
+        return f"{kind.__module__}.{kind.__qualname__} {request.accepted_media_type}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Renderer:
+        """Return what the text names, or the project's first renderer."""
+        if text:
+            path, _, media_type = text.partition(" ")
+            return cls(import_string(path)(), media_type)
+        from rest_framework.settings import api_settings
+
+        renderer = cast(Any, api_settings.DEFAULT_RENDERER_CLASSES)[0]()
+        return cls(renderer, renderer.media_type)
+
+
+def to_answer(response: Any, renderer: str = "") -> Answer:
     """Return the response's status, headers with its cookies, and body.
 
-    A template or DRF response is rendered, a stream read to its end, a dictionary becomes JSON.
+    A template or DRF response is rendered (the latter by the renderer that `Renderer.of` named),
+    a stream is read to its end, a dictionary becomes JSON.
     Raises TypeError for what is no response and ValueError for one over OFFLOAD["MAX_ANSWER"].
     """
     if isinstance(response, dict):
         response = JsonResponse(response)
     elif isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
-        _render(response)
+        _render(response, renderer)
     if isinstance(response, StreamingHttpResponse):
         body = _read(response)
     elif isinstance(response, HttpResponse):
@@ -44,14 +74,10 @@ def to_response(answer: Answer) -> HttpResponse:
     return response
 
 
-def _render(response: Any) -> None:
+def _render(response: Any, text: str) -> None:
     if hasattr(response, "data") and not hasattr(response, "accepted_renderer"):
-        # DRF's, and no request here to choose a renderer for it: the project's first one.
-        from rest_framework.settings import api_settings
-
-        renderer: Any = cast(Any, api_settings.DEFAULT_RENDERER_CLASSES)[0]()
-        response.accepted_renderer = renderer
-        response.accepted_media_type = renderer.media_type
+        # DRF's: its view would have chosen by the request.
+        response.accepted_renderer, response.accepted_media_type = Renderer.from_text(text)
         response.renderer_context = {"response": response}
     response.render()
 

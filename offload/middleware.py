@@ -66,6 +66,8 @@ class OffloadMiddleware:
 def is_held(request: HttpRequest) -> bool:
     """Say whether the front that the settings name stands before this request."""
     backend = backends.current()
+    if store.eager is not None:
+        return False
     if not backend.REMOTE:
         return backend.HOLDS and came_through_hold_middleware(request)
     # Nothing tells a front that is there; these two never have one. The first is Django's mark on
@@ -100,6 +102,8 @@ def wait_here(late: Any) -> HttpResponse:
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:
             connection.close()
+        elif store.eager is None:
+            logger.warning("waits inside a transaction: what is to start after its commit does not")
     return _in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
 
 
