@@ -34,9 +34,12 @@ def check_offload(**_: Any) -> list[CheckMessage]:
 
 
 def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMessage]:
-    if len(offload.secret) < SECRET_LENGTH and (offload.secret or remote):
+    # Where no hub must know it, it is made of SECRET_KEY.
+    given = (offload.secret, *offload.secret_fallbacks) if offload.secret or remote else ()
+    if any(len(each) < SECRET_LENGTH for each in given):
         yield Error(
-            "OFFLOAD['SECRET'] is missing or short: tickets could be forged.",
+            "OFFLOAD['SECRET'] or one of SECRET_FALLBACKS is missing or short: tickets could be "
+            "forged.",
             hint=f"Set {SECRET_LENGTH} random characters or more; the hub needs the same.",
             id="offload.E002",
         )

@@ -26,6 +26,8 @@ class Offload:
     redis_url: str = "redis://127.0.0.1:6379/0"
     # Signs tickets; where there is no hub that must know it, it is made of SECRET_KEY.
     secret: str = ""
+    # Secrets that tickets and questions are still, or already, accepted with: for a rotation.
+    secret_fallbacks: tuple[str, ...] = ()
     # Seconds that a hold lasts at most. Many load balancers cut silent connections at 60.
     deadline: float = 55.0
     # What a late answer's 202 becomes; a published setup answered 423.
@@ -62,11 +64,19 @@ def _typed(name: str, value: Any) -> Any:
     kind = type(getattr(Offload, name.lower()))
     if value is None and kind is str:
         return ""
+    if kind is tuple:
+        return _texts(name, value)
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
         raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is a {kind.__name__}, not {value!r}")
     if kind in (int, float) and value <= 0:
         raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is over 0, not {value!r}")
     return value
+
+
+def _texts(name: str, value: Any) -> tuple[str, ...]:
+    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+        raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is a list of texts")
+    return tuple(value)
 
 
 @cache

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import os
 import time
+from collections.abc import Iterable
 
 from offload.answer import Answer
 from offload.counting import Counts
@@ -49,12 +50,14 @@ class Hub:
         *,
         redis_url: str,
         secret: str,
+        secret_fallbacks: Iterable[str] = (),
         resolve: Resolve | None = None,
         counts: Counts | None = None,
         max_holds: int = MAX_HOLDS,
         max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
     ) -> None:
         self._secret = secret
+        self._secret_fallbacks = tuple(secret_fallbacks)
         self._counts = counts or Counts()
         self._used: dict[str, float] = {}
         self._forget_at = 0.0
@@ -100,7 +103,9 @@ class Hub:
 
     async def _hold(self, text: str, receive: Receive) -> Answer | None:
         try:
-            ticket = read_ticket(self._secret, text, now=time.time())
+            ticket = read_ticket(
+                self._secret, text, now=time.time(), fallbacks=self._secret_fallbacks
+            )
             packed = await self._claim(ticket)
         except TicketUsed:
             self._counts.add("refused_total")

@@ -86,16 +86,21 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     parser.add_argument("--slot", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
-    options.secret = _secret(environment)
-    if len(options.secret) < SECRET_LENGTH:
-        parser.error(f"set OFFLOAD_SECRET to {SECRET_LENGTH} characters or more, as in the app")
+    options.secret = _secret(environment, "OFFLOAD_SECRET")
+    former = _secret(environment, "OFFLOAD_SECRET_FALLBACKS")
+    options.secret_fallbacks = tuple(former.replace(",", " ").split())
+    if any(len(each) < SECRET_LENGTH for each in (options.secret, *options.secret_fallbacks)):
+        parser.error(
+            f"set OFFLOAD_SECRET, and each of OFFLOAD_SECRET_FALLBACKS, to {SECRET_LENGTH} "
+            "characters or more, as in the app"
+        )
     return options
 
 
-def _secret(environment: Mapping[str, str]) -> str:
+def _secret(environment: Mapping[str, str], name: str) -> str:
     # Never an argument: those are for all to read in the process list.
-    path = environment.get("OFFLOAD_SECRET_FILE")
-    return Path(path).read_text().strip() if path else environment.get("OFFLOAD_SECRET", "")
+    path = environment.get(f"{name}_FILE")
+    return Path(path).read_text().strip() if path else environment.get(name, "")
 
 
 def raise_descriptor_limit() -> None:
@@ -119,6 +124,7 @@ def serve(listening: socket.socket, options: argparse.Namespace) -> None:
     hub = Hub(
         redis_url=options.redis,
         secret=options.secret,
+        secret_fallbacks=options.secret_fallbacks,
         resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,
         counts=Counts(options.counts_fd, options.slot),
         max_holds=options.max_holds,

@@ -13,7 +13,7 @@ import re
 import secrets
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 from uuid import UUID
 
@@ -116,13 +116,13 @@ def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> 
     return urlsafe_b64encode(content + _mac(secret, "ticket", content)).decode()
 
 
-def read_ticket(secret: str, text: str, *, now: float) -> Ticket:
-    """Return what the ticket says, or raise TicketRefused."""
+def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] = ()) -> Ticket:
+    """Return what the ticket says, or raise TicketRefused; `fallbacks` are secrets good as well."""
     if not _TICKET_TEXT.fullmatch(text):
         raise TicketRefused("not a ticket")
     signed = urlsafe_b64decode(text)
     content, mac = signed[: _TICKET.size], signed[_TICKET.size :]
-    if not hmac.compare_digest(mac, _mac(secret, "ticket", content)):
+    if not _is_mac(mac, (secret, *fallbacks), "ticket", content):
         raise TicketRefused("forged")
     version, hold_id, account, milliseconds, nonce = _TICKET.unpack(content)
     if version != _VERSION:
@@ -140,15 +140,21 @@ def sign_question(secret: str, body: bytes, *, now: float) -> str:
     Not an `X-Offload-` header: fronts blank those on the way in.
     """
     timestamp = str(int(now))
-    return f"Offload {timestamp}:{_question_mac(secret, timestamp, body)}"
+    return f"Offload {timestamp}:{_mac(secret, 'question', _question(timestamp, body)).hex()}"
 
 
-def question_is_signed(secret: str, authorization: str, body: bytes, *, now: float) -> bool:
-    """Say whether the header was made with our secret, for this body, half a minute ago at most."""
+def question_is_signed(
+    secret: str, authorization: str, body: bytes, *, now: float, fallbacks: Iterable[str] = ()
+) -> bool:
+    """Say whether the header was made with our secret, for this body, half a minute ago at most.
+
+    `fallbacks` are secrets good as well.
+    """
     match = re.fullmatch(r"Offload (\d{1,12}):([0-9a-f]{64})", authorization, re.ASCII)
     if match is None or abs(now - int(match[1])) > CLOCK_SKEW:
         return False
-    return hmac.compare_digest(match[2], _question_mac(secret, match[1], body))
+    content = _question(match[1], body)
+    return _is_mac(bytes.fromhex(match[2]), (secret, *fallbacks), "question", content)
 
 
 def encode_question(hold_ids: list[str], *, final_only: bool) -> bytes:
@@ -184,8 +190,12 @@ def _mac(secret: str, purpose: str, content: bytes) -> bytes:
     return hmac.digest(_key(secret, purpose), content, hashlib.sha256)
 
 
-def _question_mac(secret: str, timestamp: str, body: bytes) -> str:
-    return _mac(secret, "question", timestamp.encode() + b"\n" + body).hex()
+def _is_mac(mac: bytes, secrets: Iterable[str], purpose: str, content: bytes) -> bool:
+    return any(hmac.compare_digest(mac, _mac(each, purpose, content)) for each in secrets)
+
+
+def _question(timestamp: str, body: bytes) -> bytes:
+    return timestamp.encode() + b"\n" + body
 
 
 def _account_digest(secret: str, account: str) -> bytes:

@@ -156,7 +156,8 @@ if find_spec("celery"):
     from celery import shared_task
 
     by_celery: Any = shared_task(name="offload.execute", ignore_result=True)(execute)
-    RUNNERS["celery"] = lambda path, pk: by_celery.delay(path, pk)
+    # Looked up when it is called: at import the project's Celery app may not be there yet.
+    RUNNERS["celery"] = lambda path, pk: by_celery.delay(path, pk)  # noqa: PLW0108
 
 if find_spec("django.tasks"):
     from django.tasks import task as django_task
@@ -166,4 +167,4 @@ if find_spec("django.tasks"):
         execute(path, pk)
 
     by_django = cast(Any, django_task(by_django))
-    RUNNERS["django"] = lambda path, pk: by_django.enqueue(path, pk)
+    RUNNERS["django"] = by_django.enqueue

@@ -48,8 +48,14 @@ def internal(request: HttpRequest) -> HttpResponse:
 def answers(request: HttpRequest) -> HttpResponse:
     """Answer the hub's signed question for many holds: `{hold_id: answer}`."""
     authorization = request.headers.get("Authorization", "")
-    secret = conf.current().secret
-    if not question_is_signed(secret, authorization, request.body, now=time.time()):
+    settings = conf.current()
+    if not question_is_signed(
+        settings.secret,
+        authorization,
+        request.body,
+        now=time.time(),
+        fallbacks=settings.secret_fallbacks,
+    ):
         raise Http404
     try:
         hold_ids, final_only = decode_question(request.body)
@@ -65,7 +71,7 @@ def poll(ticket: str) -> HttpResponse:
     The 204 carries Retry-After, which tells it from an answer that is itself a 204.
     """
     try:
-        read = read_ticket(conf.current().secret, ticket, now=time.time())
+        read = _read(ticket)
     except TicketRefused:
         raise Http404 from None
     answer, late = _stored(read)
@@ -83,13 +89,18 @@ def late(name: str) -> HttpResponse:
     when no hold is known by it: then it was not the hub that was lost but the app's answer.
     """
     try:
-        read = read_ticket(conf.current().secret, _ticket_of(name), now=time.time())
+        read = _read(_ticket_of(name))
     except TicketRefused:
         return HttpResponse(status=502)
     answer, stored = _stored(read)
     if answer is not None:
         return to_response(merge(answer, stored))
     return to_response(stored or _from_app(read, final_only=False) or NOTHING_KNOWN)
+
+
+def _read(text: str) -> Ticket:
+    settings = conf.current()
+    return read_ticket(settings.secret, text, now=time.time(), fallbacks=settings.secret_fallbacks)
 
 
 def _ticket_of(name: str) -> str:

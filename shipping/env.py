@@ -98,6 +98,11 @@ def secret(name: str, *, development: str | None) -> str:
     return text(name, development)
 
 
+def secrets(name: str) -> list[str]:
+    """Return secrets from a list parted by commas or lines, of the variable or of its file."""
+    return secret(name, development="").replace(",", " ").split()
+
+
 def database(name: str, default: str) -> dict[str, object]:
     """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`."""
     url = urlsplit(text(name, default))

@@ -21,7 +21,7 @@ DEMO = env.boolean("DEMO", False)
 _DEVELOPMENT_SECRET = "development only: " + "x" * 50 if DEBUG or DEMO else None
 
 SECRET_KEY = env.secret("SECRET_KEY", development=_DEVELOPMENT_SECRET)
-SECRET_KEY_FALLBACKS = env.words("SECRET_KEY_FALLBACKS")
+SECRET_KEY_FALLBACKS = env.secrets("SECRET_KEY_FALLBACKS")
 ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 PUBLIC_URL = env.text("PUBLIC_URL", "")
 
@@ -217,6 +217,7 @@ OFFLOAD = {
     "BACKEND": env.text("OFFLOAD_BACKEND", "inline"),
     "REDIS_URL": REDIS_URL,
     "SECRET": env.secret("OFFLOAD_SECRET", development=_DEVELOPMENT_SECRET),
+    "SECRET_FALLBACKS": env.secrets("OFFLOAD_SECRET_FALLBACKS"),
     "RESOLVE": "parcels.services.holds.resolve",
     "RESOLVE_URL": env.text("OFFLOAD_RESOLVE_URL", ""),
     "DEADLINE": WAIT_MAXIMUM,

@@ -133,7 +133,7 @@ def start_project(redis_url, outcomes, **environment):
     return _ready(process, port)
 
 
-def start_hub(redis_url, resolve_url="", **options):
+def start_hub(redis_url, resolve_url="", *, environment=None, **options):
     """Start the hub; returns the process, with its `.url`."""
     port = free_port()
     more = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
@@ -142,7 +142,7 @@ def start_hub(redis_url, resolve_url="", **options):
     process = Process(
         *(sys.executable, "-m", "offload.hub", f"--bind=127.0.0.1:{port}"),
         *(f"--redis={redis_url}", *more),
-        environment={"OFFLOAD_SECRET": SECRET},
+        environment={"OFFLOAD_SECRET": SECRET, **(environment or {})},
     )
     return _ready(process, port)
 

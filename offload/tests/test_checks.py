@@ -36,6 +36,9 @@ def test_right_settings_are_silent(offload_settings, front):
         pytest.param({"SECRET": ""}, {}, "offload.E002", id="no secret"),
         pytest.param({"SECRET": None}, {}, "offload.E002", id="secret None"),
         pytest.param({"SECRET": "short"}, {}, "offload.E002", id="short secret"),
+        pytest.param({"SECRET_FALLBACKS": ["short"]}, {}, "offload.E002", id="short fallback"),
+        pytest.param({"SECRET_FALLBACKS": "s" * 40}, {}, "offload.E001", id="fallbacks no list"),
+        pytest.param({"SECRET_FALLBACKS": [1]}, {}, "offload.E001", id="a number is no secret"),
         pytest.param({}, {"MIDDLEWARE": []}, "offload.E003", id="middleware missing"),
         pytest.param(
             {},

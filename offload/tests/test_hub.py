@@ -6,7 +6,7 @@ import uuid
 import pytest
 
 from offload.tests import releases
-from offload.tests.processes import start_hub, until
+from offload.tests.processes import SECRET, start_hub, until
 from offload.tests.releases import LATE, answer
 
 pytestmark = pytest.mark.integration
@@ -64,6 +64,14 @@ async def test_released_before_the_client_arrives(http, hub, redis_server, hold_
     releases.release(redis_server.client, hold_id)
     text = releases.ticket(hold_id, redis_client=redis_server.client)
     assert (await get(http, hub, text))[2] == answer().body
+
+
+async def test_a_ticket_of_a_former_secret_waits(http, redis_server, started, hold_id):
+    former = {"OFFLOAD_SECRET": "n" * 40, "OFFLOAD_SECRET_FALLBACKS": SECRET}
+    hub = started(start_hub(redis_server.url, environment=former))
+    task = await held(http, hub, redis_server, hold_id)
+    releases.release(redis_server.client, hold_id)
+    assert (await task)[2] == answer().body
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "HEAD"])

@@ -38,6 +38,22 @@ def test_secret_from_a_file(tmp_path):
     assert parse([], environment).secret == SECRET
 
 
+def test_fallbacks_from_the_environment_or_a_file(tmp_path):
+    one, other = "f" * 40, "g" * 40
+    given = ENVIRONMENT | {"OFFLOAD_SECRET_FALLBACKS": f"{one},{other}"}
+    assert parse([], given).secret_fallbacks == (one, other)
+    (tmp_path / "former").write_text(f"{one}\n{other}\n")
+    given = ENVIRONMENT | {"OFFLOAD_SECRET_FALLBACKS_FILE": str(tmp_path / "former")}
+    assert parse([], given).secret_fallbacks == (one, other)
+    assert parse([], ENVIRONMENT).secret_fallbacks == ()
+
+
+def test_no_hub_with_a_short_fallback(capsys):
+    with pytest.raises(SystemExit):
+        parse([], ENVIRONMENT | {"OFFLOAD_SECRET_FALLBACKS": "short"})
+    assert "OFFLOAD_SECRET" in capsys.readouterr().err
+
+
 def children(process):
     path = f"/proc/{process.pid}/task/{process.pid}/children"
     with open(path) as file:

@@ -56,6 +56,25 @@ def test_refused(secret, change, now, reason):
         protocol.read_ticket(secret, change(ticket()), now=now)
 
 
+def test_tickets_of_a_former_secret_are_good_while_it_is_a_fallback():
+    new, former = "n" * 40, ("f" * 40, SECRET)
+    assert protocol.read_ticket(new, ticket(), now=NOW, fallbacks=former).hold_id == HOLD_ID
+    with pytest.raises(protocol.TicketRefused, match="forged"):
+        protocol.read_ticket(new, ticket(), now=NOW, fallbacks=former[:1])
+
+
+def test_questions_of_a_former_secret_are_good_while_it_is_a_fallback():
+    authorization = protocol.sign_question(SECRET, b"q", now=NOW)
+
+    def is_signed(*fallbacks):
+        return protocol.question_is_signed(
+            "n" * 40, authorization, b"q", now=NOW, fallbacks=fallbacks
+        )
+
+    assert is_signed("f" * 40, SECRET)
+    assert not is_signed("f" * 40)
+
+
 def test_every_changed_character_is_noticed():
     text = ticket()
     for place in range(len(text)):

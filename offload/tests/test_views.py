@@ -51,6 +51,23 @@ def test_who_may_not_ask_gets_404(hold_id, wrong):
     assert outcomes.asked == []
 
 
+def test_a_hub_with_the_former_secret_is_answered(offload_settings, hold_id):
+    body = protocol.encode_question([hold_id], final_only=False)
+    offload_settings(BACKEND="poll", SECRET="n" * 40)
+    assert ask(body).status_code == 404
+    offload_settings(BACKEND="poll", SECRET="n" * 40, SECRET_FALLBACKS=[SECRET])
+    assert ask(body).status_code == 200
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("place", ["poll", "late"])
+def test_who_waits_by_a_ticket_of_the_former_secret_is_answered(offload_settings, hold_id, place):
+    outcomes.known[hold_id] = 7
+    text = releases.ticket(hold_id, wait=-1)
+    offload_settings(BACKEND="poll", SECRET="n" * 40, SECRET_FALLBACKS=[SECRET])
+    assert Client().get(f"/_offload/{place}/{text}").status_code == 200
+
+
 def test_unsigned_question_gets_404(hold_id):
     body = protocol.encode_question([hold_id], final_only=True)
     assert Client().post(ANSWERS_PATH, body, content_type="application/json").status_code == 404

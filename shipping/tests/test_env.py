@@ -27,6 +27,7 @@ def optional_secret(name: str) -> str:
         (lambda name: env.seconds(name, 5), "0.5", 0.5),
         (lambda name: env.share(name, 0.5), "1", 1.0),
         (env.words, " a, ,b ", ["a", "b"]),
+        (env.secrets, " a, ,b ", ["a", "b"]),
         (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
         (optional_secret, "given", "given"),
     ],
@@ -74,6 +75,17 @@ def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path
         optional_secret("SOME_NAME")
     file.write_text("from the file\n")
     assert optional_secret("SOME_NAME") == "from the file"
+
+
+def test_former_secrets_come_from_a_file_one_by_line(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    file = tmp_path / "former"
+    monkeypatch.setenv("SOME_NAME_FILE", str(file))
+    file.write_text("")
+    assert env.secrets("SOME_NAME") == []
+    file.write_text("newer\nolder\n")
+    assert env.secrets("SOME_NAME") == ["newer", "older"]
 
 
 def test_the_database_s_address_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
