@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from offload.arrival import arrived_at
     from offload.awaited import Awaited
-    from offload.messages import add_message
+    from offload.responses import add_message
     from offload.tasks import run, task
     from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
 
@@ -30,7 +30,7 @@ __all__ = [
 ]
 _ELSEWHERE = {
     "Awaited": "awaited",
-    "add_message": "messages",
+    "add_message": "responses",
     "arrived_at": "arrival",
     "run": "tasks",
     "task": "tasks",

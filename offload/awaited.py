@@ -12,7 +12,7 @@ from django.http import HttpResponse, JsonResponse
 from django.utils import timezone
 
 from offload import conf
-from offload.conversion import to_answer, to_response
+from offload.responses import to_answer, to_response
 from offload.verbs import Released
 
 logger = logging.getLogger("offload")

@@ -10,7 +10,7 @@ from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
 from django.utils.module_loading import import_string
 
-from offload import backends, conf
+from offload import conf, fronts
 from offload.awaited import awaited_models
 from offload.protocol import ANSWERS_PATH, SECRET_LENGTH
 from offload.tasks import RUNNERS
@@ -22,14 +22,14 @@ def check_offload(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the settings; each message has an id and a hint."""
     try:
         offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
-        backend = backends.load(offload.backend)
+        backend = fronts.load(offload.backend)
     except ImproperlyConfigured as error:
-        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are files in backends/."
+        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are in offload.fronts."
         return [Error(str(error), hint=hint, id="offload.E001")]
-    if not backend.HOLDS:
+    if not backend.holds:
         return [*_check_tasks(offload)]
-    messages = [*_check_tasks(offload), *_check_surroundings(offload, backend.REMOTE)]
-    messages += _check_remote(offload) if backend.REMOTE else _check_in_process()
+    messages = [*_check_tasks(offload), *_check_surroundings(offload, backend.remote)]
+    messages += _check_remote(offload) if backend.remote else _check_in_process()
     return messages
 
 

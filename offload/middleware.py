@@ -12,12 +12,12 @@ from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from offload import backends, conf, store, views
+from offload import conf, fronts, store, views
 from offload.answer import Answer, merge
 from offload.arrival import came_through_hold_middleware, note_arrival
 from offload.async_wait import wait_in_loop
-from offload.conversion import to_answer, to_response
 from offload.protocol import INTERNAL_PATH, REQUEST_HEADER, make_ticket
+from offload.responses import to_answer, to_response
 from offload.verbs import Hold
 from offload.worker_wait import wait_for
 
@@ -58,18 +58,18 @@ class OffloadMiddleware:
             return response
         if not is_held(request):
             return await wait_in_this_loop(response)
-        if backends.current().REMOTE:
+        if fronts.current().remote:
             return await sync_to_async(hand_over, thread_sensitive=False)(request, response)
         return hand_over(request, response)
 
 
 def is_held(request: HttpRequest) -> bool:
     """Say whether the front that the settings name stands before this request."""
-    backend = backends.current()
+    front = fronts.current()
     if store.eager is not None:
         return False
-    if not backend.REMOTE:
-        return backend.HOLDS and came_through_hold_middleware(request)
+    if not front.remote:
+        return front.holds and came_through_hold_middleware(request)
     # Nothing tells a front that is there; these two never have one. The first is Django's mark on
     # each request of its test client, and DRF's.
     return not (
@@ -84,8 +84,8 @@ def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
     ticket = make_ticket(
         conf.current().secret, hold.hold_id, account=hold.account, deadline=hold.deadline
     )
-    backend = backends.current()
-    if backend.REMOTE:
+    front = fronts.current()
+    if front.remote:
         try:
             answer = to_answer(late)
         except ValueError:
@@ -93,7 +93,7 @@ def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
             return cast(HttpResponse, late)
         # Without Redis the hub asks the app for the late answer, when it comes to that.
         store.store_late(ticket, answer, request_id=request.headers.get(REQUEST_HEADER, ""))
-    return backend.hand_over(late, ticket)
+    return front.hand_over(late, ticket)
 
 
 def wait_here(late: Any) -> HttpResponse:

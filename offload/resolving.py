@@ -13,7 +13,7 @@ from django.utils.module_loading import import_string
 
 from offload import conf
 from offload.answer import NO_ANSWER, Answer
-from offload.conversion import to_answer
+from offload.responses import to_answer
 
 logger = logging.getLogger("offload")
 

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial, update_wrapper
 from importlib.util import find_spec
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 from django.db import connections, transaction
 from django.db.models import Field
@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.awaited import Awaited, HoldState
-from offload.conversion import Renderer
+from offload.responses import Renderer
 from offload.verbs import hold, release
 
 logger = logging.getLogger("offload")
@@ -162,9 +162,9 @@ if find_spec("celery"):
 if find_spec("django.tasks"):
     from django.tasks import task as django_task
 
+    @django_task
     def by_django(path: str, pk: str) -> None:
         """Stand under the name by which Django's worker looks the task up."""
         execute(path, pk)
 
-    by_django = cast(Any, django_task(by_django))
     RUNNERS["django"] = by_django.enqueue

@@ -11,11 +11,11 @@ from uuid import UUID
 from django.http import HttpResponse
 from django.http.response import HttpResponseBase
 
-from offload import backends, conf, store
+from offload import conf, fronts, store
 from offload.answer import NO_ANSWER
 from offload.async_wait import wait_in_loop
-from offload.conversion import to_answer, to_response
 from offload.protocol import check_hold_id
+from offload.responses import to_answer, to_response
 from offload.worker_wait import wait_for
 
 # A response, also one that isn't rendered yet; a dictionary is JSON.
@@ -33,7 +33,7 @@ class Hold:
 
 def holds_clients() -> bool:
     """Say whether a front holds clients here; if not, the worker waits for what is held."""
-    return backends.current().HOLDS
+    return fronts.current().holds
 
 
 def hold(

@@ -10,9 +10,8 @@ import time
 import redis
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 
-from offload import backends, conf, resolving, store
+from offload import conf, fronts, resolving, store
 from offload.answer import NOTHING_KNOWN, Answer, decode_answer, merge, unpack
-from offload.conversion import to_response
 from offload.protocol import (
     INTERNAL_PATH,
     Ticket,
@@ -26,6 +25,7 @@ from offload.protocol import (
     read_ticket,
     request_key,
 )
+from offload.responses import to_response
 
 # The script's next try in seconds; the published setup polled each second.
 POLL_INTERVAL = "1"
@@ -37,7 +37,7 @@ def internal(request: HttpRequest) -> HttpResponse:
     if place == "answers" and not name and request.method == "POST":
         return answers(request)
     # Only a front can close these two to clients; where there is none they don't exist.
-    if backends.current().REMOTE and request.method == "GET" and name:
+    if fronts.current().remote and request.method == "GET" and name:
         if place == "poll":
             return poll(name)
         if place == "late":

@@ -8,7 +8,7 @@ from django.test import RequestFactory
 
 import offload
 from offload import store
-from offload.conversion import to_response
+from offload.responses import to_response
 
 STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 

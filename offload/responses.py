@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
-from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.contrib.messages.storage.cookie import CookieStorage
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.template.response import SimpleTemplateResponse
 from django.utils.module_loading import import_string
 
@@ -72,6 +73,19 @@ def to_response(answer: Answer) -> HttpResponse:
         else:
             response[name] = value
     return response
+
+
+def add_message(response: HttpResponse, level: int, message: str, extra_tags: str = "") -> None:
+    """Show the message on the client's next page: it goes as a signed cookie with the response.
+
+    For a worker, which has no session. MESSAGE_STORAGE must read cookies, as Django's default does.
+    """
+    request = HttpRequest()
+    if earlier := response.cookies.get(CookieStorage.cookie_name):
+        request.COOKIES[CookieStorage.cookie_name] = earlier.value
+    storage = CookieStorage(request)
+    storage.add(level, message, extra_tags)
+    storage.update(response)
 
 
 def _render(response: Any, text: str) -> None:
