@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from offload.arrival import arrived_at
     from offload.awaited import Awaited
+    from offload.resolving import get_asgi_application
     from offload.responses import add_message
     from offload.tasks import run, task
     from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
@@ -19,6 +20,7 @@ __all__ = [
     "Awaited",
     "add_message",
     "arrived_at",
+    "get_asgi_application",
     "hold",
     "holds_clients",
     "release",
@@ -32,6 +34,7 @@ _ELSEWHERE = {
     "Awaited": "awaited",
     "add_message": "responses",
     "arrived_at": "arrival",
+    "get_asgi_application": "resolving",
     "run": "tasks",
     "task": "tasks",
 }

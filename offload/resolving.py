@@ -7,12 +7,15 @@ from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from asgiref.sync import sync_to_async
+from django.core.asgi import get_asgi_application as django_asgi_application
+from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
 from offload import conf
 from offload.answer import NO_ANSWER, Answer
+from offload.asgi import HoldMiddleware
 from offload.responses import to_answer
 
 logger = logging.getLogger("offload")
@@ -60,6 +63,14 @@ def _resolve_and_close(hold_ids: list[str], final_only: bool) -> dict[str, Answe
     finally:
         # No request ends here, so nobody else gives the thread's connections back.
         connections.close_all()
+
+
+def get_asgi_application() -> HoldMiddleware | ASGIHandler:
+    """As Django's; under OFFLOAD["BACKEND"] = "asgi" with HoldMiddleware around it."""
+    application = django_asgi_application()  # sets Django up first
+    if conf.current().backend != "asgi":
+        return application
+    return HoldMiddleware(application, **hold_middleware_options())
 
 
 def hold_middleware_options() -> dict[str, Any]:

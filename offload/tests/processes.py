@@ -133,9 +133,9 @@ def start_project(redis_url, outcomes, **environment):
     return _ready(process, port)
 
 
-def start_hub(redis_url, resolve_url="", *, environment=None, **options):
+def start_hub(redis_url, resolve_url="", *, environment=None, port=None, **options):
     """Start the hub; returns the process, with its `.url`."""
-    port = free_port()
+    port = port or free_port()
     more = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     if resolve_url:
         more.append(f"--resolve-url={resolve_url}")
