@@ -41,6 +41,12 @@ class Renderer(NamedTuple):
         return cls(renderer, renderer.media_type)
 
 
+class _Stored(HttpResponse):
+    """A test client that follows a redirect asks for its `url`."""
+
+    url = property(lambda self: self["Location"])
+
+
 def to_answer(response: Any, renderer: str = "") -> Answer:
     """Return the response's status, headers with its cookies, and body.
 
@@ -65,7 +71,7 @@ def to_answer(response: Any, renderer: str = "") -> Answer:
 
 def to_response(answer: Answer) -> HttpResponse:
     """Return the answer as Django's response."""
-    response = HttpResponse(answer.body, status=answer.status)
+    response = _Stored(answer.body, status=answer.status)
     del response["Content-Type"]
     for name, value in answer.headers:
         if name.lower() == "set-cookie":
@@ -75,7 +81,9 @@ def to_response(answer: Answer) -> HttpResponse:
     return response
 
 
-def add_message(response: HttpResponse, level: int, message: str, extra_tags: str = "") -> None:
+def add_message(
+    response: HttpResponse, level: int, message: str, extra_tags: str = ""
+) -> HttpResponse:
     """Show the message on the client's next page: it goes as a signed cookie with the response.
 
     For a worker, which has no session. MESSAGE_STORAGE must read cookies, as Django's default does.
@@ -86,6 +94,7 @@ def add_message(response: HttpResponse, level: int, message: str, extra_tags: st
     storage = CookieStorage(request)
     storage.add(level, message, extra_tags)
     storage.update(response)
+    return response
 
 
 def _render(response: Any, text: str) -> None:

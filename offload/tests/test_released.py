@@ -4,7 +4,13 @@ import io
 import logging
 
 import pytest
-from django.http import FileResponse, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http import (
+    FileResponse,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
 from django.template import engines
 from django.template.response import SimpleTemplateResponse
 from rest_framework.response import Response
@@ -12,6 +18,7 @@ from rest_framework.status import HTTP_409_CONFLICT
 
 import offload
 from offload import resolving, store
+from offload.responses import to_response
 from offload.tests import outcomes
 
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates"}]
@@ -49,6 +56,11 @@ def test_it_is_rendered(released, hold_id, make, status, body):
 def test_a_drf_response_is_json_by_the_project_s_renderer(released, hold_id):
     offload.release(hold_id, Response({"a": 1}))
     assert ("Content-Type", "application/json") in released[hold_id].headers
+
+
+def test_a_redirect_can_be_followed_by_a_test_client(released, hold_id):
+    offload.release(hold_id, HttpResponseRedirect("/next"))
+    assert getattr(to_response(released[hold_id]), "url", None) == "/next"
 
 
 async def chunks():
