@@ -1,5 +1,6 @@
-"""ASGI entry point: Django, and around it what holds clients where the strategy says so."""
+"""ASGI entry point: Django, around it what holds clients where the strategy says so, and bounds."""
 
+import json
 import os
 from typing import Any
 
@@ -13,6 +14,20 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
 def _application() -> Any:
     django = get_asgi_application()  # sets Django up first
+    from django.conf import settings
+
+    from offload.intake import Intake
+    from shipping.exceptions import error_body
+
+    return Intake(
+        _holding(django),
+        max_body=settings.DATA_UPLOAD_MAX_MEMORY_SIZE,
+        connections=settings.FRONT_CONNECTIONS_PER_ADDRESS,
+        words=lambda *error: json.dumps(error_body(*error)).encode(),
+    )
+
+
+def _holding(django: Any) -> Any:
     from django.conf import settings
 
     if settings.OFFLOAD["BACKEND"] != "asgi":

@@ -290,6 +290,11 @@ SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = _TLS
 SECURE_PROXY_SSL_HEADER = (
     ("HTTP_X_FORWARDED_PROTO", "https") if env.boolean("BEHIND_TLS_PROXY", False) else None
 )
+# Requests of one address under way, in each process of an ASGI server that clients reach directly;
+# 0 is no limit. Behind a proxy all come from its address; a front of ours has the same limit.
+FRONT_CONNECTIONS_PER_ADDRESS = env.integer(
+    "FRONT_CONNECTIONS_PER_ADDRESS", 256 if _TLS and SECURE_PROXY_SSL_HEADER is None else 0
+)
 X_FRAME_OPTIONS = "DENY"
 # 1 MB bodies are part of the contract: a batch of 100 parcels with items stays under it.
 DATA_UPLOAD_MAX_MEMORY_SIZE = 2 * 1024 * 1024

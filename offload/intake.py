@@ -1,0 +1,161 @@
+"""Bounds for what clients send to an ASGI server that no front stands before.
+
+    application = Intake(HoldMiddleware(…))
+
+A body is read before anybody knows whose it is: without bounds a client needs no key to fill memory
+and disk. A front has its own (nginx' client_max_body_size, limit_conn).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from offload.answer import Answer
+from offload.parking import Send, send_answer
+from offload.waiting import Message, Receive
+
+# Bytes: Django's own limit for a body that is no file.
+MAX_BODY = 2_621_440
+# Seconds for a whole body: 2 MB by a telephone on the road, and not a byte a minute.
+DEADLINE = 30.0
+# A body over this many bytes needs a place, of which a process has few: what all of them take is
+# known, 32 x MAX_BODY, and the many small ones don't queue behind them.
+LARGE = 131_072
+PLACES = 32
+
+# (status, path, message) -> body
+Words = Callable[[int, str, str], bytes]
+
+
+class Refused(Exception):
+    """The request ends with this status and message."""
+
+    def __init__(self, status: int, message: str, *headers: tuple[str, str]) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.headers = headers
+
+
+def plain_words(status: int, path: str, message: str) -> bytes:
+    """Return the body of a refusal, as JSON."""
+    return json.dumps({"error": message}).encode()
+
+
+# No `Connection: close`: over bytes that nobody has read it would be a reset, which overtakes the
+# answer. The server reads the rest and keeps none of it.
+_TOO_LARGE = (413, "The body is too large.")
+_TOO_SLOW = (408, "The body did not arrive in time.", ("connection", "close"))
+
+
+class Intake:
+    """Answers 413, 408 and 429 by itself; around everything else.
+
+    At most `connections` requests of one address are under way in a process; 0 is no limit, which
+    it must be where all clients come by one balancer.
+    """
+
+    def __init__(
+        self,
+        app: Callable[[Any, Any, Any], Any],
+        *,
+        max_body: int = MAX_BODY,
+        deadline: float = DEADLINE,
+        connections: int = 0,
+        places: int = PLACES,
+        words: Words = plain_words,
+    ) -> None:
+        self._app = app
+        self._max_body = max_body
+        self._deadline = deadline
+        self._connections = connections
+        self._places = asyncio.Semaphore(places)
+        self._words = words
+        self._under_way: Counter[str] = Counter()
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        address = _address(scope) if self._connections else ""
+        self._under_way[address] += 1
+        body = _Body(receive, self._max_body, self._deadline, self._places)
+        try:
+            self._refuse_at_once(scope, address)
+            await self._app(scope, body.receive, send)
+        except Refused as refused:
+            await self._answer(scope, refused, send)
+        finally:
+            body.leave()
+            self._under_way[address] -= 1
+            if not self._under_way[address]:
+                del self._under_way[address]
+
+    def _refuse_at_once(self, scope: Message, address: str) -> None:
+        if address and self._under_way[address] > self._connections:
+            raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
+        for name, value in scope["headers"]:
+            if name == b"content-length" and int(value) > self._max_body:
+                raise Refused(*_TOO_LARGE)
+
+    async def _answer(self, scope: Message, refused: Refused, send: Send) -> None:
+        words = self._words(refused.status, scope["path"], refused.message)
+        headers = (("content-type", "application/json"), *refused.headers)
+        await send_answer(send, Answer(refused.status, headers, words))
+
+
+class _Body:
+    """One request's body on its way to the app."""
+
+    def __init__(
+        self, receive: Receive, max_body: int, deadline: float, places: asyncio.Semaphore
+    ) -> None:
+        self._receive = receive
+        self._max_body = max_body
+        self._end = asyncio.get_running_loop().time() + deadline
+        self._places = places
+        self._size = 0
+        self._has_place = False
+        self._complete = False
+
+    async def receive(self) -> Message:
+        """Pass on what has come, and raise Refused for what is too much or too late."""
+        if self._complete:
+            return await self._receive()
+        try:
+            async with asyncio.timeout_at(self._end):
+                message = await self._receive()
+                await self._count(len(message.get("body", b"")))
+        except TimeoutError:
+            raise Refused(*_TOO_SLOW) from None
+        if not message.get("more_body", False):
+            self._complete = True
+            self.leave()
+        return message
+
+    async def _count(self, size: int) -> None:
+        self._size += size
+        if self._size > self._max_body:
+            raise Refused(*_TOO_LARGE)
+        if self._size > LARGE and not self._has_place:
+            await self._places.acquire()
+            self._has_place = True
+
+    def leave(self) -> None:
+        """Give the place back."""
+        if self._has_place:
+            self._has_place = False
+            self._places.release()
+
+
+def _address(scope: Message) -> str:
+    """Return what counts as one client: an IPv4 address, or half an IPv6 address."""
+    client = scope.get("client")
+    if not client:  # a Unix socket: whoever is behind it counts
+        return ""
+    host: str = client[0]
+    return ":".join(host.split(":")[:4])

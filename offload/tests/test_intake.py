@@ -1,0 +1,230 @@
+"""What is refused before the app is asked: too large, too slow, too many."""
+
+import asyncio
+import http.client
+import json
+import sys
+
+import pytest
+
+from offload.asgi import HoldMiddleware
+from offload.intake import LARGE, Intake
+from offload.tests.processes import ROOT, Process, free_port, until
+from offload.threads import InThreads
+
+SCOPE = {
+    "type": "http",
+    "http_version": "1.1",
+    "method": "POST",
+    "path": "/api/x",
+    "query_string": b"",
+    "client": ("192.0.2.1", 1),
+    "headers": [],
+}
+
+
+def chunks(*sizes, every=0.0):
+    """Return a `receive` that gives bodies of these sizes, and then hangs."""
+    left = [
+        {"type": "http.request", "body": b"x" * size, "more_body": number < len(sizes) - 1}
+        for number, size in enumerate(sizes)
+    ]
+
+    async def receive():
+        if not left:
+            return await asyncio.Future()
+        await asyncio.sleep(every)
+        return left.pop(0)
+
+    return receive
+
+
+class App:
+    """Reads its body whole, and then waits until it may answer."""
+
+    def __init__(self):
+        self.seen = []
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
+
+    async def __call__(self, scope, receive, send):
+        body, more = b"", True
+        while more:
+            message = await receive()
+            body += message["body"]
+            more = message["more_body"]
+        self.seen.append(len(body))
+        await self.may_answer.wait()
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": b"read"})
+
+
+async def ask(intake, receive, **scope):
+    """Return (status, headers, body) of one request."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await intake({**SCOPE, **scope}, receive, send)
+    start, body = sent
+    return start["status"], dict(start["headers"]), body["body"]
+
+
+async def begun(intake, receive, **scope):
+    """Start a request, and let it come as far as it can."""
+    task = asyncio.create_task(ask(intake, receive, **scope))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    return task
+
+
+def length(size):
+    return [(b"content-length", str(size).encode())]
+
+
+async def test_what_is_said_to_be_too_large_is_not_read():
+    app = App()
+    intake = Intake(app, max_body=10)
+    status, _, body = await ask(intake, None, headers=length(11))  # nobody calls it
+    assert (status, json.loads(body)) == (413, {"error": "The body is too large."})
+    assert (await ask(intake, chunks(10), headers=length(10)))[0] == 200
+    assert app.seen == [10]
+
+
+async def test_what_grows_too_large_is_left():
+    app = App()
+    assert (await ask(Intake(app, max_body=10), chunks(5, 5, 1)))[0] == 413
+    assert (await ask(Intake(app, max_body=11), chunks(5, 5, 1)))[0] == 200
+    assert app.seen == [11]
+
+
+async def test_a_body_has_one_deadline_for_all_its_pieces():
+    app = App()
+    intake = Intake(app, deadline=0.2)
+    status, headers, _ = await ask(intake, chunks(*[1] * 100, every=0.02))
+    assert (status, headers[b"connection"], app.seen) == (408, b"close", [])
+    assert (await ask(intake, chunks(*[1] * 100)))[0] == 200
+
+
+async def test_a_client_that_waits_for_its_answer_has_no_deadline():
+    async def held(scope, receive, send):
+        await receive()
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(receive(), 0.1)  # the hang-up that never comes
+        await send({"type": "http.response.start", "status": 202, "headers": []})
+        await send({"type": "http.response.body"} | {"body": b""})
+
+    assert (await ask(Intake(held, deadline=0.02), chunks(1)))[0] == 202
+
+
+async def test_large_bodies_wait_for_a_place_and_small_ones_do_not():
+    intake = Intake(App(), places=1)
+    slow = await begun(intake, chunks(LARGE + 1, 1, every=0))
+    assert (await slow)[0] == 200  # its place is free again
+
+    stuck = asyncio.Event()
+
+    async def receive():
+        await stuck.wait() if first else first.append(1)
+        return {"type": "http.request", "body": b"x" * (LARGE + 1), "more_body": not stuck.is_set()}
+
+    first: list[int] = []
+    slow = await begun(intake, receive)
+    second = await begun(intake, chunks(LARGE + 1))
+    assert (await ask(intake, chunks(LARGE)))[0] == 200
+    assert not second.done()
+    stuck.set()
+    assert (await slow)[0] == (await second)[0] == 200
+
+
+async def test_who_waits_for_a_place_in_vain_is_told():
+    intake = Intake(App(), places=0, deadline=0.05)
+    assert (await ask(intake, chunks(LARGE + 1)))[0] == 408
+
+
+async def test_an_address_has_so_many_requests_under_way():
+    app = App()
+    intake = Intake(app, connections=2)
+    app.may_answer.clear()
+    tasks = [await begun(intake, chunks(1)) for _ in range(2)]
+    status, headers, _ = await ask(intake, chunks(1))
+    assert (status, headers[b"retry-after"]) == (429, b"1")
+    others = [("192.0.2.2", 1), ("2001:db8:1:2:3:4:5:6", 1), None, None, None]
+    tasks += [await begun(intake, chunks(1), client=client) for client in others]
+    neighbour = ("2001:db8:1:2:f:f:f:f", 1)
+    tasks.append(await begun(intake, chunks(1), client=neighbour))
+    assert (await ask(intake, chunks(1), client=neighbour))[0] == 429
+    app.may_answer.set()
+    assert {(await task)[0] for task in tasks} == {200}
+    assert (await ask(intake, chunks(1)))[0] == 200
+    assert not intake._under_way
+
+
+async def test_without_a_number_there_is_no_limit():
+    app = App()
+    intake = Intake(app)
+    app.may_answer.clear()
+    tasks = [await begun(intake, chunks(1)) for _ in range(300)]
+    app.may_answer.set()
+    assert {(await task)[0] for task in tasks} == {200}
+
+
+async def test_a_middleware_that_holds_reads_no_more_either():
+    seen = []
+
+    def app(environ, start_response):
+        seen.append(environ["CONTENT_LENGTH"])
+        start_response("204 No Content", [("Content-Length", "0")])
+        return [b""]
+
+    hold = HoldMiddleware(InThreads(app), redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    sizes = [1_000_000] * 3
+    assert (await ask(Intake(hold), chunks(*sizes)))[0] == 413
+    assert (await ask(hold, chunks(*sizes)))[0] == 204  # the control: alone it takes all there is
+    assert seen == ["3000000"]
+
+
+SERVED = """
+from offload.intake import Intake
+from offload.tests.test_intake import App
+application = Intake(App(), max_body=100_000, deadline=1, connections=1)
+"""
+
+
+@pytest.mark.integration
+def test_clients_of_uvicorn_get_the_answer(tmp_path):
+    (tmp_path / "served.py").write_text(SERVED)
+    port = free_port()
+    words = ["-m", "uvicorn", "served:application", "--port", str(port), "--log-level", "warning"]
+    server = Process(sys.executable, *words, "--app-dir", str(tmp_path), directory=ROOT)
+    try:
+        until(lambda: statuses(port, b"x") == [200], what="uvicorn", seconds=60)
+        # Many times the socket's buffers, and the connection is good for another request.
+        assert statuses(port, iter([b"x" * 50_000] * 200), b"x") == [413, 200]
+        assert statuses(port, b"x" * 10_000_000, b"x") == [413, 200]
+        slow = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        slow.putrequest("POST", "/")
+        slow.putheader("Content-Length", "10")
+        slow.endheaders(b"x")
+        until(lambda: statuses(port, b"x") == [429], what="the slow one is counted")
+        assert slow.getresponse().status == 408
+    finally:
+        server.end()
+
+
+def statuses(port, *bodies):
+    """Return the statuses of requests on one connection; none where it can't be made."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    found = []
+    try:
+        for body in bodies:
+            connection.request("POST", "/", body)
+            with connection.getresponse() as answer:
+                answer.read()
+                found.append(answer.status)
+    except ConnectionRefusedError:
+        pass
+    finally:
+        connection.close()
+    return found
