@@ -14,12 +14,21 @@ if TYPE_CHECKING:
     from offload.resolving import get_asgi_application
     from offload.responses import add_message
     from offload.tasks import run, task
-    from offload.verbs import hold, holds_clients, release, release_many, wait, wait_async
+    from offload.verbs import (
+        forget,
+        hold,
+        holds_clients,
+        release,
+        release_many,
+        wait,
+        wait_async,
+    )
 
 __all__ = [
     "Awaited",
     "add_message",
     "arrived_at",
+    "forget",
     "get_asgi_application",
     "hold",
     "holds_clients",

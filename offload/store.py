@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, cast
 
@@ -81,6 +81,16 @@ def publish(answers: Mapping[str, Answer]) -> bool:
             pipeline.publish(released_channel(hold_id), hold_id)
 
     return _write(write, f"{len(answers)} releases are not sent")
+
+
+def delete(hold_ids: Iterable[str]) -> bool:
+    """Delete the stored answers; False if Redis is in trouble."""
+    keys = [answer_key(hold_id) for hold_id in hold_ids]
+
+    def write(pipeline: Pipeline) -> None:
+        pipeline.delete(*keys)
+
+    return _write(write, f"{len(keys)} answers are not deleted")
 
 
 def forget_trouble() -> None:

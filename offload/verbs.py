@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 from uuid import UUID
@@ -85,6 +85,14 @@ def release_many(responses: Mapping[Any, Released]) -> bool:
     if failure is not None:
         raise failure
     return sent
+
+
+def forget(hold_ids: Collection[str]) -> bool:
+    """Delete the answers of holds that nobody waits for; False when Redis could not be told.
+
+    Without it they end by themselves, ANSWER_TTL seconds after their release.
+    """
+    return not hold_ids or store.delete(check_hold_id(hold_id) for hold_id in hold_ids)
 
 
 async def wait_async(hold_id: UUID | str, seconds: float) -> HttpResponse | None:

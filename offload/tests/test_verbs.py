@@ -168,3 +168,19 @@ def test_hold_without_redis_is_still_handed_over(offload_settings, hold_id):
 def test_unknown_name_of_the_package():
     with pytest.raises(AttributeError, match="no attribute 'park'"):
         _ = offload.park
+
+
+@pytest.mark.integration
+def test_an_answer_is_forgotten(offload_settings, redis_server, hold_id):
+    offload_settings(BACKEND="accel", REDIS_URL=redis_server.url)
+    assert offload.release(hold_id, JsonResponse({"name": "Ada"}))
+    assert redis_server.client.exists(answer_key(hold_id))
+    assert offload.forget([hold_id])
+    assert not redis_server.client.exists(answer_key(hold_id))
+
+
+@pytest.mark.integration
+def test_without_redis_nothing_is_said_to_be_forgotten(offload_settings, hold_id):
+    offload_settings(BACKEND="accel", REDIS_URL="redis://127.0.0.1:1/0")
+    assert not offload.forget([hold_id])
+    assert offload.forget([])
