@@ -25,7 +25,7 @@ async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:
     if loop not in _waiters:
         settings = conf.current()
         resolve = resolving.resolve_in_thread if settings.resolve else None
-        _waiters[loop] = Waiters(settings.redis_url, resolve=resolve, counts=here())
+        _waiters[loop] = Waiters(store.url(), resolve=resolve, counts=here())
         _waiters[loop].start()
     ending = await _waiters[loop].wait(hold_id, time.time() + seconds, _never)
     return ending if isinstance(ending, Answer) else None

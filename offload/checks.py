@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
@@ -26,9 +27,10 @@ def check_offload(**_: Any) -> list[CheckMessage]:
     except ImproperlyConfigured as error:
         hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are in offload.fronts."
         return [Error(str(error), hint=hint, id="offload.E001")]
+    messages = [*_check_store(offload), *_check_tasks(offload)]
     if not backend.holds:
-        return [*_check_tasks(offload)]
-    messages = [*_check_tasks(offload), *_check_surroundings(offload, backend.remote)]
+        return messages
+    messages += _check_surroundings(offload, backend.remote)
     messages += _check_remote(offload) if backend.remote else _check_in_process()
     return messages
 
@@ -58,6 +60,25 @@ def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMe
             f"OFFLOAD['RESOLVE'] = {offload.resolve!r} can't be imported and called.",
             hint="Name a function resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.",
             id="offload.E004",
+        )
+
+
+def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
+    if offload.store not in {"redis", "postgresql"}:
+        yield Error(
+            f"OFFLOAD['STORE'] = {offload.store!r}: there is no such store.",
+            hint="It is 'redis' or 'postgresql'.",
+            id="offload.E011",
+        )
+    elif offload.store == "postgresql" and not (
+        apps.is_installed("offload.postgresql")
+        and "postgresql" in str(settings.DATABASES[offload.database]["ENGINE"])
+    ):
+        yield Error(
+            "OFFLOAD['STORE'] = 'postgresql' has no table, or no PostgreSQL.",
+            hint="Add 'offload.postgresql' to INSTALLED_APPS, migrate, and let OFFLOAD['DATABASE'] "
+            "name a PostgreSQL of DATABASES.",
+            id="offload.E011",
         )
 
 

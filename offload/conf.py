@@ -23,6 +23,10 @@ class Offload:
     # Where `offload.run` has its work done: "celery", "django" (its own tasks), or for development
     # a "thread" of this process, which dies with it.
     tasks: str = "thread"
+    # Where answers wait for their clients: "redis", or the project's own "postgresql" (then
+    # "offload.postgresql" is installed, and DATABASE says which one it is).
+    store: str = "redis"
+    database: str = "default"
     redis_url: str = "redis://127.0.0.1:6379/0"
     # Signs tickets; where there is no hub that must know it, it is made of SECRET_KEY.
     secret: str = ""

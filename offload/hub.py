@@ -25,7 +25,7 @@ from offload.protocol import (
     read_ticket,
     used_key,
 )
-from offload.redis_clients import RedisTrouble
+from offload.redis_clients import StoreTrouble
 from offload.waiting import Message, Receive, Resolve, Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.
@@ -137,7 +137,7 @@ class Hub:
             if not await first:
                 raise TicketUsed
             packed: bytes | None = await late
-        except RedisTrouble:
+        except StoreTrouble:
             return None
         return packed
 

@@ -122,7 +122,13 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
     parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
-    parser.add_argument("--redis", default=get("REDIS_URL", "redis://127.0.0.1:6379/0"))
+    redis = get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    parser.add_argument(
+        *("--store", "--redis"),
+        dest="store",
+        default=get("OFFLOAD_STORE", redis),
+        help="redis://… or postgresql://…; OFFLOAD_STORE, else REDIS_URL",
+    )
     parser.add_argument("--resolve-url", default=get("OFFLOAD_RESOLVE_URL", ""))
     limits = {"max-holds": MAX_HOLDS, "max-holds-per-account": MAX_HOLDS_PER_ACCOUNT}
     for name, limit in limits.items():
@@ -170,7 +176,7 @@ def listen(options: argparse.Namespace) -> socket.socket:
 def serve(listening: socket.socket, options: argparse.Namespace) -> None:
     """Serve in this process until a signal, then drain."""
     hub = Hub(
-        redis_url=options.redis,
+        redis_url=options.store,
         secret=options.secret,
         secret_fallbacks=options.secret_fallbacks,
         resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,

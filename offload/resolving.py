@@ -13,7 +13,7 @@ from django.db import connections
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
-from offload import conf
+from offload import conf, store
 from offload.answer import NO_ANSWER, Answer
 from offload.asgi import HoldMiddleware
 from offload.responses import to_answer
@@ -77,7 +77,7 @@ def hold_middleware_options() -> dict[str, Any]:
     """Return HoldMiddleware's arguments from the project's settings, for its asgi.py."""
     settings = conf.current()
     return {
-        "redis_url": settings.redis_url,
+        "redis_url": store.url(),
         "secret": settings.secret,
         "resolve": resolve_in_thread if settings.resolve else None,
         "admit": settings.admit,

@@ -51,20 +51,29 @@ class Task(Generic[Row]):
         A row whose work has ended is only released again: a queue may deliver twice.
         """
         row = self.model._base_manager.get(pk=pk)
+        failure: Exception | None = None
+        changed: list[str] = []
         if row.hold_state == HoldState.WAITING:
             before = _values(row)
             try:
                 self._function(row)
-            except Exception:
+                row.hold_state = HoldState.DONE
+                # Only what the work has changed: others may have written meanwhile.
+                changed = [name for name, value in _values(row).items() if before[name] != value]
+            except Exception as error:
+                failure = error
                 row.hold_state = HoldState.FAILED
-                row.save(update_fields=["hold_state"])
-                _release(row)
-                raise
-            row.hold_state = HoldState.DONE
-            # Only what the work has changed: others may have written meanwhile.
-            changed = [name for name, value in _values(row).items() if before[name] != value]
-            row.save(update_fields=changed)
-        _release(row)
+                changed = ["hold_state"]
+        # PostgreSQL tells of the release at the commit; Redis would before.
+        at_commit = store.in_database()
+        with transaction.atomic(using=row._state.db):
+            row.save(update_fields=changed)  # of nothing it is nothing
+            if at_commit:
+                failure = _release(row) or failure
+        if not at_commit:
+            failure = _release(row) or failure
+        if failure is not None:
+            raise failure
 
 
 def task(model: type[Row]) -> Callable[[Callable[[Row], object]], Task[Row]]:
@@ -112,13 +121,14 @@ def _start(work: Task[Any], row: Awaited) -> None:
         raise
 
 
-def _release(row: Awaited) -> None:
+def _release(row: Awaited) -> Exception | None:
+    """Release the row's answer, or a 500 if none can be made; return what then was wrong."""
     try:
-        answer = row.hold_answer()
-    except Exception:
-        release(str(row.hold_id), HttpResponse(status=500))
-        raise
+        answer, failure = row.hold_answer(), None
+    except Exception as error:
+        answer, failure = HttpResponse(status=500), error
     release(str(row.hold_id), answer)
+    return failure
 
 
 def _values(row: Awaited) -> dict[str, object]:

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import time
 
-import redis
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 
 from offload import conf, fronts, resolving, store
@@ -108,7 +107,7 @@ def _ticket_of(name: str) -> str:
         return name
     try:
         (ticket,) = store.read(request_key(name))
-    except (redis.RedisError, OSError):
+    except store.TROUBLE:
         ticket = None
     return (ticket or b"").decode()
 
@@ -120,7 +119,7 @@ def _stored(ticket: Ticket) -> tuple[Answer | None, Answer | None]:
         late = unpack(packed) if packed else None
         if released is not None:
             return decode_answer(released), late
-    except (redis.RedisError, OSError, ValueError):
+    except (*store.TROUBLE, ValueError):
         late = None
     return _from_app(ticket, final_only=True), late
 

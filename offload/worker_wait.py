@@ -27,14 +27,30 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
     deadline = time.monotonic() + seconds
     while True:
         try:
+            if store.in_database():
+                return _wait_on_postgresql(hold_id, deadline)
             return _wait_on_redis(hold_id, deadline)
-        except (redis.RedisError, OSError, ValueError) as error:
-            where = address(conf.current().redis_url)
+        except _trouble() as error:
+            where = address(store.url())
             logger.warning("%s is in doubt, the app is asked: %r", where, error)
         answer = _ask_app(hold_id)
         if answer is not None or time.monotonic() >= deadline:
             return answer
         time.sleep(min(REREAD, max(0.0, deadline - time.monotonic())))
+
+
+def _trouble() -> tuple[type[Exception], ...]:
+    if not store.in_database():
+        return (redis.RedisError, OSError, ValueError)
+    from offload.postgresql.waiting import TROUBLE
+
+    return TROUBLE
+
+
+def _wait_on_postgresql(hold_id: str, deadline: float) -> Answer | None:
+    from offload.postgresql.waiting import wait_on_postgresql  # psycopg is an extra
+
+    return wait_on_postgresql(store.url(), hold_id, deadline, _ask_app, idle=REREAD)
 
 
 def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:

@@ -46,6 +46,8 @@ def test_right_settings_are_silent(offload_settings, front):
             "offload.E003",
             id="middleware not outermost",
         ),
+        pytest.param({"STORE": "pigeon"}, {}, "offload.E011", id="unknown store"),
+        pytest.param({"STORE": "postgresql"}, {}, "offload.E011", id="no table"),
         pytest.param({"RESOLVE": ""}, {}, "offload.E004", id="no resolve"),
         pytest.param({"RESOLVE": "no.such.thing"}, {}, "offload.E004", id="resolve not there"),
         pytest.param({"RESOLVE": "offload.tests.outcomes.known"}, {}, "offload.E004", id="no call"),

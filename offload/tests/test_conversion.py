@@ -179,7 +179,7 @@ def press_button(url, receiver):
     person.open("/login?next=/", {"username": "ann", "password": "pass"})
     page = person.open("/", {"name": "ops", "url": receiver})
     assert "Channel added." in page
-    action = re.search(r'action="(/channels/\d+/test)"', page)[1]
+    (action,) = re.findall(r'action="(/channels/\d+/test)"', page)
     start = time.monotonic()
     with ThreadPoolExecutor(1) as pool:
         pressed = pool.submit(person.open, action, {})
