@@ -19,7 +19,7 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 DJANGOS = ["django~=5.2.0", "django~=6.0.0", "django"]
 # The lowest that pyproject.toml promises, and the newest.
 REDISES = ["redis==5.0.1", "redis"]
-TOOLS = ["djangorestframework", "celery", "uvicorn", "aiohttp", "packaging"]
+TOOLS = ["djangorestframework", "celery", "uvicorn", "aiohttp", "packaging", "psycopg[binary]"]
 TOOLS += ["pytest", "pytest-django", "pytest-asyncio", "pytest-timeout"]
 # Below it Django 6 has no release: pip would take 5.2 for "django", which is another column.
 NEWEST_DJANGO_WANTS = "3.12"
@@ -75,7 +75,9 @@ def main():
             if options.only not in name or (django == "django" and python < NEWEST_DJANGO_WANTS):
                 continue
             folder = (options.environments / f"{python}-{django}-{redis}").resolve()
-            interpreter = make(folder, python, [django, redis])
+            # From Django 6.0, which has tasks of its own, with their worker.
+            more = [] if "5.2" in django else ["django-tasks-db"]
+            interpreter = make(folder, python, [django, redis, *more])
             if interpreter is None:
                 results[name] = "can't be had"
             else:

@@ -20,8 +20,17 @@ from pathlib import Path
 
 import pytest
 
-from offload.tests.processes import SECRET, Process, answers_at, free_port, start_hub, until
+from offload.tests.processes import (
+    SECRET,
+    PostgresServer,
+    Process,
+    answers_at,
+    free_port,
+    start_hub,
+    until,
+)
 from offload.tests.test_config import Nginx, needs_nginx, printed
+from offload.tests.test_stores import needs_postgresql
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "example"
 BEFORE, AFTER = EXAMPLE / "classic", EXAMPLE / "converted"
@@ -150,11 +159,12 @@ class Browser:
         return {"csrfmiddlewaretoken": value}
 
 
-def prepare(folder, **values):
-    """Copy the converted project, with these of its settings changed, and fill its database."""
-    manage(AFTER, folder, "migrate")
+def prepare(folder, settings):
+    """Copy the converted project with other settings, and fill its database."""
     copy = folder / AFTER.name
-    (copy / "deployed.py").write_text(SETTINGS.format(values=values))
+    shutil.copytree(AFTER, copy)
+    (copy / "deployed.py").write_text(settings)
+    manage(AFTER, folder, "migrate", DJANGO_SETTINGS_MODULE="deployed")
     manage(AFTER, folder, "shell", "-c", USER, DJANGO_SETTINGS_MODULE="deployed")
     return copy
 
@@ -193,7 +203,8 @@ def press_button(url, receiver):
 
 @pytest.mark.integration
 def test_under_asgi(tmp_path, redis_server, started, receiver):
-    copy = prepare(tmp_path, REDIS_URL=redis_server.url, ADMIT=1)
+    values = {"REDIS_URL": redis_server.url, "ADMIT": 1}
+    copy = prepare(tmp_path, SETTINGS.format(values=values))
     port = serve(started, tmp_path, copy, "uvicorn", "classic.asgi:application", "--port={port}")
     press_button(f"http://127.0.0.1:{port}", receiver)
 
@@ -203,7 +214,7 @@ def test_under_asgi(tmp_path, redis_server, started, receiver):
 def test_under_nginx_accel(tmp_path, redis_server, started, receiver, offload_settings):
     pytest.importorskip("gunicorn")
     values = {"BACKEND": "accel", "SECRET": SECRET, "REDIS_URL": redis_server.url}
-    copy = prepare(tmp_path, **values)
+    copy = prepare(tmp_path, SETTINGS.format(values=values))
     bind = "--bind=127.0.0.1:{port}"
     app = serve(started, tmp_path, copy, "gunicorn", "--workers=1", "classic.wsgi", bind)
     hub = started(start_hub(redis_server.url, f"http://127.0.0.1:{app}/_offload/answers"))
@@ -215,4 +226,19 @@ def test_under_nginx_accel(tmp_path, redis_server, started, receiver, offload_se
     folder.mkdir()
     started(Process(*Nginx(folder, text).command, directory=folder))
     until(lambda: answers_at(port), what="nginx")
+    press_button(f"http://127.0.0.1:{port}", receiver)
+
+
+@needs_postgresql
+@pytest.mark.integration
+def test_on_postgresql_alone(tmp_path_factory, tmp_path, started, receiver, monkeypatch):
+    pytest.importorskip("django_tasks_db")
+    cluster = PostgresServer(tmp_path_factory.mktemp("postgresql"))
+    started(cluster.process)
+    monkeypatch.setenv("PGPORT", str(cluster.port))
+    copy = prepare(tmp_path, (EXAMPLE / "postgresql_alone.py").read_text())
+    environment = surroundings(tmp_path) | {"DJANGO_SETTINGS_MODULE": "deployed"}
+    worker = (sys.executable, "manage.py", "db_worker", "--interval", "0.1")
+    started(Process(*worker, environment=environment, directory=copy))
+    port = serve(started, tmp_path, copy, "uvicorn", "classic.asgi:application", "--port={port}")
     press_button(f"http://127.0.0.1:{port}", receiver)
