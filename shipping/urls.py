@@ -1,4 +1,4 @@
-"""All routes: the API, the admin, health, and offload's internal side."""
+"""All routes: the API, the admin, health. offload's internal side needs none."""
 
 from django.contrib import admin
 from django.urls import include, path, re_path

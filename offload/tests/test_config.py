@@ -21,7 +21,11 @@ needs_nginx = pytest.mark.skipif(not shutil.which("nginx"), reason="needs nginx"
 @pytest.fixture(autouse=True)
 def settled(offload_settings):
     offload_settings(
-        {"WSGI_APPLICATION": "shop.wsgi.application", "SETTINGS_MODULE": "shop.settings"},
+        {
+            "WSGI_APPLICATION": "shop.wsgi.application",
+            "ASGI_APPLICATION": None,
+            "SETTINGS_MODULE": "shop.settings",
+        },
         BACKEND="accel",
         DEADLINE=55,
     )
