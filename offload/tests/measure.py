@@ -88,7 +88,8 @@ async def measure(process, url, clients, connections):
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         await load_once(session, url)
         _, before = threads_and_memory(process)
-        times, failed = [], []
+        times: list[float] = []
+        failed: list[float] = []
         pages = asyncio.create_task(load_pages(session, url, times, failed))
         start = time.monotonic()
         waits = [

@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import uuid
+from typing import Any
 
 import redis
 import redis.asyncio
@@ -77,11 +78,11 @@ def slow(request):
 urlpatterns = [path("page", page), path("slow", slow)]
 
 
-async def work():
+async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
-    client = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
+    client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
     answer = encode_answer(Answer(200, (("Content-Type", "application/json"),), b'{"done": true}'))
-    tasks = set()
+    tasks: set[asyncio.Task[None]] = set()
 
     async def one(hold_id):
         await asyncio.sleep(SECONDS)
@@ -101,7 +102,9 @@ if __name__ == "__main__":
 elif HOLDS:
     from offload.asgi import HoldMiddleware
 
-    application = HoldMiddleware(InThreads(get_wsgi_application()), **hold_middleware_options())
+    application: Any = HoldMiddleware(
+        InThreads(get_wsgi_application()), **hold_middleware_options()
+    )
 else:
     from django.core.asgi import get_asgi_application
 
