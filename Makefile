@@ -8,7 +8,7 @@ TESTERS ?= 4
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test test-all test-postgresql contract faults check docs format audit bench bench-full outage results bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-all offload-matrix test-postgresql contract faults check docs format audit bench bench-full outage results bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -63,6 +63,9 @@ docs: .venv/dev.stamp ## Build the pages into .run/site; a link to nowhere is an
 format: .venv/dev.stamp ## Format the code and repair what the linter can
 	$(PYTHON) -m ruff format .
 	$(PYTHON) -m ruff check --fix .
+
+offload-matrix: .venv/dev.stamp ## offload's unit tests: Python 3.11 to 3.13, Django 5.2 and later (downloads)
+	@$(PYTHON) -m offload.tests.matrix $(ARGS)
 
 audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline, but not in CI)
 	@$(PYTHON) -m deploy.audit

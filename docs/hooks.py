@@ -27,6 +27,10 @@ def borrowed() -> dict[str, Path]:
         f"strategies/{path.parent.name}.md": path
         for path in sorted(strategies.STRATEGIES.glob("*/README.md"))
     }
+    offload = ROOT / "offload"
+    pages |= {f"offload/{path.stem}.md": path for path in sorted((offload / "docs").glob("*.md"))}
+    pages |= {"offload/security.md": offload / "SECURITY.md"}
+    pages |= {"offload/changes.md": offload / "CHANGELOG.md"}
     return pages | {
         "strategies/how-to-add-one.md": strategies.STRATEGIES / "README.md",
         "offload.md": ROOT / "offload" / "README.md",

@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from offload.arrival import arrived_at
+    from offload.awaited import Awaited
+    from offload.resolving import get_asgi_application
+    from offload.responses import add_message
+    from offload.tasks import run, task
     from offload.verbs import (
         forget,
         hold,
@@ -21,19 +25,31 @@ if TYPE_CHECKING:
     )
 
 __all__ = [
+    "Awaited",
+    "add_message",
     "arrived_at",
     "forget",
+    "get_asgi_application",
     "hold",
     "holds_clients",
     "release",
     "release_many",
+    "run",
+    "task",
     "wait",
     "wait_async",
 ]
+_ELSEWHERE = {
+    "Awaited": "awaited",
+    "add_message": "responses",
+    "arrived_at": "arrival",
+    "get_asgi_application": "resolving",
+    "run": "tasks",
+    "task": "tasks",
+}
 
 
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = "offload.arrival" if name == "arrived_at" else "offload.verbs"
-    return getattr(import_module(module), name)
+    return getattr(import_module(f"offload.{_ELSEWHERE.get(name, 'verbs')}"), name)

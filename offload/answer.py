@@ -22,6 +22,9 @@ class Answer(NamedTuple):
 # Given when nobody knows better: Redis has lost the late answer and the app can't be reached.
 NOTHING_KNOWN = Answer(202, (("Content-Type", "application/json"), ("Retry-After", "5")), b"{}")
 
+# Given at once where the app has an outcome, and no answer can be made of it.
+NO_ANSWER = Answer(500, (("Content-Type", "text/plain; charset=utf-8"),), b"Server Error\n")
+
 # RFC 9110, section 7.6.1, and what each server says for itself.
 _HOP_BY_HOP = frozenset(
     [

@@ -13,8 +13,16 @@ _ATTRIBUTE = "offload_arrived_at"
 
 def note_arrival(request: Any) -> None:
     """Write the arrival on a Django request: HoldMiddleware's, where there is one, else now."""
-    place = getattr(request, "scope", None) or request.META
-    setattr(request, _ATTRIBUTE, place.get(KEY) or time.monotonic())
+    setattr(request, _ATTRIBUTE, _noted_outside(request) or time.monotonic())
+
+
+def came_through_hold_middleware(request: Any) -> bool:
+    """Say whether HoldMiddleware stands around this request."""
+    return _noted_outside(request) is not None
+
+
+def _noted_outside(request: Any) -> Any:
+    return (getattr(request, "scope", None) or request.META).get(KEY)
 
 
 def arrived_at(request: Any) -> float:

@@ -6,7 +6,9 @@ import asyncio
 import time
 from weakref import WeakKeyDictionary
 
-from offload import conf, resolving
+from asgiref.sync import sync_to_async
+
+from offload import conf, resolving, store
 from offload.answer import Answer
 from offload.counting import here
 from offload.waiting import Message, Waiters
@@ -17,11 +19,13 @@ _waiters: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiters] = WeakKeyDiction
 
 async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:
     """Wait among all others of this loop; None when `seconds` have passed."""
+    if store.eager is not None:
+        return await sync_to_async(store.eager.answer)(hold_id)
     loop = asyncio.get_running_loop()
     if loop not in _waiters:
         settings = conf.current()
         resolve = resolving.resolve_in_thread if settings.resolve else None
-        _waiters[loop] = Waiters(settings.redis_url, resolve=resolve, counts=here())
+        _waiters[loop] = Waiters(store.url(), resolve=resolve, counts=here())
         _waiters[loop].start()
     ending = await _waiters[loop].wait(hold_id, time.time() + seconds, _never)
     return ending if isinstance(ending, Answer) else None

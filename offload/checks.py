@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from typing import Any
 
+from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
-from django.urls import NoReverseMatch, reverse
 from django.utils.module_loading import import_string
 
-from offload import backends, conf
+from offload import conf, fronts
+from offload.awaited import awaited_models
 from offload.protocol import ANSWERS_PATH, SECRET_LENGTH
+from offload.tasks import RUNNERS
 
 MIDDLEWARE = "offload.middleware.OffloadMiddleware"
 
@@ -22,19 +23,22 @@ def check_offload(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the settings; each message has an id and a hint."""
     try:
         offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
-        backend = backends.load(offload.backend)
+        backend = fronts.load(offload.backend)
     except ImproperlyConfigured as error:
-        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are files in backends/."
+        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are in offload.fronts."
         return [Error(str(error), hint=hint, id="offload.E001")]
-    if not backend.HOLDS:
-        return []
-    messages = [*_check_surroundings(offload)]
-    messages += _check_remote(offload) if backend.REMOTE else _check_in_process()
+    messages = [*_check_store(offload), *_check_tasks(offload)]
+    if not backend.holds:
+        return messages
+    messages += _check_surroundings(offload, backend.remote)
+    messages += _check_remote(offload) if backend.remote else _check_in_process()
     return messages
 
 
-def _check_surroundings(offload: conf.Offload) -> Iterator[CheckMessage]:
-    if any(len(each) < SECRET_LENGTH for each in (offload.secret, *offload.secret_fallbacks)):
+def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMessage]:
+    # Where no hub must know it, it is made of SECRET_KEY.
+    given = (offload.secret, *offload.secret_fallbacks) if offload.secret or remote else ()
+    if any(len(each) < SECRET_LENGTH for each in given):
         yield Error(
             "OFFLOAD['SECRET'] or one of SECRET_FALLBACKS is missing or short: tickets could be "
             "forged.",
@@ -59,6 +63,40 @@ def _check_surroundings(offload: conf.Offload) -> Iterator[CheckMessage]:
         )
 
 
+def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
+    if offload.store not in {"redis", "postgresql"}:
+        yield Error(
+            f"OFFLOAD['STORE'] = {offload.store!r}: there is no such store.",
+            hint="It is 'redis' or 'postgresql'.",
+            id="offload.E011",
+        )
+    elif offload.store == "postgresql" and not (
+        apps.is_installed("offload.postgresql")
+        and "postgresql" in str(settings.DATABASES[offload.database]["ENGINE"])
+    ):
+        yield Error(
+            "OFFLOAD['STORE'] = 'postgresql' has no table, or no PostgreSQL.",
+            hint="Add 'offload.postgresql' to INSTALLED_APPS, migrate, and let OFFLOAD['DATABASE'] "
+            "name a PostgreSQL of DATABASES.",
+            id="offload.E011",
+        )
+
+
+def _check_tasks(offload: conf.Offload) -> Iterator[CheckMessage]:
+    if offload.tasks not in RUNNERS:
+        yield Error(
+            f"OFFLOAD['TASKS'] = {offload.tasks!r}: no such queue, or it is not installed.",
+            hint="It is 'celery', 'django' (from Django 6.0), or 'thread' for development.",
+            id="offload.E009",
+        )
+    elif offload.tasks == "thread" and not settings.DEBUG and any(awaited_models()):
+        yield Warning(
+            "OFFLOAD['TASKS'] = 'thread': work that has begun is lost with the web process.",
+            hint="Name a queue: 'celery', or 'django' from Django 6.0.",
+            id="offload.W010",
+        )
+
+
 def _check_remote(offload: conf.Offload) -> Iterator[CheckMessage]:
     if not offload.resolve_url:
         yield Warning(
@@ -66,22 +104,6 @@ def _check_remote(offload: conf.Offload) -> Iterator[CheckMessage]:
             "has lost an answer.",
             hint=f"Set it to this app's internal address with {ANSWERS_PATH}, as for the hub.",
             id="offload.W005",
-        )
-    try:
-        path = reverse("offload:answers")
-    except NoReverseMatch:
-        yield Warning(
-            "The internal endpoint is not routed.",
-            hint='Add path("", include("offload.urls")) to the root URLs.',
-            id="offload.W006",
-        )
-        return
-    exempt = settings.SECURE_REDIRECT_EXEMPT
-    if settings.SECURE_SSL_REDIRECT and not any(re.search(p, path.lstrip("/")) for p in exempt):
-        yield Warning(
-            "SECURE_SSL_REDIRECT sends the hub's plain HTTP questions away.",
-            hint="Add r'^_offload/' to SECURE_REDIRECT_EXEMPT.",
-            id="offload.W007",
         )
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from functools import cache
 from typing import Any
 
 from django.conf import settings
 from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
+from django.utils.crypto import salted_hmac
 
 from offload.asgi import ADMIT, PARTING
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
@@ -19,7 +20,15 @@ class Offload:
     """The settings by their names in lower case."""
 
     backend: str = "inline"
+    # Where `offload.run` has its work done: "celery", "django" (its own tasks), or for development
+    # a "thread" of this process, which dies with it.
+    tasks: str = "thread"
+    # Where answers wait for their clients: "redis", or the project's own "postgresql" (then
+    # "offload.postgresql" is installed, and DATABASE says which one it is).
+    store: str = "redis"
+    database: str = "default"
     redis_url: str = "redis://127.0.0.1:6379/0"
+    # Signs tickets; where there is no hub that must know it, it is made of SECRET_KEY.
     secret: str = ""
     # Secrets that tickets and questions are still, or already, accepted with: for a rotation.
     secret_fallbacks: tuple[str, ...] = ()
@@ -30,8 +39,11 @@ class Offload:
     # Seconds that a released answer stays in Redis. It outlasts any hold, for clients that join
     # the same outcome later; it is short because it may carry personal data.
     answer_ttl: int = 300
+    # Bytes of a body that may be held for or released: each lies in Redis and passes the hub's
+    # memory whole. Four times Django's own limit for what it keeps in memory.
+    max_answer: int = 10_485_760
     # Dotted path to resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.
-    resolve: str = ""
+    resolve: str = "offload.awaited.resolve"
     # Where the hub finds this app's internal endpoint.
     resolve_url: str = ""
     max_holds: int = MAX_HOLDS
@@ -74,11 +86,15 @@ def _texts(name: str, value: Any) -> tuple[str, ...]:
 @cache
 def current() -> Offload:
     """Return the project's settings."""
-    return read(dict(getattr(settings, "OFFLOAD", {})))
+    offload = read(dict(getattr(settings, "OFFLOAD", {})))
+    if offload.secret:
+        return offload
+    derived = salted_hmac("offload", "secret", algorithm="sha256").hexdigest()
+    return replace(offload, secret=derived)
 
 
 def _forget(*, setting: str, **_: object) -> None:
-    if setting == "OFFLOAD":
+    if setting in {"OFFLOAD", "SECRET_KEY"}:
         current.cache_clear()
 
 

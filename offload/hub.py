@@ -8,6 +8,7 @@ Plain ASGI without Django. It listens where clients can't reach.
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections.abc import Iterable
@@ -24,11 +25,15 @@ from offload.protocol import (
     read_ticket,
     used_key,
 )
-from offload.redis_clients import RedisTrouble
+from offload.redis_clients import StoreTrouble
 from offload.waiting import Message, Receive, Resolve, Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.
 FORGET_INTERVAL = 30.0
+# Seconds between two lines about refused tickets: with a wrong secret every one is.
+SAY_INTERVAL = 10.0
+
+logger = logging.getLogger("offload")
 
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
 # Nothing said: a caller that may not wait learns nothing of why.
@@ -56,6 +61,7 @@ class Hub:
         self._counts = counts or Counts()
         self._used: dict[str, float] = {}
         self._forget_at = 0.0
+        self._silent_until = 0.0
         self.waiters = Waiters(redis_url, resolve=resolve, counts=self._counts)
         self._parking = Parking(
             self.waiters,
@@ -101,10 +107,20 @@ class Hub:
                 self._secret, text, now=time.time(), fallbacks=self._secret_fallbacks
             )
             packed = await self._claim(ticket)
+        except TicketUsed:
+            self._counts.add("refused_total")
+            return _USED
         except TicketRefused as refusal:
             self._counts.add("refused_total")
-            return _USED if isinstance(refusal, TicketUsed) else _NOT_FOUND
+            self._say_refused(refusal)
+            return _NOT_FOUND
         return await self._parking.park(ticket, packed, receive)
+
+    def _say_refused(self, refusal: TicketRefused) -> None:
+        if time.monotonic() < self._silent_until:
+            return
+        self._silent_until = time.monotonic() + SAY_INTERVAL
+        logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
 
     async def _claim(self, ticket: Ticket) -> bytes | None:
         """Use the ticket up and return its packed late answer, None where Redis has none.
@@ -121,7 +137,7 @@ class Hub:
             if not await first:
                 raise TicketUsed
             packed: bytes | None = await late
-        except RedisTrouble:
+        except StoreTrouble:
             return None
         return packed
 

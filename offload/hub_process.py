@@ -11,17 +11,21 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from http.client import HTTPMessage
 from pathlib import Path
 from types import FrameType
+from typing import IO
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
 
 import uvicorn
 
-from offload.asking import AskApp
+from offload.answer import Answer
 from offload.counting import Counts, shared_file
 from offload.hub import Hub
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
-from offload.protocol import SECRET_LENGTH
+from offload.protocol import SECRET_LENGTH, decode_answers, encode_question, sign_question
 
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
 BACKLOG = 4096
@@ -32,6 +36,50 @@ KEEP_ALIVE = 75
 DRAIN_TIMEOUT = 10
 # Seconds before a process that died is started again: a crash at start must not burn a core.
 RESTART_PAUSE = 1.0
+# Seconds per socket operation of a question; the total is bounded by waiting.ASK_TIMEOUT.
+SOCKET_TIMEOUT = 2.0
+
+
+class _NoRedirect(HTTPRedirectHandler):
+    """Refuse: urllib would turn the POST into a GET, and the signature with it into nonsense."""
+
+    def redirect_request(  # noqa: PLR0917 # urllib's signature
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
+    ) -> None:
+        return None
+
+
+def _opener() -> OpenerDirector:
+    # Without proxies: an environment's http_proxy is not for a neighbour on this machine.
+    return build_opener(ProxyHandler({}), _NoRedirect)
+
+
+class AskApp:
+    """Ask at `url`, signed with `secret`; a waiting.Resolve."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"the resolve URL is http or https, not {url!r}")
+        self._url = url
+        self._secret = secret
+        self._opener = _opener()
+
+    async def __call__(self, hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
+        body = encode_question(hold_ids, final_only=final_only)
+        return decode_answers(await asyncio.to_thread(self._post, body))
+
+    def _post(self, body: bytes) -> bytes:
+        headers = {
+            "Content-Type": "application/json",
+            "Authorization": sign_question(self._secret, body, now=time.time()),
+        }
+        request = Request(self._url, body, headers)  # noqa: S310 # its scheme is checked above
+        try:
+            with self._opener.open(request, timeout=SOCKET_TIMEOUT) as response:
+                answers: bytes = response.read()
+        except OSError as error:  # urllib's own, too: without the address it says nothing
+            raise ConnectionError(f"{self._url}: {error}") from error
+        return answers
 
 
 class HubServer(uvicorn.Server):
@@ -74,7 +122,13 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
     parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
-    parser.add_argument("--redis", default=get("REDIS_URL", "redis://127.0.0.1:6379/0"))
+    redis = get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    parser.add_argument(
+        *("--store", "--redis"),
+        dest="store",
+        default=get("OFFLOAD_STORE", redis),
+        help="redis://… or postgresql://…; OFFLOAD_STORE, else REDIS_URL",
+    )
     parser.add_argument("--resolve-url", default=get("OFFLOAD_RESOLVE_URL", ""))
     limits = {"max-holds": MAX_HOLDS, "max-holds-per-account": MAX_HOLDS_PER_ACCOUNT}
     for name, limit in limits.items():
@@ -122,7 +176,7 @@ def listen(options: argparse.Namespace) -> socket.socket:
 def serve(listening: socket.socket, options: argparse.Namespace) -> None:
     """Serve in this process until a signal, then drain."""
     hub = Hub(
-        redis_url=options.redis,
+        redis_url=options.store,
         secret=options.secret,
         secret_fallbacks=options.secret_fallbacks,
         resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,

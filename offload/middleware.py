@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
+from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from offload import backends, conf, store
-from offload.arrival import note_arrival
-from offload.conversion import to_answer
-from offload.protocol import REQUEST_HEADER, make_ticket
+from offload import conf, fronts, store, views
+from offload.answer import Answer, merge
+from offload.arrival import came_through_hold_middleware, note_arrival
+from offload.async_wait import wait_in_loop
+from offload.protocol import INTERNAL_PATH, REQUEST_HEADER, make_ticket
+from offload.responses import to_answer, to_response
 from offload.verbs import Hold
+from offload.worker_wait import wait_for
+
+logger = logging.getLogger("offload")
 
 
 class OffloadMiddleware:
@@ -32,32 +40,78 @@ class OffloadMiddleware:
         note_arrival(request)
         if self._is_async:
             return self._answer_async(request)
+        # Before all other middleware: the hub's questions know no host, no scheme and no user.
+        if request.path_info.startswith(INTERNAL_PATH):
+            return views.internal(request)
         response: HttpResponseBase = self._get_response(request)
-        return hand_over(response, _request_id(request))
+        if not hasattr(response, "offload_hold"):
+            return response
+        if is_held(request):
+            return hand_over(request, response)
+        return wait_here(response)
 
     async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+        if request.path_info.startswith(INTERNAL_PATH):
+            return await sync_to_async(views.internal)(request)
         response: HttpResponseBase = await self._get_response(request)
-        if backends.current().REMOTE and hasattr(response, "offload_hold"):
-            return await sync_to_async(hand_over, thread_sensitive=False)(
-                response, _request_id(request)
-            )
-        return hand_over(response)
+        if not hasattr(response, "offload_hold"):
+            return response
+        if not is_held(request):
+            return await wait_in_this_loop(response)
+        if fronts.current().remote:
+            return await sync_to_async(hand_over, thread_sensitive=False)(request, response)
+        return hand_over(request, response)
 
 
-def _request_id(request: HttpRequest) -> str:
-    return request.headers.get(REQUEST_HEADER, "")
+def is_held(request: HttpRequest) -> bool:
+    """Say whether the front that the settings name stands before this request."""
+    front = fronts.current()
+    if store.eager is not None:
+        return False
+    if not front.remote:
+        return front.holds and came_through_hold_middleware(request)
+    # Nothing tells a front that is there; these two never have one. The first is Django's mark on
+    # each request of its test client, and DRF's.
+    return not (
+        hasattr(request, "_dont_enforce_csrf_checks")
+        or request.META.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")  # runserver
+    )
 
 
-def hand_over(response: HttpResponseBase, request_id: str = "") -> HttpResponseBase:
-    """Return what the front is told of a held answer; any other one unchanged."""
-    hold: Hold | None = getattr(response, "offload_hold", None)
-    if hold is None or not isinstance(response, HttpResponse):
-        return response
+def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
+    """Return what the front is told of a held answer."""
+    hold: Hold = late.offload_hold
     ticket = make_ticket(
         conf.current().secret, hold.hold_id, account=hold.account, deadline=hold.deadline
     )
-    backend = backends.current()
-    if backend.REMOTE:
+    front = fronts.current()
+    if front.remote:
+        try:
+            answer = to_answer(late)
+        except ValueError:
+            logger.exception("a client is not held: its late answer can't be kept")
+            return cast(HttpResponse, late)
         # Without Redis the hub asks the app for the late answer, when it comes to that.
-        store.store_late(ticket, to_answer(response), request_id=request_id)
-    return backend.hand_over(response, ticket)
+        store.store_late(ticket, answer, request_id=request.headers.get(REQUEST_HEADER, ""))
+    return front.hand_over(late, ticket)
+
+
+def wait_here(late: Any) -> HttpResponse:
+    """Wait in this worker, as a front would have: with no database connection in hand."""
+    hold: Hold = late.offload_hold
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
+        elif store.eager is None:
+            logger.warning("waits inside a transaction: what is to start after its commit does not")
+    return _in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
+
+
+async def wait_in_this_loop(late: Any) -> HttpResponse:
+    """As `wait_here`, for a coroutine."""
+    hold: Hold = late.offload_hold
+    return _in_place_of(late, await wait_in_loop(hold.hold_id, hold.deadline - time.time()))
+
+
+def _in_place_of(late: HttpResponse, answer: Answer | None) -> HttpResponse:
+    return late if answer is None else to_response(merge(answer, to_answer(late)))

@@ -15,6 +15,7 @@ import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
+from uuid import UUID
 
 from offload.answer import Answer, from_json, to_json
 
@@ -23,6 +24,8 @@ TICKET_HEADER = "X-Offload-Ticket"
 REQUEST_HEADER = "X-Offload-Request"
 HOLD_PATH = "/_offload/hold/"
 ANSWERS_PATH = "/_offload/answers"
+# Below it the app's internal side and the hub's: clients are kept away from all of it.
+INTERNAL_PATH = "/_offload/"
 
 RELEASED_CHANNEL = "offload:released"
 # Its value changes when Redis lost what it knew: then every hold is in doubt.
@@ -88,11 +91,14 @@ def released_channel(hold_id: str) -> str:
     return f"{RELEASED_CHANNEL}:{hold_id}"
 
 
-def check_hold_id(hold_id: str) -> str:
-    """Return the hold id, or raise ValueError if it is not a `uuid4().hex`."""
-    if not _HOLD_ID.fullmatch(hold_id):
-        raise ValueError(f"a hold id is 32 lowercase hex digits (uuid4().hex), not {hold_id!r}")
-    return hold_id
+def check_hold_id(hold_id: UUID | str) -> str:
+    """Return the hold id as 32 hex digits, or raise ValueError if it is not a UUID."""
+    text = hold_id.hex if isinstance(hold_id, UUID) else hold_id
+    if isinstance(text, str):
+        text = text.replace("-", "").lower()
+        if _HOLD_ID.fullmatch(text):
+            return text
+    raise ValueError(f"a hold id is a uuid4(), not {hold_id!r}")
 
 
 def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> str:

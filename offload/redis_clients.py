@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import re
 import time
-from collections.abc import Callable
-from typing import Any
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from typing import Any, Protocol
 
 import redis
 import redis.asyncio
@@ -15,6 +16,7 @@ import redis.backoff
 import redis.retry
 
 from offload.batching import Batcher
+from offload.protocol import RELEASED_CHANNEL
 
 logger = logging.getLogger("offload")
 
@@ -37,6 +39,11 @@ _OPTIONS: dict[str, Any] = {
 }
 
 
+def address(url: str) -> str:
+    """Return the URL as logs may show it: without user, password and options."""
+    return re.sub("//[^/]*@", "//", url.partition("?")[0])
+
+
 def sync_client(url: str) -> redis.Redis:
     # Retrying is the caller's decision: the default of ten tries would take seconds of a worker.
     retry = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
@@ -49,37 +56,110 @@ def async_client(url: str) -> redis.asyncio.Redis:
     return client
 
 
-class RedisTrouble(Exception):
-    """Redis gave no answer, or has just failed and is left alone for a moment."""
+class StoreTrouble(Exception):
+    """The store gave no answer, or has just failed and is left alone for a moment."""
 
 
 class Pipe:
-    """Send what many holds ask of Redis as few pipelines over one connection.
+    """Send what many holds ask of the store as few questions over one connection.
 
     A pool would open a connection for each of a thousand clients that arrive at once.
     """
 
-    def __init__(self, client: redis.asyncio.Redis, on_trouble: Callable[[str], None]) -> None:
-        self._client = client
+    def __init__(
+        self,
+        run: Callable[[list[Command]], Awaitable[list[Any]]],
+        trouble: tuple[type[BaseException], ...],
+        on_trouble: Callable[[str], None],
+    ) -> None:
+        self._run = run
+        self._trouble = trouble
         self._on_trouble = on_trouble
         self._batches: Batcher[Command, Any] = Batcher(self._execute, most=PIPELINE)
         self._paused_until = 0.0
 
     def ask(self, *command: str | bytes | int) -> asyncio.Future[Any]:
-        """Return the future of the command's reply; it raises RedisTrouble."""
+        """Return the future of the command's reply; it raises StoreTrouble.
+
+        The commands are Redis': GET, MGET, PING, and SET with NX and EX.
+        """
         return self._batches.ask(command)
 
     async def _execute(self, commands: list[Command]) -> list[Any]:
         if time.monotonic() < self._paused_until:
-            raise RedisTrouble("left alone after a failure")
+            raise StoreTrouble("left alone after a failure")
         try:
-            pipeline = self._client.pipeline(transaction=False)
-            for command in commands:
-                pipeline.execute_command(*command)
-            return await pipeline.execute()
-        except (redis.RedisError, OSError, EOFError, TimeoutError) as error:
+            return await self._run(commands)
+        except self._trouble as error:
             self._paused_until = time.monotonic() + PAUSE
-            trouble = RedisTrouble(repr(error))
+            trouble = StoreTrouble(repr(error))
             self._batches.fail_queued(trouble)
             self._on_trouble(repr(error))
             raise trouble from error
+
+
+class AsyncStore(Protocol):
+    """What Waiters want of a store, in their event loop."""
+
+    trouble: tuple[type[BaseException], ...]
+    pipe: Pipe
+
+    def wake_ups(self, idle: float) -> AsyncGenerator[str | None]:
+        """Give None when it listens, then the hold ids; look after `idle` seconds if it is there.
+
+        Raises one of `trouble` when it is not.
+        """
+        ...
+
+    async def aclose(self) -> None: ...
+
+
+class RedisStore:
+    """Redis for one event loop."""
+
+    trouble: tuple[type[BaseException], ...] = (
+        redis.RedisError,
+        OSError,
+        EOFError,
+        TimeoutError,
+    )
+
+    def __init__(self, url: str, on_trouble: Callable[[str], None]) -> None:
+        self._client = async_client(url)
+        self.pipe = Pipe(self._run, self.trouble, on_trouble)
+
+    async def _run(self, commands: list[Command]) -> list[Any]:
+        pipeline = self._client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        return await pipeline.execute()
+
+    async def wake_ups(self, idle: float) -> AsyncGenerator[str | None]:
+        async with self._client.pubsub() as channel:
+            await channel.subscribe(RELEASED_CHANNEL)
+            answered_ping = True
+            while True:
+                message = await channel.get_message(timeout=idle)
+                if message is not None:
+                    answered_ping = True
+                    if message["type"] == "subscribe":
+                        yield None
+                    elif message["type"] == "message":
+                        yield message["data"].decode(errors="replace")
+                elif answered_ping:
+                    await channel.ping()
+                    answered_ping = False
+                else:  # a half-open connection would stay silent for ever
+                    raise TimeoutError("no answer to a ping")
+
+    async def aclose(self) -> None:
+        await self._client.aclose()
+
+
+def async_store(url: str, on_trouble: Callable[[str], None]) -> AsyncStore:
+    """Return the store at that address, by its scheme."""
+    if url.startswith("postgresql:"):
+        from offload.postgresql.listening import PostgresStore  # psycopg is an extra
+
+        return PostgresStore(url, on_trouble)
+    return RedisStore(url, on_trouble)

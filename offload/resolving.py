@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, Protocol, cast
 
 from asgiref.sync import sync_to_async
+from django.core.asgi import get_asgi_application as django_asgi_application
+from django.core.handlers.asgi import ASGIHandler
 from django.db import connections
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
-from offload import conf
-from offload.answer import Answer
-from offload.conversion import to_answer
+from offload import conf, store
+from offload.answer import NO_ANSWER, Answer
+from offload.asgi import HoldMiddleware
+from offload.responses import to_answer
+
+logger = logging.getLogger("offload")
 
 
 class ResolveFunction(Protocol):
@@ -35,7 +41,15 @@ def resolve_function() -> ResolveFunction:
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer]:
     """Return what the app knows of these holds."""
     responses = resolve_function()(hold_ids, final_only=final_only)
-    return {hold_id: to_answer(response) for hold_id, response in responses.items()}
+    answers = {}
+    for hold_id, response in responses.items():
+        try:
+            answers[hold_id] = to_answer(response)
+        except Exception:
+            # The others in this question have done nothing wrong.
+            logger.exception("RESOLVE gave no answer for hold %s", hold_id)
+            answers[hold_id] = NO_ANSWER
+    return answers
 
 
 async def resolve_in_thread(hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
@@ -51,11 +65,19 @@ def _resolve_and_close(hold_ids: list[str], final_only: bool) -> dict[str, Answe
         connections.close_all()
 
 
+def get_asgi_application() -> HoldMiddleware | ASGIHandler:
+    """As Django's; under OFFLOAD["BACKEND"] = "asgi" with HoldMiddleware around it."""
+    application = django_asgi_application()  # sets Django up first
+    if conf.current().backend != "asgi":
+        return application
+    return HoldMiddleware(application, **hold_middleware_options())
+
+
 def hold_middleware_options() -> dict[str, Any]:
     """Return HoldMiddleware's arguments from the project's settings, for its asgi.py."""
     settings = conf.current()
     return {
-        "redis_url": settings.redis_url,
+        "redis_url": store.url(),
         "secret": settings.secret,
         "resolve": resolve_in_thread if settings.resolve else None,
         "admit": settings.admit,

@@ -1,16 +1,16 @@
-"""What Django writes to Redis: late answers and releases. Trouble is logged, never raised."""
+"""What Django stores: late answers and releases. Trouble is logged, never raised."""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import redis
-from redis.client import Pipeline
+from django.db import Error as DatabaseError
 
 from offload import conf
 from offload.answer import Answer, encode_answer, pack
@@ -24,11 +24,19 @@ from offload.protocol import (
     released_channel,
     request_key,
 )
-from offload.redis_clients import PAUSE, sync_client
+from offload.redis_clients import PAUSE, address, sync_client
+
+if TYPE_CHECKING:
+    from offload.testing import Eager
 
 logger = logging.getLogger("offload")
 
+TROUBLE = (redis.RedisError, OSError, DatabaseError)
+
+# Stands in for us in tests: offload.testing.eager.
+eager: Eager | None = None
 _paused_until = 0.0
+_in_trouble = False
 
 
 _one_at_a_time = threading.Lock()
@@ -44,67 +52,107 @@ def client(url: str) -> redis.Redis:
 
 
 def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
-    """Store the late answer where the hub finds it; False if Redis is in trouble.
+    """Store the late answer where the hub finds it; False if the store is in trouble.
 
     With the front's name for the request the ticket is found again when the hub is lost.
     """
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
     life = int(read.deadline - now + TICKET_GRACE) + 1
-
-    def write(pipeline: Pipeline) -> None:
-        pipeline.set(late_key(read.nonce), pack(late), ex=life)
-        if is_request_id(request_id):
-            pipeline.set(request_key(request_id), ticket, ex=life)
-
-    return _write(write, "a late answer is not stored")
+    values = [(late_key(read.nonce), pack(late), life)]
+    if is_request_id(request_id):
+        values.append((request_key(request_id), ticket.encode(), life))
+    return _write("a late answer is not stored", values)
 
 
 def publish(answers: Mapping[str, Answer]) -> bool:
-    """Store the answers and wake who waits, in one transaction; False if Redis is in trouble."""
+    """Store the answers and wake who waits, in one transaction; False if the store is in trouble.
+
+    The first release counts, before a hold as after it.
+    """
+    if eager is not None:
+        return eager.publish(answers)
     life = conf.current().answer_ttl
-
-    def write(pipeline: Pipeline) -> None:
-        for hold_id, answer in answers.items():
-            pipeline.set(answer_key(hold_id), encode_answer(answer), ex=life)
-            pipeline.publish(RELEASED_CHANNEL, hold_id)
-            # For workers that wait for one hold: of the common channel each would hear all.
-            pipeline.publish(released_channel(hold_id), hold_id)
-
-    return _write(write, f"{len(answers)} releases are not sent")
+    values = [(answer_key(key), encode_answer(answer), life) for key, answer in answers.items()]
+    # For workers that wait for one hold: of the common channel each would hear all.
+    channels = [
+        (name, key) for key in answers for name in (RELEASED_CHANNEL, released_channel(key))
+    ]
+    return _write(f"{len(answers)} releases are not sent", values, channels)
 
 
 def delete(hold_ids: Iterable[str]) -> bool:
-    """Delete the stored answers; False if Redis is in trouble."""
+    """Delete the stored answers; False if the store is in trouble."""
     keys = [answer_key(hold_id) for hold_id in hold_ids]
-
-    def write(pipeline: Pipeline) -> None:
-        pipeline.delete(*keys)
-
-    return _write(write, f"{len(keys)} answers are not deleted")
+    return _write(f"{len(keys)} answers are not deleted", deleted=keys)
 
 
 def forget_trouble() -> None:
-    """Try Redis again at once."""
+    """Try the store again at once."""
     global _paused_until
     _paused_until = 0.0
 
 
 def read(*keys: str) -> list[bytes | None]:
-    """Return what Redis has under the keys; raises redis.RedisError."""
+    """Return what is stored under the keys; raises one of TROUBLE."""
+    if in_database():
+        from offload.postgresql.writing import read as read_rows
+
+        return read_rows(keys)
     return cast("list[bytes | None]", client(conf.current().redis_url).mget(keys))
 
 
-def _write(fill: Callable[[Pipeline], None], trouble: str) -> bool:
-    global _paused_until
+def in_database() -> bool:
+    """Say whether the store is the project's own PostgreSQL, which tells of a release at commit."""
+    return conf.current().store == "postgresql"
+
+
+def url() -> str:
+    """Return the store's address, for processes and loops of their own."""
+    if in_database():
+        from offload.postgresql.writing import url as database_url
+
+        return database_url()
+    return conf.current().redis_url
+
+
+def _write(
+    trouble: str,
+    values: Sequence[tuple[str, bytes, int]] = (),
+    wake_ups: Sequence[tuple[str, str]] = (),
+    deleted: Sequence[str] = (),
+) -> bool:
+    global _paused_until, _in_trouble
     if time.monotonic() < _paused_until:
         return False
     try:
-        pipeline = client(conf.current().redis_url).pipeline(transaction=True)
-        fill(pipeline)
-        pipeline.execute()
-    except (redis.RedisError, OSError) as error:
+        if in_database():
+            from offload.postgresql.writing import write
+
+            write(values, wake_ups, deleted)
+        else:
+            _write_to_redis(values, wake_ups, deleted)
+    except TROUBLE as error:
         _paused_until = time.monotonic() + PAUSE
-        logger.warning("%s, Redis is in trouble: %r", trouble, error)
+        _in_trouble = True
+        logger.warning("%s, %s is in trouble: %r", trouble, address(url()), error)
         return False
+    if _in_trouble:
+        _in_trouble = False
+        logger.warning("%s answers again", address(url()))
     return True
+
+
+def _write_to_redis(
+    values: Sequence[tuple[str, bytes, int]],
+    wake_ups: Sequence[tuple[str, str]],
+    deleted: Sequence[str],
+) -> None:
+    pipeline = client(conf.current().redis_url).pipeline(transaction=True)
+    for key, value, life in values:
+        pipeline.set(key, value, ex=life, nx=True)
+    for channel, payload in wake_ups:
+        pipeline.publish(channel, payload)
+    if deleted:
+        pipeline.delete(*deleted)
+    pipeline.execute()

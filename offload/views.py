@@ -1,18 +1,18 @@
-"""The internal endpoints. Who may not ask learns nothing: 404."""
+"""The internal side, for the hub and the front's script. Others learn nothing: 404.
+
+OffloadMiddleware answers for it, so that no route, host or redirect of the project stands before.
+"""
 
 from __future__ import annotations
 
 import time
 
-import redis
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
-from django.views.decorators.csrf import csrf_exempt
-from django.views.decorators.http import require_GET
 
-from offload import backends, conf, resolving, store
+from offload import conf, fronts, resolving, store
 from offload.answer import NOTHING_KNOWN, Answer, decode_answer, merge, unpack
-from offload.conversion import to_response
 from offload.protocol import (
+    INTERNAL_PATH,
     Ticket,
     TicketRefused,
     answer_key,
@@ -24,17 +24,31 @@ from offload.protocol import (
     read_ticket,
     request_key,
 )
+from offload.responses import to_response
 
 # The script's next try in seconds; the published setup polled each second.
 POLL_INTERVAL = "1"
 
 
-@csrf_exempt
+def internal(request: HttpRequest) -> HttpResponse:
+    """Answer below INTERNAL_PATH."""
+    place, _, name = request.path_info.removeprefix(INTERNAL_PATH).partition("/")
+    if place == "answers" and not name and request.method == "POST":
+        return answers(request)
+    # Only a front can close these two to clients; where there is none they don't exist.
+    if fronts.current().remote and request.method == "GET" and name:
+        if place == "poll":
+            return poll(name)
+        if place == "late":
+            return late(name)
+    raise Http404
+
+
 def answers(request: HttpRequest) -> HttpResponse:
     """Answer the hub's signed question for many holds: `{hold_id: answer}`."""
     authorization = request.headers.get("Authorization", "")
     settings = conf.current()
-    if request.method != "POST" or not question_is_signed(
+    if not question_is_signed(
         settings.secret,
         authorization,
         request.body,
@@ -50,13 +64,11 @@ def answers(request: HttpRequest) -> HttpResponse:
     return HttpResponse(encode_answers(known), content_type="application/json")
 
 
-@require_GET
-def poll(request: HttpRequest, ticket: str) -> HttpResponse:
+def poll(ticket: str) -> HttpResponse:
     """Answer a front's polling script: the held client's answer, or 204 while it waits.
 
     The 204 carries Retry-After, which tells it from an answer that is itself a 204.
     """
-    _require_front()
     try:
         read = _read(ticket)
     except TicketRefused:
@@ -69,14 +81,12 @@ def poll(request: HttpRequest, ticket: str) -> HttpResponse:
     return to_response(late or _from_app(read, final_only=False) or NOTHING_KNOWN)
 
 
-@require_GET
-def late(request: HttpRequest, name: str) -> HttpResponse:
+def late(name: str) -> HttpResponse:
     """Answer at once for a client whose hub was lost: the final answer, or the late one.
 
     `name` is the ticket, or the front's own name for the request (protocol.REQUEST_HEADER). 502
     when no hold is known by it: then it was not the hub that was lost but the app's answer.
     """
-    _require_front()
     try:
         read = _read(_ticket_of(name))
     except TicketRefused:
@@ -85,12 +95,6 @@ def late(request: HttpRequest, name: str) -> HttpResponse:
     if answer is not None:
         return to_response(merge(answer, stored))
     return to_response(stored or _from_app(read, final_only=False) or NOTHING_KNOWN)
-
-
-def _require_front() -> None:
-    # Only a front can close these addresses to clients; where there is none they don't exist.
-    if not backends.current().REMOTE:
-        raise Http404
 
 
 def _read(text: str) -> Ticket:
@@ -103,7 +107,7 @@ def _ticket_of(name: str) -> str:
         return name
     try:
         (ticket,) = store.read(request_key(name))
-    except (redis.RedisError, OSError):
+    except store.TROUBLE:
         ticket = None
     return (ticket or b"").decode()
 
@@ -115,7 +119,7 @@ def _stored(ticket: Ticket) -> tuple[Answer | None, Answer | None]:
         late = unpack(packed) if packed else None
         if released is not None:
             return decode_answer(released), late
-    except (redis.RedisError, OSError, ValueError):
+    except (*store.TROUBLE, ValueError):
         late = None
     return _from_app(ticket, final_only=True), late
 

@@ -20,13 +20,11 @@ import time
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from typing import Any, Protocol
 
-import redis
-
 from offload import protocol
 from offload.answer import NOTHING_KNOWN, Answer, decode_answer, unpack
 from offload.batching import Batcher
 from offload.counting import Counts
-from offload.redis_clients import Pipe, RedisTrouble, async_client
+from offload.redis_clients import StoreTrouble, address, async_store
 
 logger = logging.getLogger("offload")
 
@@ -73,11 +71,13 @@ class Ending(enum.Enum):
 class Waiters:
     """All holds of one process."""
 
-    def __init__(self, redis_url: str, *, resolve: Resolve | None, counts: Counts) -> None:
-        self._client = async_client(redis_url)
+    def __init__(self, store_url: str, *, resolve: Resolve | None, counts: Counts) -> None:
+        self._address = address(store_url)
+        self._store = async_store(store_url, self._doubt)
+        self.pipe = self._store.pipe
+        self._lost = False
         self._resolve = resolve
         self._counts = counts
-        self.pipe = Pipe(self._client, self._doubt)
         self.draining = False
         self._futures: dict[str, list[Waiting]] = {}
         self._woken: set[str] = set()
@@ -102,7 +102,7 @@ class Waiters:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._client.aclose()
+        await self._store.aclose()
 
     def drain(self) -> None:
         """Answer late to everyone who waits, and to everyone who comes from now on."""
@@ -141,7 +141,7 @@ class Waiters:
     async def late(self, ticket: protocol.Ticket, packed: bytes | None) -> Answer:
         """Return the late answer: the given one, or Redis', or the app's, or a bare 202."""
         if packed is None:
-            with contextlib.suppress(RedisTrouble, TimeoutError):
+            with contextlib.suppress(StoreTrouble, TimeoutError):
                 async with asyncio.timeout(LAST_READ):
                     packed = await self.pipe.ask("GET", protocol.late_key(ticket.nonce))
         if packed is not None:
@@ -189,7 +189,7 @@ class Waiters:
             async with asyncio.timeout(LAST_READ):
                 stored = await self.pipe.ask("GET", protocol.answer_key(hold_id))
             return Ending.LATE if stored is None else decode_answer(stored)
-        except (RedisTrouble, TimeoutError, ValueError):
+        except (StoreTrouble, TimeoutError, ValueError):
             return Ending.LATE
 
     async def _read(self, hold_ids: Iterable[str]) -> list[str]:
@@ -198,7 +198,7 @@ class Waiters:
         for chunk in _chunks(list(hold_ids), READ_CHUNK):
             try:
                 stored = await self.pipe.ask("MGET", *map(protocol.answer_key, chunk))
-            except RedisTrouble:
+            except StoreTrouble:
                 stored = [None] * len(chunk)
             pairs = zip(chunk, stored, strict=True)
             missing += [hold_id for hold_id, text in pairs if not self._take(hold_id, text)]
@@ -219,7 +219,7 @@ class Waiters:
         while True:
             try:
                 await self._subscribe_and_hear()
-            except (redis.RedisError, OSError, EOFError, TimeoutError) as error:
+            except self._store.trouble as error:
                 self._doubt(f"subscription lost: {error!r}")
             except Exception:
                 logger.exception("the subscription failed in a way nobody thought of")
@@ -227,29 +227,20 @@ class Waiters:
             await asyncio.sleep(RESUBSCRIBE)
 
     async def _subscribe_and_hear(self) -> None:
-        async with self._client.pubsub() as channel:
-            await channel.subscribe(protocol.RELEASED_CHANNEL)
-            answered_ping = True
-            while True:
-                message = await channel.get_message(timeout=REREAD)
-                if message is not None:
-                    answered_ping = True
-                    self._hear(message)
-                elif answered_ping:
-                    await channel.ping()
-                    answered_ping = False
-                else:  # a half-open connection would stay silent for ever
-                    raise TimeoutError("no answer to a ping")
+        async with contextlib.aclosing(self._store.wake_ups(REREAD)) as wake_ups:
+            async for hold_id in wake_ups:
+                if hold_id is None:
+                    self._take_up()
+                elif hold_id in self._futures:
+                    self._woken.add(hold_id)
+                    self._run("woken", self._read_woken)
 
-    def _hear(self, message: dict[str, Any]) -> None:
-        if message["type"] == "subscribe":
-            self._counts.set("redis_up", 1)
-            self._kick.set()  # read all: what was published until now went unheard
-        elif message["type"] == "message":
-            hold_id = message["data"].decode(errors="replace")
-            if hold_id in self._futures:
-                self._woken.add(hold_id)
-                self._run("woken", self._read_woken)
+    def _take_up(self) -> None:
+        self._counts.set("redis_up", 1)
+        if self._lost:
+            self._lost = False
+            logger.warning("%s answers again", self._address)
+        self._kick.set()  # read all: what was published until now went unheard
 
     # The safety net --------------------------------------------------------------------------
 
@@ -274,7 +265,7 @@ class Waiters:
             self._run("ask", self._ask)
 
     async def _check_epoch(self) -> None:
-        with contextlib.suppress(RedisTrouble):
+        with contextlib.suppress(StoreTrouble):
             made = self.pipe.ask("SET", protocol.EPOCH_KEY, secrets.token_hex(8), "NX")
             epoch = await self.pipe.ask("GET", protocol.EPOCH_KEY)
             await made
@@ -285,7 +276,8 @@ class Waiters:
     def _doubt(self, why: str) -> None:
         now = time.monotonic()
         if now >= self._doubt_until:
-            logger.warning("Redis is in doubt, the app is asked: %s", why)
+            logger.warning("%s is in doubt, the app is asked: %s", self._address, why)
+            self._lost = True
             self._kick.set()
         self._doubt_until = now + DOUBT
 

@@ -12,6 +12,7 @@ from redis.client import PubSub
 from offload import conf, resolving, store
 from offload.answer import Answer, decode_answer
 from offload.protocol import EPOCH_KEY, answer_key, released_channel
+from offload.redis_clients import address
 
 logger = logging.getLogger("offload")
 
@@ -21,16 +22,35 @@ REREAD = 1.5
 
 def wait_for(hold_id: str, seconds: float) -> Answer | None:
     """Subscribe, read, wait; ask the app where Redis is in doubt, and at the end."""
+    if store.eager is not None:
+        return store.eager.answer(hold_id)
     deadline = time.monotonic() + seconds
     while True:
         try:
+            if store.in_database():
+                return _wait_on_postgresql(hold_id, deadline)
             return _wait_on_redis(hold_id, deadline)
-        except (redis.RedisError, OSError, ValueError) as error:
-            logger.warning("Redis is in doubt, the app is asked: %r", error)
+        except _trouble() as error:
+            where = address(store.url())
+            logger.warning("%s is in doubt, the app is asked: %r", where, error)
         answer = _ask_app(hold_id)
         if answer is not None or time.monotonic() >= deadline:
             return answer
         time.sleep(min(REREAD, max(0.0, deadline - time.monotonic())))
+
+
+def _trouble() -> tuple[type[Exception], ...]:
+    if not store.in_database():
+        return (redis.RedisError, OSError, ValueError)
+    from offload.postgresql.waiting import TROUBLE
+
+    return TROUBLE
+
+
+def _wait_on_postgresql(hold_id: str, deadline: float) -> Answer | None:
+    from offload.postgresql.waiting import wait_on_postgresql  # psycopg is an extra
+
+    return wait_on_postgresql(store.url(), hold_id, deadline, _ask_app, idle=REREAD)
 
 
 def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:

@@ -1,4 +1,4 @@
-"""All routes: the API, the admin, health, and offload's internal side."""
+"""All routes: the API, the admin, health. offload's internal side needs none."""
 
 from django.contrib import admin
 from django.urls import include, path, re_path
@@ -18,7 +18,6 @@ urlpatterns = [
     re_path(r"^healthz/?$", health.alive, name="alive"),
     re_path(r"^readyz/?$", health.ready, name="ready"),
     path("metrics", metrics.show, name="metrics"),
-    path("", include("offload.urls")),
 ]
 
 handler400 = "shipping.exceptions.bad_request"

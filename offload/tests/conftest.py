@@ -9,13 +9,22 @@ from django.conf import settings
 from django.test import override_settings
 
 from offload import store
-from offload.checks import MIDDLEWARE
+from offload.pytest_plugin import offload_eager
 from offload.tests.processes import SECRET, RedisServer, start_hub, start_project
 
 if not settings.configured and "DJANGO_SETTINGS_MODULE" not in os.environ:
     # Alone, as lifted into another project: the unit tests override what they need.
-    settings.configure(SECRET_KEY="x" * 50, ROOT_URLCONF="offload.tests.urls", ALLOWED_HOSTS=["*"])
+    settings.configure(
+        SECRET_KEY="x" * 50,
+        ROOT_URLCONF="offload.tests.no_urls",
+        ALLOWED_HOSTS=["*"],
+        REST_FRAMEWORK={"UNAUTHENTICATED_USER": None},  # or DRF wants the apps of a user
+        DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": ":memory:"}},
+    )
     django.setup()
+
+
+__all__ = ["offload_eager"]  # known by itself where the package is installed
 
 
 @pytest.fixture
@@ -29,6 +38,8 @@ def redis_server(tmp_path):
 @pytest.fixture
 def offload_settings():
     """Change settings.OFFLOAD: `offload_settings(BACKEND="accel")`; other settings by `also`."""
+    from offload.checks import MIDDLEWARE  # its models want settings first
+
     with contextlib.ExitStack() as stack:
 
         def change(also=None, **values):
@@ -40,7 +51,7 @@ def offload_settings():
             offload = {**base, "RESOLVE": "offload.tests.outcomes.resolve", **values}
             settings = {
                 "MIDDLEWARE": [MIDDLEWARE],
-                "ROOT_URLCONF": "offload.tests.urls",
+                "ROOT_URLCONF": "offload.tests.no_urls",
                 **(also or {}),
             }
             stack.enter_context(override_settings(OFFLOAD=offload, **settings))

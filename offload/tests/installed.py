@@ -20,15 +20,24 @@ SOURCE = Path(__file__).resolve().parents[1]
 NAME = "django-offload-hold"
 
 
-def build_wheel(folder):
-    """Build from a copy: building leaves folders beside the sources."""
+def build_wheel(folder, source=SOURCE):
+    """Build from a copy, without the network."""
     copy = folder / "source"
-    shutil.copytree(
-        SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__", "build", "*.egg-info")
-    )
+    shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
     pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist", copy)
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
+
+
+def build_sdist(folder):
+    """Build from a copy: it has the tests, and all else but what this checkout ignores."""
+    copy = folder / "copy"
+    shutil.copytree(SOURCE, copy, ignore=shutil.ignore_patterns("__pycache__"))
+    code = "import sys; from setuptools import build_meta as it; it.build_sdist(sys.argv[1])"
+    command = [sys.executable, "-c", code, str(folder / "sdist")]
+    subprocess.run(command, cwd=copy, check=True, capture_output=True)
+    (archive,) = (folder / "sdist").glob("*.tar.gz")
+    return archive
 
 
 def pip(*arguments):

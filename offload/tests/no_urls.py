@@ -1,3 +1,3 @@
-"""URLs of a project that forgot ours."""
+"""URLs of a project without any: ours need none."""
 
 urlpatterns: list = []

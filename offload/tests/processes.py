@@ -50,10 +50,11 @@ async def eventually(condition, *, seconds=15):
 class Process:
     """One child, ended by its own id."""
 
-    def __init__(self, *command, environment=None, directory=ROOT):
+    def __init__(self, *command, environment=None, directory=ROOT, user=None):
         self.child = subprocess.Popen(
             command,
             cwd=directory,
+            user=user,
             env=os.environ | {"PYTHONPATH": str(ROOT)} | (environment or {}),
         )
 
@@ -109,6 +110,49 @@ class RedisServer:
         self.process.send(signal.SIGCONT)
 
 
+class PostgresServer:
+    """A cluster of the test's own, with the store's table in its database."""
+
+    def __init__(self, directory):
+        self.port = free_port()
+        self.url = f"postgresql://postgres@127.0.0.1:{self.port}/postgres"
+        self.data = directory / "cluster"
+        self.data.mkdir()
+        # It refuses root.
+        self.user = "postgres" if os.geteuid() == 0 else None
+        if self.user:
+            shutil.chown(self.data, self.user)
+            for folder in directory.parents[:-2]:
+                folder.chmod(folder.stat().st_mode | 0o011)
+            directory.chmod(directory.stat().st_mode | 0o011)
+        make = ["initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "--no-sync"]
+        subprocess.run(make, user=self.user, cwd="/", check=True, stdout=subprocess.DEVNULL)
+        self.start()
+
+    def start(self):
+        settings = ["listen_addresses=127.0.0.1", "unix_socket_directories=", "fsync=off"]
+        flags = [part for setting in settings for part in ("-c", setting)]
+        command = ["postgres", "-D", str(self.data), "-p", str(self.port), *flags]
+        self.process = Process(*command, directory="/", user=self.user)
+        until(self.answers, what="PostgreSQL", seconds=60)
+
+    def answers(self):
+        try:
+            self.run("SELECT 1")
+        except importlib.import_module("psycopg").Error:
+            return False
+        return True
+
+    def run(self, statement):
+        psycopg = importlib.import_module("psycopg")
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            connection.execute(statement)
+
+    def kill(self):
+        """Stop it at once: what is not logged is lost, as with a crash."""
+        self.process.end(signal.SIGQUIT)
+
+
 def answers_at(port):
     try:
         socket.create_connection(("127.0.0.1", port), 1).close()
@@ -133,9 +177,9 @@ def start_project(redis_url, outcomes, **environment):
     return _ready(process, port)
 
 
-def start_hub(redis_url, resolve_url="", *, environment=None, **options):
+def start_hub(redis_url, resolve_url="", *, environment=None, port=None, **options):
     """Start the hub; returns the process, with its `.url`."""
-    port = free_port()
+    port = port or free_port()
     more = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
     if resolve_url:
         more.append(f"--resolve-url={resolve_url}")

@@ -12,7 +12,7 @@ from django.conf import settings
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 from django.http import HttpResponse, JsonResponse
-from django.urls import include, path
+from django.urls import path
 from django.views.decorators.csrf import csrf_exempt
 
 OUTCOMES = Path(os.environ["OUTCOMES"])
@@ -130,7 +130,6 @@ urlpatterns = [
     path("echo", echo),
     path("sleep", sleep),
     path("counts", counts),
-    path("", include("offload.urls")),
 ]
 django_application = (
     InThreads(get_wsgi_application())

@@ -21,7 +21,7 @@ def test_options_come_from_the_environment_and_the_command_line_wins():
         "OFFLOAD_MAX_HOLDS": "7",
     }
     options = parse(["--bind", "127.0.0.1:2"], environment)
-    assert (options.bind, options.workers, options.redis) == ("127.0.0.1:2", 3, "redis://a")
+    assert (options.bind, options.workers, options.store) == ("127.0.0.1:2", 3, "redis://a")
     assert (options.resolve_url, options.max_holds) == ("http://b", 7)
 
 

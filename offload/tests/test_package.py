@@ -2,13 +2,14 @@
 
 import subprocess
 import sys
+import tarfile
 import tomllib
 import urllib.request
 import zipfile
 
 import pytest
 
-from offload.tests.installed import SOURCE, Installed, build_wheel
+from offload.tests.installed import SOURCE, Installed, build_sdist, build_wheel
 from offload.tests.processes import Process, answers_at, free_port, until
 
 pytestmark = pytest.mark.integration
@@ -40,12 +41,39 @@ def version():
 
 def test_the_wheel_has_the_package_and_its_papers_and_no_tests(wheel):
     names = zipfile.ZipFile(wheel).namelist()
-    assert {"offload/py.typed", "offload/hub.py", "offload/CHANGELOG.md"} <= set(names)
-    assert not [name for name in names if "tests" in name]
+    papers = {"offload/py.typed", "offload/CHANGELOG.md", "offload/SECURITY.md"}
+    assert papers | {"offload/hub.py", "offload/configurations/nginx.conf.in"} <= set(names)
+    assert not [
+        name for name in names if name.startswith("offload/tests/") or name.endswith("setup.py")
+    ]
+    licence = next(name for name in names if name.endswith("licenses/LICENSE"))
+    assert zipfile.ZipFile(wheel).read(licence) == (SOURCE / "LICENSE").read_bytes()
     metadata = next(name for name in names if name.endswith("/METADATA"))
     text = zipfile.ZipFile(wheel).read(metadata).decode()
     assert "# offload: free the worker while the client waits" in text
     assert f"Version: {version()}" in text
+
+
+def test_building_leaves_nothing_in_the_sources(wheel):
+    left = {path.name for path in (wheel.parents[1] / "source").iterdir()}
+    there = {path.name for path in SOURCE.iterdir()}
+    assert left - there == set()
+    assert not {"build", "dist"} & left
+    assert not [name for name in left if name.endswith(".egg-info")]
+
+
+def test_the_source_distribution_has_the_tests_and_makes_the_same_wheel(wheel, tmp_path):
+    archive = build_sdist(tmp_path)
+    with tarfile.open(archive) as tar:
+        tar.extractall(tmp_path / "unpacked", filter="data")
+    (root,) = (tmp_path / "unpacked").iterdir()
+    assert {"LICENSE", "CHANGELOG.md", "SECURITY.md", "py.typed"} <= {
+        p.name for p in root.iterdir()
+    }
+    sources = {path.relative_to(SOURCE) for path in SOURCE.rglob("*.py")}
+    assert {path.relative_to(root) for path in root.rglob("*.py")} == sources
+    again = build_wheel(tmp_path, root)
+    assert zipfile.ZipFile(again).namelist() == zipfile.ZipFile(wheel).namelist()
 
 
 def test_its_module_list_is_complete(wheel):
@@ -54,7 +82,7 @@ def test_its_module_list_is_complete(wheel):
     written = {
         f"offload/{path.relative_to(SOURCE)}"
         for path in SOURCE.rglob("*.py")
-        if "tests" not in path.relative_to(SOURCE).parts
+        if "tests" not in path.relative_to(SOURCE).parts and path.name != "setup.py"
     }
     assert packed == written
 

@@ -1,0 +1,112 @@
+"""A model whose rows clients wait for, and the question what became of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from datetime import timedelta
+from uuid import uuid4
+
+from django.db import models
+from django.http import HttpResponse, JsonResponse
+from django.utils import timezone
+
+from offload import conf
+from offload.responses import to_answer, to_response
+from offload.verbs import Released
+
+logger = logging.getLogger("offload")
+
+
+class HoldState(models.TextChoices):
+    """Where the work for a row is."""
+
+    WAITING = "waiting"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Awaited(models.Model):
+    """Mix in for what `offload.run` works on; say in `outcome` what its client gets.
+
+    The columns may be null, so that a table with rows takes them.
+    """
+
+    # New for each wait: an answer that was stored for one is not the next one's.
+    hold_id = models.CharField(max_length=32, unique=True, null=True, editable=False)
+    hold_state = models.CharField(
+        max_length=8, choices=HoldState.choices, default=HoldState.DONE, editable=False
+    )
+    # When the wait is over. OFFLOAD["ANSWER_TTL"] later nobody is told the outcome any more.
+    hold_until = models.DateTimeField(null=True, editable=False)
+    # How DRF's responses are rendered for this client.
+    hold_renderer = models.CharField(max_length=255, default="", blank=True, editable=False)
+
+    class Meta:
+        abstract = True
+
+    def outcome(self) -> Released:
+        """Return what the client gets when the work is done."""
+        raise NotImplementedError(f"{type(self).__name__} says in outcome() what its client gets")
+
+    def late(self) -> HttpResponse:
+        """Return what the client gets while the work is under way and its time is up."""
+        return JsonResponse({"state": "working"}, status=202, headers={"Retry-After": "5"})
+
+    def failure(self) -> Released:
+        """Return what the client gets when the work has raised."""
+        return HttpResponse("Server Error\n", status=500, content_type="text/plain")
+
+    def begin_hold(self, seconds: float, renderer: str) -> bool:
+        """Open a new wait; False where another request has one open, which this one joins."""
+        if self._is_waiting():
+            return False
+        new = {
+            "hold_id": uuid4().hex,
+            "hold_state": HoldState.WAITING,
+            "hold_until": timezone.now() + timedelta(seconds=seconds),
+            "hold_renderer": renderer,
+        }
+        manager = type(self)._base_manager.using(self._state.db)
+        # Of two requests at once one changes the row, and the other one sees it.
+        if manager.filter(pk=self.pk, hold_id=self.hold_id).update(**new):
+            for name, value in new.items():
+                setattr(self, name, value)
+            return True
+        self.refresh_from_db(fields=list(new))
+        return False
+
+    def hold_answer(self) -> HttpResponse:
+        """Return what the client gets now, rendered."""
+        says = {HoldState.DONE: self.outcome, HoldState.FAILED: self.failure}
+        response = says.get(HoldState(self.hold_state), self.late)()
+        return to_response(to_answer(response, self.hold_renderer))
+
+    def _is_waiting(self) -> bool:
+        until = self.hold_until
+        return self.hold_state == HoldState.WAITING and until is not None and until > timezone.now()
+
+
+def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:
+    """Tell the outcomes of all awaited models; the default of OFFLOAD["RESOLVE"]."""
+    since = timezone.now() - timedelta(seconds=conf.current().answer_ttl)
+    answers = {}
+    for model in awaited_models():
+        rows = model._base_manager.filter(hold_id__in=hold_ids, hold_until__gt=since)
+        for row in rows.exclude(hold_state=HoldState.WAITING) if final_only else rows:
+            try:
+                answers[str(row.hold_id)] = row.hold_answer()
+            except Exception:
+                logger.exception("no answer can be made of %s %s", model._meta.label, row.pk)
+                answers[str(row.hold_id)] = HttpResponse(status=500)
+    return answers
+
+
+def awaited_models() -> Iterator[type[Awaited]]:
+    """Return each model that has a table of its own."""
+    found = Awaited.__subclasses__()
+    while found:
+        model = found.pop()
+        found += model.__subclasses__()
+        if not (model._meta.abstract or model._meta.proxy):
+            yield model

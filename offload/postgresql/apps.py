@@ -1,0 +1,12 @@
+"""The app that brings the table: "offload.postgresql" in INSTALLED_APPS."""
+
+from __future__ import annotations
+
+from django.apps import AppConfig
+
+
+class PostgresqlConfig(AppConfig):
+    """A table, and no models."""
+
+    name = "offload.postgresql"
+    label = "offload_postgresql"

@@ -1,0 +1,97 @@
+"""The hub's side: one connection that listens, and one that asks; no Django."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
+from typing import Any
+
+import psycopg
+
+from offload.postgresql import ADD, DAY, READ
+from offload.protocol import RELEASED_CHANNEL
+from offload.redis_clients import SOCKET_TIMEOUT, Command, Pipe
+
+# Seconds until a connection stands: another machine, TLS and a login. libpq knows whole ones.
+CONNECT_TIMEOUT = 2
+
+
+class PostgresStore:
+    """PostgreSQL for one event loop; a redis_clients.AsyncStore."""
+
+    trouble: tuple[type[BaseException], ...] = (psycopg.Error, OSError, TimeoutError)
+
+    def __init__(self, url: str, on_trouble: Callable[[str], None]) -> None:
+        self._url = url
+        self._asking: psycopg.AsyncConnection[Any] | None = None
+        self.pipe = Pipe(self._run, self.trouble, on_trouble)
+
+    async def _connect(self) -> psycopg.AsyncConnection[Any]:
+        async with asyncio.timeout(CONNECT_TIMEOUT):
+            return await psycopg.AsyncConnection.connect(
+                self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT
+            )
+
+    async def _run(self, commands: list[Command]) -> list[Any]:
+        if self._asking is None:
+            self._asking = await self._connect()
+        try:
+            async with asyncio.timeout(SOCKET_TIMEOUT):
+                return await self._answer(self._asking, commands)
+        except self.trouble:
+            await self.aclose()
+            raise
+
+    async def _answer(
+        self, connection: psycopg.AsyncConnection[Any], commands: list[Command]
+    ) -> list[Any]:
+        """Do all SETs as one statement and all GETs as another one."""
+        new: dict[Any, tuple[bytes, float]] = {}
+        for name, *rest in commands:
+            if name == "SET":
+                key, value, *options = rest
+                life = float(options[-1]) if "EX" in options else DAY
+                new.setdefault(key, (str(value).encode(), life))
+        added: set[Any] = set()
+        if new:
+            values, lives = zip(*new.values(), strict=True)
+            cursor = await connection.execute(ADD, [[*new], [*values], [*lives]])
+            added = {key for (key,) in await cursor.fetchall()}
+        keys = [key for name, *rest in commands if name in {"GET", "MGET"} for key in rest]
+        found: dict[Any, bytes] = {}
+        if keys or not new:  # a PING is a question, too
+            cursor = await connection.execute(READ, [keys])
+            found = {key: bytes(value) for key, value in await cursor.fetchall()}
+        replies: list[Any] = []
+        for name, *rest in commands:
+            if name == "SET":
+                replies.append(rest[0] in added)
+                added.discard(rest[0])  # of two in one batch the first one was it
+            elif name == "MGET":
+                replies.append([found.get(key) for key in rest])
+            else:
+                replies.append(found.get(rest[0]) if rest else True)
+        return replies
+
+    async def wake_ups(self, idle: float) -> AsyncGenerator[str | None]:
+        connection = await self._connect()
+        try:
+            await connection.execute(f'LISTEN "{RELEASED_CHANNEL}"')
+            yield None
+            while True:
+                silent = True
+                async with aclosing(connection.notifies(timeout=idle)) as notifications:
+                    async for notification in notifications:
+                        silent = False
+                        yield notification.payload
+                if silent:  # a half-open connection would stay so for ever
+                    async with asyncio.timeout(SOCKET_TIMEOUT):
+                        await connection.execute("SELECT 1")
+        finally:
+            await connection.close()
+
+    async def aclose(self) -> None:
+        connection, self._asking = self._asking, None
+        if connection is not None:
+            await connection.close()

@@ -1,0 +1,35 @@
+"""A worker that waits for one hold: a connection of its own, which listens."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+
+import psycopg
+
+from offload.answer import Answer, decode_answer
+from offload.postgresql import READ
+from offload.postgresql.listening import CONNECT_TIMEOUT
+from offload.protocol import answer_key, released_channel
+
+TROUBLE = (psycopg.Error, OSError, ValueError)
+
+
+def wait_on_postgresql(
+    url: str, hold_id: str, deadline: float, ask_app: Callable[[str], Answer | None], *, idle: float
+) -> Answer | None:
+    """Listen, read, wait; `deadline` by the monotonic clock."""
+    with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT) as connection:
+        connection.execute(f'LISTEN "{released_channel(hold_id)}"')
+        woken = False
+        while True:
+            row = connection.execute(READ, [[answer_key(hold_id)]]).fetchone()
+            if row is not None:
+                return decode_answer(bytes(row[1]))
+            left = deadline - time.monotonic()
+            if woken or left <= 0:
+                answer = ask_app(hold_id)
+                if answer is not None or left <= 0:
+                    return answer
+            # To its end: left open, the generator would keep the connection's lock.
+            woken = bool([*connection.notifies(timeout=min(idle, left), stop_after=1)])

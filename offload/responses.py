@@ -1,0 +1,125 @@
+"""Django's responses as answers, and back."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, cast
+
+from django.contrib.messages.storage.cookie import CookieStorage
+from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
+from django.template.response import SimpleTemplateResponse
+from django.utils.module_loading import import_string
+
+from offload import conf
+from offload.answer import Answer
+
+
+class Renderer(NamedTuple):
+    """How one client wants DRF's responses: a renderer's class and its media type."""
+
+    renderer: Any
+    media_type: str
+
+    @classmethod
+    def of(cls, request: Any) -> str:
+        """Return as text what DRF has chosen for this request; nothing for Django's own."""
+        renderer = getattr(request, "accepted_renderer", None)
+        # The browsable API is a page around a view, and none is there where the outcome is made.
+        if renderer is None or renderer.format == "api":
+            return ""
+        kind = type(renderer)
+        return f"{kind.__module__}.{kind.__qualname__} {request.accepted_media_type}"
+
+    @classmethod
+    def from_text(cls, text: str) -> Renderer:
+        """Return what the text names, or the project's first renderer."""
+        if text:
+            path, _, media_type = text.partition(" ")
+            return cls(import_string(path)(), media_type)
+        from rest_framework.settings import api_settings
+
+        renderer = cast(Any, api_settings.DEFAULT_RENDERER_CLASSES)[0]()
+        return cls(renderer, renderer.media_type)
+
+
+class _Stored(HttpResponse):
+    """A test client that follows a redirect asks for its `url`."""
+
+    url = property(lambda self: self["Location"])
+
+
+def to_answer(response: Any, renderer: str = "") -> Answer:
+    """Return the response's status, headers with its cookies, and body.
+
+    A template or DRF response is rendered (the latter by the renderer that `Renderer.of` named),
+    a stream is read to its end, a dictionary becomes JSON.
+    Raises TypeError for what is no response and ValueError for one over OFFLOAD["MAX_ANSWER"].
+    """
+    if isinstance(response, dict):
+        response = JsonResponse(response)
+    elif isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
+        _render(response, renderer)
+    if isinstance(response, StreamingHttpResponse):
+        body = _read(response)
+    elif isinstance(response, HttpResponse):
+        body = response.content
+    else:
+        raise TypeError(f"an answer is a response or a dictionary, not {response!r}")
+    _check_size(len(body))
+    cookies = tuple(("Set-Cookie", morsel.OutputString()) for morsel in response.cookies.values())
+    return Answer(response.status_code, (*response.items(), *cookies), body)
+
+
+def to_response(answer: Answer) -> HttpResponse:
+    """Return the answer as Django's response."""
+    response = _Stored(answer.body, status=answer.status)
+    del response["Content-Type"]
+    for name, value in answer.headers:
+        if name.lower() == "set-cookie":
+            response.cookies.load(value)
+        else:
+            response[name] = value
+    return response
+
+
+def add_message(
+    response: HttpResponse, level: int, message: str, extra_tags: str = ""
+) -> HttpResponse:
+    """Show the message on the client's next page: it goes as a signed cookie with the response.
+
+    For a worker, which has no session. MESSAGE_STORAGE must read cookies, as Django's default does.
+    """
+    request = HttpRequest()
+    if earlier := response.cookies.get(CookieStorage.cookie_name):
+        request.COOKIES[CookieStorage.cookie_name] = earlier.value
+    storage = CookieStorage(request)
+    storage.add(level, message, extra_tags)
+    storage.update(response)
+    return response
+
+
+def _render(response: Any, text: str) -> None:
+    if hasattr(response, "data") and not hasattr(response, "accepted_renderer"):
+        # DRF's: its view would have chosen by the request.
+        response.accepted_renderer, response.accepted_media_type = Renderer.from_text(text)
+        response.renderer_context = {"response": response}
+    response.render()
+
+
+def _read(stream: StreamingHttpResponse) -> bytes:
+    if stream.is_async:
+        raise TypeError("an asynchronous stream can't be read where it is released")
+    body = bytearray()
+    try:
+        for chunk in stream:
+            body += chunk
+            _check_size(len(body))
+    finally:
+        if file := getattr(stream, "file_to_stream", None):
+            file.close()
+    return bytes(body)
+
+
+def _check_size(size: int) -> None:
+    most = conf.current().max_answer
+    if size > most:
+        raise ValueError(f"an answer has {most} bytes at most (OFFLOAD['MAX_ANSWER']), not {size}")

@@ -1,0 +1,180 @@
+"""Work that a client waits for: done elsewhere, committed, then released.
+
+The name is the one under which Celery looks for tasks in installed apps.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from copy import deepcopy
+from functools import partial, update_wrapper
+from importlib.util import find_spec
+from typing import Any, Generic, TypeVar
+
+from django.db import connections, transaction
+from django.db.models import Field
+from django.db.models.fields.files import FieldFile
+from django.http import HttpResponse
+from django.utils.module_loading import import_string
+
+from offload import conf, store
+from offload.awaited import Awaited, HoldState
+from offload.responses import Renderer
+from offload.verbs import hold, release
+
+logger = logging.getLogger("offload")
+
+Row = TypeVar("Row", bound=Awaited)
+
+
+class Task(Generic[Row]):
+    """A function of one row; call it in your own tests, `offload.run` it in views."""
+
+    def __init__(self, model: type[Row], function: Callable[[Row], object]) -> None:
+        self.model = model
+        self.path = f"{function.__module__}.{function.__qualname__}"
+        self._function = function
+        update_wrapper(self, function)
+
+    def __call__(self, row: Row) -> object:
+        return self._function(row)
+
+    def enqueue(self, row: Row) -> None:
+        """Have it done by what OFFLOAD["TASKS"] names."""
+        RUNNERS[conf.current().tasks](self.path, str(row.pk))
+
+    def work(self, pk: str) -> None:
+        """Do it, commit what it has changed, and release the outcome; a failure is a 500.
+
+        A row whose work has ended is only released again: a queue may deliver twice.
+        """
+        row = self.model._base_manager.get(pk=pk)
+        failure: Exception | None = None
+        changed: list[str] = []
+        if row.hold_state == HoldState.WAITING:
+            before = _values(row)
+            try:
+                self._function(row)
+                row.hold_state = HoldState.DONE
+                # Only what the work has changed: others may have written meanwhile.
+                changed = [name for name, value in _values(row).items() if before[name] != value]
+            except Exception as error:
+                failure = error
+                row.hold_state = HoldState.FAILED
+                changed = ["hold_state"]
+        # PostgreSQL tells of the release at the commit; Redis would before.
+        at_commit = store.in_database()
+        with transaction.atomic(using=row._state.db):
+            row.save(update_fields=changed)  # of nothing it is nothing
+            if at_commit:
+                failure = _release(row) or failure
+        if not at_commit:
+            failure = _release(row) or failure
+        if failure is not None:
+            raise failure
+
+
+def task(model: type[Row]) -> Callable[[Callable[[Row], object]], Task[Row]]:
+    """Make the decorated function of one row a task: `@offload.task(Order)`."""
+    return partial(Task, model)
+
+
+def run(
+    work: Task[Row],
+    row: Row,
+    *,
+    wait: float | None = None,
+    late: HttpResponse | None = None,
+    account: object = "",
+    request: Any = None,
+) -> HttpResponse:
+    """Start the work after the commit, and hold the client until its outcome; return this.
+
+    `wait` and `account` as for `hold`; `late` is the row's own by default. With DRF's `request` the
+    outcome is rendered as that client asked for. A row that is being worked on is only waited for.
+    """
+    settings = conf.current()
+    seconds = settings.deadline if wait is None else min(wait, settings.deadline)
+    if row.begin_hold(seconds, Renderer.of(request)):
+        if store.eager is not None:
+            store.eager.work(work, row)
+        else:
+            transaction.on_commit(partial(_start, work, row), using=row._state.db)
+    return hold(str(row.hold_id), late=late or row.late(), wait=seconds, account=account)
+
+
+def execute(path: str, pk: str) -> None:
+    """Work on the row; what the queues call, by names alone."""
+    work: Task[Any] = import_string(path)
+    work.work(pk)
+
+
+def _start(work: Task[Any], row: Awaited) -> None:
+    try:
+        work.enqueue(row)
+    except Exception:
+        # Or the next request would join a wait for work that nobody does.
+        row.hold_state = HoldState.FAILED
+        row.save(update_fields=["hold_state"])
+        raise
+
+
+def _release(row: Awaited) -> Exception | None:
+    """Release the row's answer, or a 500 if none can be made; return what then was wrong."""
+    try:
+        answer, failure = row.hold_answer(), None
+    except Exception as error:
+        answer, failure = HttpResponse(status=500), error
+    release(str(row.hold_id), answer)
+    return failure
+
+
+def _values(row: Awaited) -> dict[str, object]:
+    fields: list[Field[Any, Any]] = [
+        field for field in row._meta.concrete_fields if not field.primary_key
+    ]
+    values = {field.attname: field.value_from_object(row) for field in fields}
+    # What can be changed in its place: JSON, and the name of a file.
+    return {
+        name: value.name if isinstance(value, FieldFile) else deepcopy(value)
+        for name, value in values.items()
+    }
+
+
+# Runners -----------------------------------------------------------------------------------------
+
+
+def _in_thread(path: str, pk: str) -> None:
+    """For development: what the process had begun is lost with it."""
+
+    def body() -> None:
+        try:
+            execute(path, pk)
+        except Exception:
+            logger.exception("the work of %s on %s failed", path, pk)
+        finally:
+            connections.close_all()
+
+    threading.Thread(target=body, name=path, daemon=True).start()
+
+
+RUNNERS: dict[str, Callable[[str, str], object]] = {"thread": _in_thread}
+
+if find_spec("celery"):
+    from celery import shared_task
+
+    by_celery: Any = shared_task(name="offload.execute", ignore_result=True)(execute)
+    # Looked up when it is called: at import the project's Celery app may not be there yet.
+    RUNNERS["celery"] = lambda path, pk: by_celery.delay(path, pk)  # noqa: PLW0108
+
+if find_spec("django.tasks"):
+    from django.tasks import task as django_task
+
+    @django_task
+    def by_django(path: str, pk: str) -> None:
+        """Stand under the name by which Django's worker looks the task up."""
+        execute(path, pk)
+
+    RUNNERS["django"] = by_django.enqueue

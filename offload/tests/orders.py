@@ -1,0 +1,34 @@
+"""An awaited model and its work, as a project would write them."""
+
+from typing import ClassVar
+
+from django.db import models
+from django.http import JsonResponse
+from rest_framework.response import Response
+
+import offload
+
+
+class Order(offload.Awaited):
+    label = models.CharField(max_length=50, default="")
+    note = models.CharField(max_length=50, default="")
+    parts = models.JSONField(default=dict)
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        app_label = "offload_tests"
+
+    def outcome(self):
+        if self.note == "drf":
+            return Response({"order": self.pk, "label": self.label})
+        if self.note == "unspeakable":
+            raise LookupError(self.note)
+        return JsonResponse({"order": self.pk, "label": self.label})
+
+
+@offload.task(Order)
+def buy_label(order):
+    order.parts["seen"] = True
+    if order.note == "broken":
+        raise RuntimeError("the carrier is out")
+    order.label = f"label of {order.pk}"

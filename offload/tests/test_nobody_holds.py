@@ -1,0 +1,121 @@
+"""`hold` always works: where nothing holds the client, the worker waits for it."""
+
+import json
+import threading
+import time
+from typing import Any
+
+import pytest
+from django.http import HttpResponse, JsonResponse
+from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
+from django.urls import path
+
+import offload
+from offload.arrival import KEY
+from offload.middleware import OffloadMiddleware
+from offload.tests import outcomes
+
+FRONTS = ["accel", "njs", "poll", "uwsgi"]
+IN_PROCESS = ["asgi", "inline", "async"]
+
+
+def late():
+    response = JsonResponse({"state": "working"}, status=202, headers={"Retry-After": "5"})
+    response["X-Stack"] = "yes"
+    return response
+
+
+def through_middleware(request, hold_id, wait):
+    view = lambda _: offload.hold(hold_id, late=late(), wait=wait)  # noqa: E731
+    answer: Any = OffloadMiddleware(view)(request)
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def settled(offload_settings):
+    offload_settings(BACKEND="inline")
+    outcomes.known.clear()
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_the_worker_waits(offload_settings, redis_server, hold_id, front):
+    offload_settings(BACKEND=front, REDIS_URL=redis_server.url)
+    releasing = threading.Timer(
+        0.3, offload.release, [hold_id, HttpResponse("released", status=201)]
+    )
+    releasing.start()
+    answer = through_middleware(RequestFactory().get("/"), hold_id, wait=10)
+    releasing.join()
+    assert (answer.status_code, answer.content) == (201, b"released")
+    assert answer["X-Stack"] == "yes"  # merged as a front would have
+    assert "Retry-After" not in answer
+    assert "X-Offload-Ticket" not in answer
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("front", IN_PROCESS)
+def test_the_time_is_up(offload_settings, hold_id, front):
+    offload_settings(BACKEND=front)
+    start = time.monotonic()
+    answer = through_middleware(RequestFactory().get("/"), hold_id, wait=0.2)
+    assert (answer.status_code, json.loads(answer.content)) == (202, {"state": "working"})
+    assert time.monotonic() - start >= 0.2
+    assert "X-Offload-Ticket" not in answer
+
+
+@pytest.mark.integration
+async def test_a_coroutine_waits_in_its_loop(offload_settings, redis_server, hold_id):
+    offload_settings(BACKEND="asgi", REDIS_URL=redis_server.url)
+
+    async def view(request):
+        return offload.hold(hold_id, late=late(), wait=10)
+
+    releasing = threading.Timer(0.3, offload.release, [hold_id, HttpResponse("released")])
+    releasing.start()
+    middleware: Any = OffloadMiddleware(view)
+    answer = await middleware(AsyncRequestFactory().get("/"))
+    releasing.join()
+    assert (answer.content, "X-Offload-Ticket" in answer) == (b"released", False)
+
+
+hold_ids: list[str] = []
+urlpatterns = [path("slow", lambda request: offload.hold(hold_ids[-1], late=late(), wait=10))]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("front", [*FRONTS, *IN_PROCESS])
+def test_the_test_client_gets_the_outcome(offload_settings, hold_id, front):
+    offload_settings(BACKEND=front)
+    outcomes.known[hold_id] = 7
+    hold_ids.append(hold_id)
+    with override_settings(ROOT_URLCONF=__name__):
+        answer = Client().get("/slow")
+    assert (answer.status_code, answer.json()) == (200, {"final": 7})
+    assert not [name for name in answer.headers if name.startswith(("X-Offload", "X-Accel"))]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("front", FRONTS)
+def test_runserver_gets_the_outcome(offload_settings, hold_id, front):
+    offload_settings(BACKEND=front)
+    outcomes.known[hold_id] = 7
+    request = RequestFactory().get("/", SERVER_SOFTWARE="WSGIServer/0.2")
+    answer = through_middleware(request, hold_id, wait=10)
+    assert json.loads(answer.content) == {"final": 7}
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_front_is_believed_to_be_there_under_any_other_server(offload_settings, hold_id, front):
+    offload_settings(BACKEND=front)
+    request = RequestFactory().get("/", SERVER_SOFTWARE="gunicorn/27")
+    answer = through_middleware(request, hold_id, wait=10)
+    assert {"X-Offload-Ticket", "X-Accel-Redirect"} & set(answer.headers)
+
+
+def test_the_asgi_middleware_is_known_by_its_mark(offload_settings, hold_id):
+    offload_settings(BACKEND="asgi")
+    request = RequestFactory().get("/")
+    request.META[KEY] = time.monotonic()
+    assert "X-Offload-Ticket" in through_middleware(request, hold_id, wait=10)

@@ -1,0 +1,96 @@
+"""What may be released: any response that has an end; for all else the client gets a 500 now."""
+
+import io
+import logging
+
+import pytest
+from django.http import (
+    FileResponse,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    StreamingHttpResponse,
+)
+from django.template import engines
+from django.template.response import SimpleTemplateResponse
+from rest_framework.response import Response
+from rest_framework.status import HTTP_409_CONFLICT
+
+import offload
+from offload import resolving, store
+from offload.responses import to_response
+from offload.tests import outcomes
+
+TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates"}]
+
+
+@pytest.fixture(autouse=True)
+def released(offload_settings, monkeypatch):
+    """Return what is stored, by hold id."""
+    stored = {}
+    monkeypatch.setattr(store, "publish", lambda answers: stored.update(answers) or True)
+    offload_settings({"TEMPLATES": TEMPLATES}, MAX_ANSWER=1000)
+    return stored
+
+
+def template():
+    return SimpleTemplateResponse(engines["django"].from_string("{{ a }}!"), {"a": "hello"})
+
+
+@pytest.mark.parametrize(
+    ("make", "status", "body"),
+    [
+        (template, 200, b"hello!"),
+        (lambda: Response({"a": 1}, status=HTTP_409_CONFLICT), 409, b'{"a":1}'),
+        (lambda: {"a": 1}, 200, b'{"a": 1}'),
+        (lambda: StreamingHttpResponse([b"a", b"b"]), 200, b"ab"),
+        (lambda: FileResponse(io.BytesIO(b"abc")), 200, b"abc"),
+    ],
+    ids=["template", "DRF", "dict", "stream", "file"],
+)
+def test_it_is_rendered(released, hold_id, make, status, body):
+    assert offload.release(hold_id, make()) is True
+    assert (released[hold_id].status, released[hold_id].body) == (status, body)
+
+
+def test_a_drf_response_is_json_by_the_project_s_renderer(released, hold_id):
+    offload.release(hold_id, Response({"a": 1}))
+    assert ("Content-Type", "application/json") in released[hold_id].headers
+
+
+def test_a_redirect_can_be_followed_by_a_test_client(released, hold_id):
+    offload.release(hold_id, HttpResponseRedirect("/next"))
+    assert getattr(to_response(released[hold_id]), "url", None) == "/next"
+
+
+async def chunks():
+    yield b"a"
+
+
+@pytest.mark.parametrize(
+    ("make", "error"),
+    [
+        (lambda: HttpResponse(b"x" * 1001), ValueError),
+        (lambda: StreamingHttpResponse(iter([b"x" * 600, b"x" * 600])), ValueError),
+        (lambda: StreamingHttpResponse(chunks()), TypeError),
+        (lambda: Response(object()), TypeError),
+        (object, TypeError),
+    ],
+    ids=["too large", "stream without end", "asynchronous stream", "unrenderable", "no response"],
+)
+def test_what_can_t_be_is_a_500_at_once_and_an_error_here(released, hold_id, make, error):
+    with pytest.raises(error):
+        offload.release_many({"f" * 32: JsonResponse({}), hold_id: make()})
+    assert released[hold_id].status == 500
+    assert released["f" * 32].status == 200  # the others are not to wait for that
+
+
+def test_what_the_app_is_asked_for_is_treated_alike(hold_id, caplog, monkeypatch):
+    """One bad answer among many must not take the others' away."""
+    good = "e" * 32
+    found = {hold_id: HttpResponse(b"x" * 1001), good: {"a": 1}}
+    monkeypatch.setattr(outcomes, "resolve", lambda hold_ids, *, final_only: found)
+    with caplog.at_level(logging.ERROR):
+        answers = resolving.resolve([hold_id, good], final_only=True)
+    assert (answers[hold_id].status, answers[good].body) == (500, b'{"a": 1}')
+    assert hold_id in caplog.text

@@ -1,0 +1,289 @@
+"""`run`: a row, its work elsewhere, and the outcome in the answer."""
+
+from datetime import timedelta
+from unittest import mock
+
+import pytest
+from django.db import connection, transaction
+from django.http import HttpResponse, JsonResponse
+from django.test import Client, RequestFactory, override_settings
+from django.urls import path
+from django.utils import timezone
+from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.views import APIView
+
+import offload
+from offload import store, tasks
+from offload.awaited import HoldState, resolve
+from offload.checks import check_offload
+from offload.testing import eager
+from offload.tests.orders import Order, buy_label
+
+pytestmark = pytest.mark.django_db
+
+
+@pytest.fixture(scope="session")
+def _orders(django_db_setup, django_db_blocker):
+    with django_db_blocker.unblock(), connection.schema_editor() as editor:
+        editor.create_model(Order)
+
+
+@pytest.fixture(autouse=True)
+def settled(_orders, offload_settings):
+    offload_settings({"ROOT_URLCONF": __name__}, RESOLVE="offload.awaited.resolve", BACKEND="asgi")
+
+
+@pytest.fixture
+def released(monkeypatch):
+    stored: dict[str, object] = {}
+    monkeypatch.setattr(store, "publish", lambda answers: stored.update(answers) or True)
+    return stored
+
+
+@pytest.fixture
+def enqueued(monkeypatch):
+    queue = []
+    monkeypatch.setitem(tasks.RUNNERS, "thread", lambda path, pk: queue.append((path, pk)))
+    return queue
+
+
+def buy(request, pk=None, note="", wait=30):
+    with transaction.atomic():
+        order = Order.objects.get(pk=pk) if pk else Order.objects.create(note=note)
+        return offload.run(buy_label, order, wait=wait)
+
+
+def buy_drf(request):
+    order = Order.objects.create(note="drf")
+    return offload.run(buy_label, order, request=request)
+
+
+class Xml(BaseRenderer):
+    media_type = "application/xml"
+    format = "xml"
+
+    def render(self, data, accepted_media_type=None, renderer_context=None):
+        return f"<order>{data['label']}</order>".encode()
+
+
+class Api(APIView):
+    authentication_classes = permission_classes = ()
+    renderer_classes = (JSONRenderer, Xml)
+
+    def post(self, request):
+        return buy_drf(request)
+
+
+def by_hand(request):
+    """As before the small API: a queue is told after the commit."""
+    order = Order.objects.create(hold_id="a" * 32)
+    transaction.on_commit(lambda: offload.release("a" * 32, JsonResponse({"by": order.pk})))
+    return offload.hold("a" * 32, late=HttpResponse(status=202), wait=30)
+
+
+def never(request):
+    return offload.hold("b" * 32, late=HttpResponse(status=202), wait=30)
+
+
+urlpatterns = [
+    path("buy", buy),
+    path("buy/<int:pk>", buy),
+    path("broken", buy, {"note": "broken"}),
+    path("unspeakable", buy, {"note": "unspeakable"}),
+    path("api", Api.as_view()),
+    path("by-hand", by_hand),
+    path("never", never),
+]
+
+
+def test_eager_gives_the_real_outcome_at_once():
+    with eager():
+        answer = Client().post("/buy")
+    order = Order.objects.get()
+    assert (answer.status_code, answer.json()) == (
+        200,
+        {"order": order.pk, "label": f"label of {order.pk}"},
+    )
+    assert (order.hold_state, order.parts) == (HoldState.DONE, {"seen": True})
+
+
+def test_the_pytest_fixture(offload_eager):
+    assert Client().post("/buy").status_code == 200
+
+
+@pytest.mark.parametrize("address", ["/broken", "/unspeakable"])
+def test_work_that_raises_is_a_500(offload_eager, address):
+    assert Client().post(address).status_code == 500
+
+
+def test_work_that_raises_keeps_nothing_but_that(released):
+    order = Order.objects.create(note="broken")
+    assert order.begin_hold(30, "")
+    with pytest.raises(RuntimeError):
+        buy_label.work(str(order.pk))
+    order.refresh_from_db()
+    assert (order.hold_state, order.parts) == (HoldState.FAILED, {})
+    assert released[order.hold_id].status == 500
+    assert resolve([order.hold_id])[order.hold_id].status_code == 500
+
+
+def test_on_commit_of_a_view_s_own_is_run_in_a_testcase(offload_eager):
+    assert list(Client().post("/by-hand").json()) == ["by"]
+
+
+def test_what_nothing_releases_is_late_at_once(offload_eager):
+    assert Client().post("/never").status_code == 202
+
+
+@pytest.mark.parametrize(
+    ("accept", "kind", "body"),
+    [
+        ("application/json", "application/json", b'{"order":%d,"label":"label of %d"}'),
+        ("application/xml", "application/xml", b"<order>label of %d</order>"),
+    ],
+)
+def test_drf_s_answer_is_rendered_as_the_client_asked(offload_eager, accept, kind, body):
+    answer = Client().post("/api", headers={"Accept": accept})
+    pk = Order.objects.get().pk
+    assert answer["Content-Type"].startswith(kind)
+    assert answer.content == body % ((pk,) * body.count(b"%d"))
+
+
+def test_only_what_the_work_changed_is_written(released):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+
+    def meanwhile(row):
+        Order.objects.filter(pk=row.pk).update(note="by another")
+        row.label = "mine"
+
+    with mock.patch.object(buy_label, "_function", meanwhile):
+        buy_label.work(str(order.pk))
+    order.refresh_from_db()
+    assert (order.label, order.note) == ("mine", "by another")
+
+
+def test_a_second_delivery_only_releases_again(released):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    buy_label.work(str(order.pk))
+    first = dict(released)
+    released.clear()
+    with mock.patch.object(buy_label, "_function", side_effect=AssertionError):
+        buy_label.work(str(order.pk))
+    assert released == first
+
+
+def test_a_second_request_joins_the_first_one_s_wait(enqueued, django_capture_on_commit_callbacks):
+    order = Order.objects.create()
+    request = RequestFactory().post("/")
+    with django_capture_on_commit_callbacks(execute=True):
+        first, second = buy(request, order.pk), buy(request, order.pk)
+    assert first.offload_hold.hold_id == second.offload_hold.hold_id
+    assert enqueued == [("offload.tests.orders.buy_label", str(order.pk))]
+
+
+def test_of_two_requests_at_once_one_begins():
+    order = Order.objects.create()
+    one, other = Order.objects.get(), Order.objects.get()
+    assert (one.begin_hold(30, ""), other.begin_hold(30, "")) == (True, False)
+    assert one.hold_id == other.hold_id
+    order.refresh_from_db()
+    assert order.hold_id == one.hold_id
+
+
+def test_a_wait_that_is_over_is_begun_anew():
+    """The worker was lost: nobody waits for it for ever."""
+    order = Order.objects.create()
+    assert order.begin_hold(30, "")
+    old = order.hold_id
+    order.hold_until = timezone.now()
+    assert order.begin_hold(30, "")
+    assert order.hold_id != old
+
+
+def test_no_queue_is_an_error_now_and_not_a_wait(monkeypatch, django_capture_on_commit_callbacks):
+    def away(path, pk):
+        raise ConnectionError("no broker")
+
+    monkeypatch.setitem(tasks.RUNNERS, "thread", away)
+    with pytest.raises(ConnectionError), django_capture_on_commit_callbacks(execute=True):
+        buy(RequestFactory().post("/"))
+    assert Order.objects.get().hold_state == HoldState.FAILED
+
+
+def test_resolve_tells_what_it_may():
+    done, waiting, old = (Order.objects.create() for _ in range(3))
+    for order in (done, waiting, old):
+        order.begin_hold(30, "")
+    Order.objects.filter(pk=done.pk).update(hold_state="done", label="x")
+    Order.objects.filter(pk=old.pk).update(
+        hold_state="done", hold_until=timezone.now() - timedelta(seconds=301)
+    )
+    ids = [str(order.hold_id) for order in (done, waiting, old)]
+    assert [*resolve(ids)] == ids[:1]
+    both = resolve(ids, final_only=False)
+    assert [both[key].status_code for key in ids[:2]] == [200, 202]
+    assert ids[2] not in both
+
+
+def test_tables_with_rows_take_the_columns():
+    """Without a value for each: two empty hold ids are not the same."""
+    assert Order.objects.create().hold_id is None
+    assert Order.objects.create().hold_id is None
+
+
+@pytest.mark.integration
+@pytest.mark.django_db(transaction=True)
+def test_a_thread_of_this_process(redis_server, offload_settings):
+    offload_settings(
+        {"ROOT_URLCONF": __name__},
+        RESOLVE="offload.awaited.resolve",
+        BACKEND="inline",
+        REDIS_URL=redis_server.url,
+    )
+    answer = Client().post("/buy")
+    assert (answer.status_code, list(answer.json())) == (200, ["order", "label"])
+
+
+def test_celery_is_told_by_name(offload_settings, monkeypatch):
+    pytest.importorskip("celery")
+    offload_settings(TASKS="celery")
+    told = mock.Mock()
+    monkeypatch.setattr(tasks.by_celery, "delay", told)
+    buy_label.enqueue(Order(pk=7))
+    told.assert_called_once_with("offload.tests.orders.buy_label", "7")
+    assert tasks.by_celery.name == "offload.execute"
+
+
+def test_django_s_tasks_are_told_by_name(offload_settings):
+    pytest.importorskip("django.tasks")
+    offload_settings(TASKS="django")
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    immediate = {"default": {"BACKEND": "django.tasks.backends.immediate.ImmediateBackend"}}
+    with eager(), override_settings(TASKS=immediate):
+        buy_label.enqueue(order)
+    order.refresh_from_db()
+    assert order.hold_state == HoldState.DONE
+
+
+@pytest.mark.parametrize(
+    ("tasks", "debug", "expected"),
+    [
+        ("pigeon", False, ["offload.E009"]),
+        ("thread", False, ["offload.W010"]),
+        ("thread", True, []),
+        ("celery", False, []),
+    ],
+)
+def test_the_queue_is_checked(offload_settings, tasks, debug, expected):
+    pytest.importorskip("celery")
+    offload_settings({"DEBUG": debug}, BACKEND="inline", TASKS=tasks)
+    assert [message.id for message in check_offload()] == expected
+
+
+def test_a_task_is_called_like_its_function():
+    order = Order(pk=3)
+    buy_label(order)
+    assert (order.label, buy_label.path) == ("label of 3", "offload.tests.orders.buy_label")

@@ -1,0 +1,263 @@
+"""One contract for both stores: what is released is heard, once, and found when it was not."""
+
+import asyncio
+import importlib.util
+import shutil
+import time
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from urllib.parse import urlsplit
+
+import pytest
+from django.db import connections, transaction
+from django.http import HttpResponse
+
+import offload
+from offload import store
+from offload.counting import Counts
+from offload.hub import Hub
+from offload.tests import outcomes, releases
+from offload.tests.processes import PostgresServer, eventually
+from offload.waiting import Ending, Waiters
+
+pytestmark = pytest.mark.integration
+
+HAS_POSTGRESQL = (
+    shutil.which("initdb") and shutil.which("postgres") and importlib.util.find_spec("psycopg")
+)
+MIGRATION = "offload.postgresql.migrations.0001_store"
+needs_postgresql = pytest.mark.skipif(not HAS_POSTGRESQL, reason="needs PostgreSQL and psycopg")
+only_postgresql = pytest.mark.parametrize(
+    "server", [pytest.param("postgresql", marks=needs_postgresql)], indirect=True
+)
+ALIAS = "offload_store"
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory):
+    server = PostgresServer(tmp_path_factory.mktemp("postgresql"))
+    module = importlib.import_module(MIGRATION)
+    server.run(module.CREATE)
+    yield server
+    server.process.end()
+
+
+@pytest.fixture
+def postgresql(cluster, offload_settings, django_db_blocker):
+    parts = urlsplit(cluster.url)
+    default = connections["default"].settings_dict
+    connections.databases[ALIAS] = default | {
+        "ENGINE": "django.db.backends.postgresql",
+        "NAME": "postgres",
+        "USER": parts.username,
+        "HOST": parts.hostname,
+        "PORT": str(parts.port),
+        "OPTIONS": {},
+    }
+    offload_settings(BACKEND="inline", STORE="postgresql", DATABASE=ALIAS)
+    with django_db_blocker.unblock():
+        yield cluster
+        connections[ALIAS].close()
+    del connections.databases[ALIAS]
+    del connections[ALIAS]
+
+
+@pytest.fixture(params=["redis", pytest.param("postgresql", marks=needs_postgresql)])
+def server(request, offload_settings):
+    """Return the store's server; the settings name it."""
+    outcomes.known.clear()
+    if request.param == "postgresql":
+        return request.getfixturevalue("postgresql")
+    redis_server = request.getfixturevalue("redis_server")
+    offload_settings(BACKEND="inline", REDIS_URL=redis_server.url)
+    return redis_server
+
+
+@pytest.fixture
+async def waiters(server):
+    waiters = Waiters(store.url(), resolve=None, counts=Counts())
+    waiters.start()
+    await eventually(lambda: waiters._counts.mine("redis_up"))
+    yield waiters
+    await waiters.stop()
+
+
+async def never():
+    await asyncio.Event().wait()
+
+
+async def wait(waiters, hold_id, seconds=5.0):
+    return await waiters.wait(hold_id, time.time() + seconds, never)
+
+
+def in_thread(work, *arguments):
+    """Do it as a worker would; Django's connection is of that thread, and closed."""
+
+    def body():
+        try:
+            return work(*arguments)
+        finally:
+            for connection in connections.all(initialized_only=True):
+                connection.close()
+
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(body).result()
+
+
+def test_the_address_is_the_server_s(server):
+    assert store.url() == server.url
+
+
+async def test_a_release_wakes(waiters, hold_id, monkeypatch):
+    monkeypatch.setattr("offload.waiting.REREAD", 1000.0)
+    task = asyncio.create_task(wait(waiters, hold_id))
+    await eventually(lambda: hold_id in waiters._futures)
+    await waiters.pipe.ask("PING")
+    assert await asyncio.to_thread(in_thread, offload.release, hold_id, HttpResponse("a"))
+    assert (await task).body == b"a"
+
+
+async def test_a_release_before_the_hold_is_found(waiters, hold_id):
+    await asyncio.to_thread(in_thread, offload.release, hold_id, HttpResponse("a"))
+    assert (await wait(waiters, hold_id)).body == b"a"
+
+
+async def test_nothing_released_is_late(waiters, hold_id):
+    assert await wait(waiters, hold_id, 0.2) is Ending.LATE
+
+
+def test_the_first_release_counts(server, hold_id):
+    offload.release(hold_id, HttpResponse("first"))
+    offload.release(hold_id, HttpResponse("second"))
+    answer = offload.wait(hold_id, 5)
+    assert answer is not None
+    assert answer.content == b"first"
+
+
+def test_a_release_ends_after_its_time(server, hold_id, monkeypatch):
+    answers = {hold_id: releases.answer()}
+    monkeypatch.setattr(store, "conf", Shorter(store.conf))
+    assert store.publish(answers)
+    assert store.read(f"offload:answer:{hold_id}") != [None]
+    time.sleep(1.1)
+    assert store.read(f"offload:answer:{hold_id}") == [None]
+    assert store.publish(answers)  # and there is room for a new one
+    assert store.read(f"offload:answer:{hold_id}") != [None]
+
+
+class Shorter:
+    def __init__(self, conf):
+        self._conf = conf
+
+    def current(self):
+        return replace(self._conf.current(), answer_ttl=1)
+
+
+def test_what_is_forgotten_is_gone(server, hold_id):
+    offload.release(hold_id, HttpResponse("a"))
+    assert offload.forget([hold_id])
+    assert store.read(f"offload:answer:{hold_id}") == [None]
+
+
+def test_a_worker_that_waits_is_woken(server, hold_id):
+    start = time.monotonic()
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(offload.wait, hold_id, 10)
+        time.sleep(0.5)
+        offload.release(hold_id, HttpResponse("a"))
+        answer = waiting.result()
+    assert answer is not None
+    assert answer.content == b"a"
+    assert time.monotonic() - start < 5
+
+
+async def test_a_ticket_is_used_once_over_all_hubs(server, hold_id):
+    one, other = (Hub(redis_url=store.url(), secret=releases.SECRET) for _ in range(2))
+    text = releases.ticket(hold_id, wait=0.1)
+    late = releases.answer("late", 202)
+    assert await asyncio.to_thread(in_thread, store.store_late, text, late)
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    scope = {"type": "http", "path": f"/_offload/hold/{text}", "headers": []}
+    for hub in (one, other):
+        await hub(scope, never, send)
+        await hub.waiters.stop()
+    assert [message["status"] for message in sent if "status" in message] == [202, 410]
+
+
+async def test_a_lost_server_is_noticed_and_its_return(server, request, hold_id, caplog):
+    if isinstance(server, PostgresServer):
+        pytest.skip("the cluster is shared; its own test kills it")
+    asked = []
+
+    async def resolve(hold_ids, *, final_only):
+        asked.append(hold_ids)
+        return {hold_id: releases.answer("from the app")}
+
+    waiters = Waiters(store.url(), resolve=resolve, counts=Counts())
+    waiters.start()
+    await eventually(lambda: waiters._counts.mine("redis_up"))
+    server.kill()
+    assert (await wait(waiters, hold_id)).body == releases.answer("from the app").body
+    await waiters.stop()
+
+
+@only_postgresql
+async def test_a_rolled_back_outcome_is_not_released(server, waiters, hold_id):
+    def work():
+        with transaction.atomic(using=ALIAS):
+            assert offload.release(hold_id, HttpResponse("a"))
+            transaction.set_rollback(True, using=ALIAS)
+
+    await asyncio.to_thread(in_thread, work)
+    assert await wait(waiters, hold_id, 0.3) is Ending.LATE
+
+
+@only_postgresql
+async def test_an_outcome_is_released_by_its_own_commit(server, waiters, hold_id):
+    task = asyncio.create_task(wait(waiters, hold_id))
+    await eventually(lambda: hold_id in waiters._futures)
+
+    def work():
+        with transaction.atomic(using=ALIAS):
+            offload.release(hold_id, HttpResponse("a"))
+            time.sleep(0.3)
+            assert not task.done()
+
+    await asyncio.to_thread(in_thread, work)
+    assert (await task).body == b"a"
+
+
+@needs_postgresql
+def test_trouble_with_the_table_does_not_end_the_caller_s_transaction(postgresql, hold_id):
+    postgresql.run("ALTER TABLE offload_store RENAME TO elsewhere")
+    try:
+        with transaction.atomic(using=ALIAS):
+            assert offload.release(hold_id, HttpResponse("a")) is False
+            with connections[ALIAS].cursor() as cursor:
+                cursor.execute("SELECT 1")
+    finally:
+        postgresql.run("ALTER TABLE elsewhere RENAME TO offload_store")
+        store.forget_trouble()
+
+
+@needs_postgresql
+async def test_a_crash_empties_the_store_and_the_app_is_asked(tmp_path_factory, hold_id):
+    server = PostgresServer(tmp_path_factory.mktemp("crashed"))
+    server.run(importlib.import_module(MIGRATION).CREATE)
+
+    async def resolve(hold_ids, *, final_only):
+        return {hold_id: releases.answer("from the app")}
+
+    waiters = Waiters(server.url, resolve=resolve, counts=Counts())
+    try:
+        waiters.start()
+        await eventually(lambda: waiters._counts.mine("redis_up"))
+        await asyncio.to_thread(server.kill)
+        assert (await wait(waiters, hold_id, 10)).body == releases.answer("from the app").body
+    finally:
+        await waiters.stop()
+        server.process.end()

@@ -1,5 +1,0 @@
-"""URLs of a project that has ours."""
-
-from django.urls import include, path
-
-urlpatterns = [path("", include("offload.urls"))]
