@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
-from datetime import timedelta
+from datetime import datetime, timedelta
 from uuid import uuid4
 
 from django.db import models
@@ -83,16 +83,17 @@ class Awaited(models.Model):
         return to_response(to_answer(response, self.hold_renderer))
 
     def _is_waiting(self) -> bool:
+        # Work may go on after its client's wait; begun twice it would be done twice. What is not
+        # over ANSWER_TTL seconds later is believed to be lost.
         until = self.hold_until
-        return self.hold_state == HoldState.WAITING and until is not None and until > timezone.now()
+        return self.hold_state == HoldState.WAITING and until is not None and until > _oldest()
 
 
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:
     """Tell the outcomes of all awaited models; the default of OFFLOAD["RESOLVE"]."""
-    since = timezone.now() - timedelta(seconds=conf.current().answer_ttl)
     answers = {}
     for model in awaited_models():
-        rows = model._base_manager.filter(hold_id__in=hold_ids, hold_until__gt=since)
+        rows = model._base_manager.filter(hold_id__in=hold_ids, hold_until__gt=_oldest())
         for row in rows.exclude(hold_state=HoldState.WAITING) if final_only else rows:
             try:
                 answers[str(row.hold_id)] = row.hold_answer()
@@ -100,6 +101,11 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpRe
                 logger.exception("no answer can be made of %s %s", model._meta.label, row.pk)
                 answers[str(row.hold_id)] = HttpResponse(status=500)
     return answers
+
+
+def _oldest() -> datetime:
+    """Return the end of the wait that outcomes are still told of."""
+    return timezone.now() - timedelta(seconds=conf.current().answer_ttl)
 
 
 def awaited_models() -> Iterator[type[Awaited]]:

@@ -43,14 +43,18 @@ class Task(Generic[Row]):
 
     def enqueue(self, row: Row) -> None:
         """Have it done by what OFFLOAD["TASKS"] names."""
-        RUNNERS[conf.current().tasks](self.path, str(row.pk))
+        RUNNERS[conf.current().tasks](self.path, str(row.pk), str(row.hold_id))
 
-    def work(self, pk: str) -> None:
+    def work(self, pk: str, hold_id: str) -> None:
         """Do it, commit what it has changed, and release the outcome; a failure is a 500.
 
-        A row whose work has ended is only released again: a queue may deliver twice.
+        A row whose work has ended is only released again: a queue may deliver twice. One that has
+        begun another wait since is left to that.
         """
-        row = self.model._base_manager.get(pk=pk)
+        row = self.model._base_manager.filter(pk=pk, hold_id=hold_id).first()
+        if row is None:
+            logger.warning("%s: nobody waits for %s any more", self.path, pk)
+            return
         failure: Exception | None = None
         changed: list[str] = []
         if row.hold_state == HoldState.WAITING:
@@ -105,10 +109,10 @@ def run(
     return hold(str(row.hold_id), late=late or row.late(), wait=seconds, account=account)
 
 
-def execute(path: str, pk: str) -> None:
+def execute(path: str, pk: str, hold_id: str) -> None:
     """Work on the row; what the queues call, by names alone."""
     work: Task[Any] = import_string(path)
-    work.work(pk)
+    work.work(pk, hold_id)
 
 
 def _start(work: Task[Any], row: Awaited) -> None:
@@ -146,12 +150,12 @@ def _values(row: Awaited) -> dict[str, object]:
 # Runners -----------------------------------------------------------------------------------------
 
 
-def _in_thread(path: str, pk: str) -> None:
+def _in_thread(path: str, pk: str, hold_id: str) -> None:
     """For development: what the process had begun is lost with it."""
 
     def body() -> None:
         try:
-            execute(path, pk)
+            execute(path, pk, hold_id)
         except Exception:
             logger.exception("the work of %s on %s failed", path, pk)
         finally:
@@ -160,21 +164,21 @@ def _in_thread(path: str, pk: str) -> None:
     threading.Thread(target=body, name=path, daemon=True).start()
 
 
-RUNNERS: dict[str, Callable[[str, str], object]] = {"thread": _in_thread}
+RUNNERS: dict[str, Callable[[str, str, str], object]] = {"thread": _in_thread}
 
 if find_spec("celery"):
     from celery import shared_task
 
     by_celery: Any = shared_task(name="offload.execute", ignore_result=True)(execute)
     # Looked up when it is called: at import the project's Celery app may not be there yet.
-    RUNNERS["celery"] = lambda path, pk: by_celery.delay(path, pk)  # noqa: PLW0108
+    RUNNERS["celery"] = lambda *names: by_celery.delay(*names)  # noqa: PLW0108
 
 if find_spec("django.tasks"):
     from django.tasks import task as django_task
 
     @django_task
-    def by_django(path: str, pk: str) -> None:
+    def by_django(path: str, pk: str, hold_id: str) -> None:
         """Stand under the name by which Django's worker looks the task up."""
-        execute(path, pk)
+        execute(path, pk, hold_id)
 
     RUNNERS["django"] = by_django.enqueue

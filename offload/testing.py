@@ -42,7 +42,7 @@ class Eager:
     def work(self, task: Any, row: Any) -> None:
         """Do the work now; its failure is the client's 500."""
         try:
-            task.work(str(row.pk))
+            task.work(str(row.pk), str(row.hold_id))
         except Exception:
             logger.exception("%s failed", task.path)
 

@@ -43,7 +43,7 @@ def released(monkeypatch):
 @pytest.fixture
 def enqueued(monkeypatch):
     queue = []
-    monkeypatch.setitem(tasks.RUNNERS, "thread", lambda path, pk: queue.append((path, pk)))
+    monkeypatch.setitem(tasks.RUNNERS, "thread", lambda *names: queue.append(names))
     return queue
 
 
@@ -120,7 +120,7 @@ def test_work_that_raises_keeps_nothing_but_that(released):
     order = Order.objects.create(note="broken")
     assert order.begin_hold(30, "")
     with pytest.raises(RuntimeError):
-        buy_label.work(str(order.pk))
+        buy_label.work(str(order.pk), str(order.hold_id))
     order.refresh_from_db()
     assert (order.hold_state, order.parts) == (HoldState.FAILED, {})
     assert released[order.hold_id].status == 500
@@ -158,7 +158,7 @@ def test_only_what_the_work_changed_is_written(released):
         row.label = "mine"
 
     with mock.patch.object(buy_label, "_function", meanwhile):
-        buy_label.work(str(order.pk))
+        buy_label.work(str(order.pk), str(order.hold_id))
     order.refresh_from_db()
     assert (order.label, order.note) == ("mine", "by another")
 
@@ -166,11 +166,11 @@ def test_only_what_the_work_changed_is_written(released):
 def test_a_second_delivery_only_releases_again(released):
     order = Order.objects.create()
     order.begin_hold(30, "")
-    buy_label.work(str(order.pk))
+    buy_label.work(str(order.pk), str(order.hold_id))
     first = dict(released)
     released.clear()
     with mock.patch.object(buy_label, "_function", side_effect=AssertionError):
-        buy_label.work(str(order.pk))
+        buy_label.work(str(order.pk), str(order.hold_id))
     assert released == first
 
 
@@ -180,7 +180,9 @@ def test_a_second_request_joins_the_first_one_s_wait(enqueued, django_capture_on
     with django_capture_on_commit_callbacks(execute=True):
         first, second = buy(request, order.pk), buy(request, order.pk)
     assert first.offload_hold.hold_id == second.offload_hold.hold_id
-    assert enqueued == [("offload.tests.orders.buy_label", str(order.pk))]
+    assert enqueued == [
+        ("offload.tests.orders.buy_label", str(order.pk), first.offload_hold.hold_id)
+    ]
 
 
 def test_of_two_requests_at_once_one_begins():
@@ -197,13 +199,25 @@ def test_a_wait_that_is_over_is_begun_anew():
     order = Order.objects.create()
     assert order.begin_hold(30, "")
     old = order.hold_id
-    order.hold_until = timezone.now()
+    order.hold_until = timezone.now() - timedelta(seconds=299)
+    assert not order.begin_hold(30, "")  # it may still be at work, and is not to be done twice
+    order.hold_until = timezone.now() - timedelta(seconds=301)
     assert order.begin_hold(30, "")
     assert order.hold_id != old
 
 
+def test_work_of_an_earlier_wait_is_left_to_the_later_one(released):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    with mock.patch.object(buy_label, "_function", side_effect=AssertionError):
+        buy_label.work(str(order.pk), "a" * 32)
+    assert released == {}
+    order.refresh_from_db()
+    assert order.hold_state == HoldState.WAITING
+
+
 def test_no_queue_is_an_error_now_and_not_a_wait(monkeypatch, django_capture_on_commit_callbacks):
-    def away(path, pk):
+    def away(path, pk, hold_id):
         raise ConnectionError("no broker")
 
     monkeypatch.setitem(tasks.RUNNERS, "thread", away)
@@ -251,8 +265,8 @@ def test_celery_is_told_by_name(offload_settings, monkeypatch):
     offload_settings(TASKS="celery")
     told = mock.Mock()
     monkeypatch.setattr(tasks.by_celery, "delay", told)
-    buy_label.enqueue(Order(pk=7))
-    told.assert_called_once_with("offload.tests.orders.buy_label", "7")
+    buy_label.enqueue(Order(pk=7, hold_id="a" * 32))
+    told.assert_called_once_with("offload.tests.orders.buy_label", "7", "a" * 32)
     assert tasks.by_celery.name == "offload.execute"
 
 
