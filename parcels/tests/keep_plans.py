@@ -20,6 +20,8 @@ from django.utils import timezone
 
 # One in so many is past its keeping.
 OLD = 100
+# Rows in a statement: PostgreSQL takes 65,535 values beside one.
+AT_ONCE = 500
 
 
 def main() -> None:
@@ -48,14 +50,18 @@ def fill(kept: int) -> None:
     account = ParcelFactory.create().account
     now = timezone.now()
     parcels = Parcel.objects.bulk_create(
-        Parcel(account=account, weight=1, status=1000, country="NL") for _ in range(kept)
+        [Parcel(account=account, weight=1, status=1000, country="NL") for _ in range(kept)],
+        AT_ONCE,
     )
     Announcement.objects.bulk_create(
-        Announcement(account=account, parcel=each, state=State.ANNOUNCED, deadline_at=now)
-        for each in parcels
+        [
+            Announcement(account=account, parcel=each, state=State.ANNOUNCED, deadline_at=now)
+            for each in parcels
+        ],
+        AT_ONCE,
     )
     Document.objects.bulk_create(
-        Document(parcel=each, format="pdf", content=b"%PDF") for each in parcels
+        [Document(parcel=each, format="pdf", content=b"%PDF") for each in parcels], AT_ONCE
     )
     old = [each.pk for each in parcels[::-OLD]]
     Parcel.objects.filter(pk__in=old).update(date_created=now - timedelta(hours=2))

@@ -77,7 +77,6 @@ PUBLIC = {
     "alive",
     "ready",
     "metrics",
-    *(f"offload:{name}" for name in ("answers", "poll", "late")),
 }
 Rows = dict[type[Model], Model]
 _numbers = count()
