@@ -48,6 +48,7 @@ if not settings.configured:
 import offload  # noqa: E402
 from offload.answer import Answer, encode_answer  # noqa: E402
 from offload.protocol import RELEASED_CHANNEL, answer_key  # noqa: E402
+from offload.redis_clients import RedisStore  # noqa: E402
 from offload.resolving import hold_middleware_options  # noqa: E402
 from offload.threads import InThreads  # noqa: E402
 
@@ -82,12 +83,13 @@ async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
     client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
     answer = encode_answer(Answer(200, (("Content-Type", "application/json"),), b'{"done": true}'))
+    store = RedisStore(REDIS, sys.stderr.write)
     tasks: set[asyncio.Task[None]] = set()
 
     async def one(hold_id):
         await asyncio.sleep(SECONDS)
-        await client.set(answer_key(hold_id), answer, ex=60)
-        await client.publish(RELEASED_CHANNEL, hold_id)
+        await store.pipe.ask("SET", answer_key(hold_id), answer, "EX", 60)
+        await store.pipe.ask("PUBLISH", RELEASED_CHANNEL, hold_id)
 
     while True:
         _, hold_id = await client.brpop("work")
