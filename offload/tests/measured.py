@@ -83,7 +83,7 @@ async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
     client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
     answer = encode_answer(Answer(200, (("Content-Type", "application/json"),), b'{"done": true}'))
-    store = RedisStore(REDIS, sys.stderr.write)
+    store = RedisStore(REDIS, print)
     tasks: set[asyncio.Task[None]] = set()
 
     async def one(hold_id):
