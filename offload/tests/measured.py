@@ -6,6 +6,7 @@ import os
 import sys
 import time
 import uuid
+from functools import partial
 from typing import Any
 
 import redis
@@ -83,7 +84,7 @@ async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
     client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
     answer = encode_answer(Answer(200, (("Content-Type", "application/json"),), b'{"done": true}'))
-    store = RedisStore(REDIS, print)
+    store = RedisStore(REDIS, partial(print, file=sys.stderr))
     tasks: set[asyncio.Task[None]] = set()
 
     async def one(hold_id):
