@@ -126,7 +126,8 @@ def _work(plan: Plan, number: int, of: int, pipe: Connection) -> None:
     generator = Generator(plan, share=number, of=of)
 
     async def run() -> Report:
-        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, generator.stop)
+        for ending in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(ending, generator.stop)
         return await generator.run(pipe.send)
 
     with suppress(BrokenPipeError):  # whoever wanted to know is gone

@@ -1,3 +1,4 @@
+import multiprocessing
 import os
 import signal
 import threading
@@ -50,6 +51,21 @@ def test_an_interrupt_keeps_what_was_measured():
     assert interrupted
     assert sum(sample.ok for sample in report.samples) >= 20
     assert {sample.outcome for sample in report.samples} <= {"ok", "unfinished"}
+
+
+def test_a_generator_that_is_told_to_end_hands_over_what_it_has():
+    """`timeout` and CI end the whole group: that is an interrupt, and no generator that died."""
+
+    def end_generators(shop):
+        while shop.creates < 25:
+            time.sleep(0.05)
+        for child in multiprocessing.active_children():
+            child.terminate()
+
+    with running(Shop(seconds=0.05)) as shop:
+        threading.Thread(target=end_generators, args=(shop,), daemon=True).start()
+        _, report, _ = fleet.send(planned(shop.port, Closed(2, 100_000)))
+    assert sum(sample.ok for sample in report.samples) >= 20
 
 
 def interrupt_when(shop):
