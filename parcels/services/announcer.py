@@ -30,7 +30,7 @@ RECORDING = 2
 # Threads that claim, for each queue: what a carrier has answered does not wait behind what is new,
 # nor does one carrier's queue behind another's.
 CLAIMING = 1
-# So many are claimed together that the first is sent well within GUARD_WINDOW.
+# So many that a burst of 200 is four groups: the first of each waits for the others' permissions.
 LARGEST = 50
 
 

@@ -28,7 +28,8 @@ from parcels.services import protect
 log = logging.getLogger(__name__)
 T = TypeVar("T", Outcome, LookupResult, VoidResult)
 
-# Seconds between claim and send guard: a process that was paused longer may have lost its lease.
+# Seconds, beside those to connect, between the send guard and a purchase's first byte: a process
+# that was paused longer may have lost its lease.
 GUARD_WINDOW = 1.0
 # The control of the total deadline: longer than any run.
 _NO_DEADLINE = 86_400.0

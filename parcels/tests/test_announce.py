@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -19,7 +20,7 @@ from parcels.models import Announcement, Attempt, Hold, State
 from parcels.models import Document as DocumentRow
 from parcels.selectors import in_order
 from parcels.services.announce import finish, guard, prepare
-from parcels.services.call import GUARD_WINDOW, jobs_for
+from parcels.services.call import jobs_for
 from parcels.services.claim import claim
 from parcels.services.holds import open_hold
 from parcels.services.record import Result
@@ -106,7 +107,7 @@ def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
     claimed = claim([row.pk for row in rows])
     Announcement.objects.filter(pk=rows[0].pk).update(fence=7)
     Announcement.objects.filter(pk=rows[1].pk).update(
-        claimed_at=timezone.now() - timedelta(seconds=GUARD_WINDOW + 0.1)
+        claimed_at=timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_LEASE / 4)
     )
     assert [job.announcement for job in guard(jobs_for(claimed))] == [rows[2]]
     assert list(Announcement.objects.filter(tries=1)) == [rows[2]]

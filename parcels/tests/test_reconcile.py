@@ -353,7 +353,7 @@ def test_claims_that_end_in_an_outcome_don_t_count(carrier: Carrier) -> None:
 
 def test_a_guard_that_refuses_backs_off(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 15: a database so slow that no guard passes gets fewer statements, not as many."""
-    monkeypatch.setattr("parcels.services.announce.GUARD_WINDOW", -1)
+    monkeypatch.setattr("parcels.services.announce.LEASE_SHARE", -1)
     row = AnnouncementFactory.create(fence=10)
     waits = []
     for _ in range(30):
