@@ -51,7 +51,7 @@ def request_in_flight(shop, stack, pool):
         shop.session.post,
         shop.api,
         json={"parcel": {**PARCEL, "request_label": True, "shipment": {"id": 10}}},
-        timeout=60,
+        timeout=120,
     )
     until(lambda: in_flight(shop), "a parcel that is being announced")
     return answer
@@ -81,21 +81,21 @@ def test_the_web_process_answers_who_is_in_flight(stack, shop, pool):
 
 @pytest.mark.parametrize(
     ("impatience", "carrier", "status"),
-    [({}, "10", 200), ({"OFFLOAD_PARTING": "0.5"}, "45", 202)],
+    [({}, "10", 200), ({"OFFLOAD_PARTING": "0.5"}, "70", 202)],
     ids=str,
 )
 def test_a_reload_lets_labels_come(impatience, carrier, status, pool):
     # Two: uvicorn has nobody to reload a single one. They go one after the other, and the one that
     # holds may be the second: where the label must not come before its turn, the carrier takes
-    # longer than two starts on any machine, and less than a client waits (55 s).
+    # longer than two starts on any machine, and less than a client waits.
     slow = {"WEB_WORKERS": "2", "SIMULATOR_LATENCY_TORTOISE": carrier}
-    slow |= {"CARRIER_CALL_DEADLINE": "50"}
+    slow |= {"CARRIER_CALL_DEADLINE": "75", "WAIT_DEFAULT": "80"}
     with Stack("asgi-hold", env=ENV | slow | impatience) as stack:
         shop = Shop(stack).use(stack.public_key, stack.secret_key)
         answer = request_in_flight(shop, stack, pool)
         stack.kill("web", signal.SIGHUP, leader_only=True)
         assert answer.result().status_code == status
-        until(lambda: not in_flight(shop), "its end", seconds=90)
+        until(lambda: not in_flight(shop), "its end", seconds=120)
 
 
 def test_the_hub_answers_all_and_ends(stack, shop, pool):

@@ -26,9 +26,9 @@ from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
 
-# Of the lease, until the send guard. What is left is over a call's whole deadline (shipping.E001): a
-# call that has passed the guard ends before anybody may take its row. A second would do in a quiet
-# moment; on a busy machine a group of fifty takes longer.
+# Of the lease, until the send guard. What is left is over a call's whole deadline (shipping.E001):
+# a call that has passed the guard ends before anybody may take its row. A second would do in a
+# quiet moment; on a busy machine a group of fifty takes longer.
 LEASE_SHARE = 0.25
 
 

@@ -9,6 +9,7 @@ system call and no round trip more.
 
 from __future__ import annotations
 
+import time
 from typing import Any, ClassVar
 
 import psycopg
@@ -37,9 +38,18 @@ IDLE_IN_TRANSACTION = 30
 
 
 class BoundedConnection(psycopg.Connection[Any]):
-    """A connection that is closed when a statement takes more than `longest` seconds."""
+    """A connection that is closed when a statement takes more than `longest` seconds.
+
+    `gave_up_at` is when the last was (`time.monotonic`): those `made_at` an earlier time may be as
+    silent.
+    """
 
     longest: ClassVar[float]
+    gave_up_at: ClassVar[float] = 0.0
+
+    def __init__(self, *given: Any, **more: Any) -> None:
+        super().__init__(*given, **more)
+        self.made_at = self.idle_since = time.monotonic()
 
     def wait(self, gen: PQGen[RV], interval: float = INTERVAL, timeout: float | None = None) -> RV:
         """Wait for an answer; OperationalError where there is none in time."""
@@ -50,6 +60,7 @@ class BoundedConnection(psycopg.Connection[Any]):
                 raise
             # Whatever comes now is late, and the rollback would wait as long again.
             self.pgconn.finish()
+            type(self).gave_up_at = time.monotonic()
             raise psycopg.OperationalError(
                 f"no answer from the database within {self.longest:g} s"
             ) from None

@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
 from deploy.stores import PostgresServer
-from shipping.postgresql import bounds
+from shipping.postgresql import base, bounds
 from shipping.tests.black_hole import Proxy
 
 pytestmark = pytest.mark.integration
@@ -104,6 +104,20 @@ def test_connections_that_the_server_has_ended_are_not_taken(
             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
     assert ask(database) == 1
+
+
+def test_an_idle_connection_to_a_silent_server_is_not_taken(
+    database: BaseDatabaseWrapper, proxy: Proxy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The one that is asked goes, and with it the others of its time."""
+    monkeypatch.setattr(base, "ASKED_AFTER", 0.0)
+    assert ask(database) == 1
+    database.close()
+    proxy.swallow()
+    proxy.forget()
+    started = time.monotonic()
+    assert ask(database) == 1
+    assert TIMEOUT < time.monotonic() - started < BOUND
 
 
 def test_a_repeated_statement_is_prepared(database: BaseDatabaseWrapper) -> None:
