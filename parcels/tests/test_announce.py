@@ -85,8 +85,9 @@ def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
     rows = awaited(3)
     outcomes = [label(0), Announced("c-1", None, Decimal(1), ()), label(2)]  # type: ignore[arg-type]
     with django_capture_on_commit_callbacks(execute=True):
-        jobs = prepare([row.pk for row in rows])
-        finish([Result(job, each, 1.0) for job, each in zip(jobs, outcomes, strict=True)])
+        jobs = {job.announcement.pk: job for job in prepare([row.pk for row in rows])}
+        told_by = zip(rows, outcomes, strict=True)
+        finish([Result(jobs[row.pk], outcome, 1.0) for row, outcome in told_by])
     states = [Announcement.objects.get(pk=row.pk).state for row in rows]
     assert states == [State.ANNOUNCED, State.ANNOUNCING, State.ANNOUNCED]
     assert len(told) == 2
