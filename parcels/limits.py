@@ -56,6 +56,6 @@ ACCEPT_TYPES = 64
 # was changed tries a few times.
 FAILED_KEYS = 60
 
-# The front's (deploy/base/nginx): connections of one address, and seconds for a body to arrive.
+# The front's (deploy/base/nginx): connections of one address, and of these with large bodies.
 CONNECTIONS = 256
-UPLOAD_SECONDS = 30
+LARGE_UPLOADS = 16

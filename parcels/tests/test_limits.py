@@ -230,8 +230,9 @@ ELSEWHERE = {
     "Other requests of an account": "parcels/throttling/tests/test_throttle.py",
     "Held clients of an account": "offload/tests/test_hub.py",
     "Held clients": "offload/tests/test_hub.py",
-    "Connections of an address": "parcels/tests/test_limits.py",  # below, and deploy's
-    "Time for a body to arrive": "parcels/tests/test_limits.py",
+    "Requests of an address under way": "offload/tests/test_intake.py",  # and below, and deploy's
+    "Uploads over 128 KiB in flight": "offload/tests/test_intake.py",
+    "Time for a body to arrive": "offload/tests/test_intake.py",
 }
 
 
@@ -345,3 +346,4 @@ def test_the_front_has_the_same_limits() -> None:
     mega = project.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024**2
     assert re.search(rf"client_max_body_size {mega}m;", text)
     assert str(limits.CONNECTIONS) == front.CONNECTIONS
+    assert limits.LARGE_UPLOADS == front.LARGE_BODIES

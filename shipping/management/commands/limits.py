@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
+from offload import intake
 from parcels import limits
 
 PAGE: Path = settings.BASE_DIR / "docs" / "limits.md"
@@ -82,8 +83,21 @@ def rows() -> list[Row]:
             f"{offload['MAX_HOLDS']:,} by process (`OFFLOAD_MAX_HOLDS`)",
             "202 at once; the announcement goes on",
         ),
-        Row("Connections of an address", f"{limits.CONNECTIONS}, at the front", "429"),
-        Row("Time for a body to arrive", f"{limits.UPLOAD_SECONDS} s, at the front", "408"),
+        Row(
+            "Requests of an address under way",
+            f"{limits.CONNECTIONS} (`FRONT_CONNECTIONS_PER_ADDRESS`), at nginx, or by ASGI process",
+            "429",
+        ),
+        Row(
+            f"Uploads over {intake.LARGE // 1024} KiB in flight",
+            f"{intake.PLACES} by ASGI process; at nginx {limits.LARGE_UPLOADS} of an address",
+            "Waits for a place; at nginx 429",
+        ),
+        Row(
+            "Time for a body to arrive",
+            f"{intake.DEADLINE:.0f} s; at nginx between two reads",
+            "408; nginx closes the connection",
+        ),
     ]
 
 
