@@ -13,15 +13,15 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from carriers.backoff import jittered
-from carriers.outcomes import Outcome
-from parcels import faults
+from carriers.outcomes import NotSent, Outcome
+from parcels import faults, metrics
 from parcels.models import Announcement, State
 from parcels.services.accept import lost_a_race
 from parcels.services.call import Job, call_carrier, enter, jobs_for, leave
-from parcels.services.claim import claim, note_sending
+from parcels.services.claim import claim, hand_back, note_sending
 from parcels.services.ending import park, withdraw
 from parcels.services.next_state import FATAL, is_fatal, policy
-from parcels.services.record import Result, hand_back, record
+from parcels.services.record import Result, record
 from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
@@ -50,12 +50,10 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
     permission, which the call gives back.
     """
     try:
-        claimed = claim(announcement_ids)
-        entered = [job for job in _jobs(claimed) if _enter(job)]
+        entered = _enter(_jobs(claim(announcement_ids)))
         passed = guard(entered)
-        for job in entered:
-            if job not in passed:
-                hand_back(job.announcement, backoff(job.announcement))
+        late = [job.announcement for job in entered if job not in passed]
+        hand_back([(each, backoff(each)) for each in late])
         return passed
     finally:
         connection.close()
@@ -68,19 +66,36 @@ def _jobs(claimed: Sequence[Announcement]) -> list[Job]:
     rest = [each for each in claimed if each not in fatal]
     jobs = jobs_for(rest) if rest else []
     prepared = [job.announcement for job in jobs]
-    for each in rest:
-        if each not in prepared:
-            hand_back(each, backoff(each), "It can't be prepared: see the log.")
+    poor = [each for each in rest if each not in prepared]
+    hand_back([(each, backoff(each)) for each in poor], "It can't be prepared: see the log.")
     return jobs
 
 
-def _enter(job: Job) -> bool:
-    if job.parcel.status == Status.CANCELLATION_REQUESTED:
-        withdraw(job.announcement, job.parcel, State.ANNOUNCING)
-        return False
-    if refusal := enter(job):
-        hand_back(job.announcement, refusal.retry_after)
-    return refusal is None
+def _enter(jobs: Sequence[Job]) -> list[Job]:
+    """Return those that may call; what is turned away is handed back.
+
+    Where one of an account is turned away, so are those behind it: a backlog costs one question.
+    """
+    refused: dict[tuple[str, int], NotSent] = {}
+    turned_away: list[tuple[Announcement, float]] = []
+    entered: list[Job] = []
+    for job in jobs:
+        if job.parcel.status == Status.CANCELLATION_REQUESTED:
+            withdraw(job.announcement, job.parcel, State.ANNOUNCING)
+            continue
+        whose = job.carrier.code, job.announcement.account_id
+        refusal = refused.get(whose)
+        if refusal:
+            metrics.turned_away(job.carrier.code, refusal.reason)
+        else:
+            refusal = enter(job)
+        if refusal is None:
+            entered.append(job)
+        else:
+            refused[whose] = refusal
+            turned_away.append((job.announcement, refusal.retry_after))
+    hand_back(turned_away)
+    return entered
 
 
 def backoff(announcement: Announcement) -> float:

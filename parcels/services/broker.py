@@ -3,12 +3,13 @@
 A queue is first in, first out over all accounts. So a message says only that something waits: what
 does stands in a list per account, and a worker takes from these in turn, whichever message woke it.
 Lost with the queue or left over, a list costs nothing: each message also names its own
-announcement, and the sweeper wakes what nobody took.
+announcements, and the sweeper wakes what nobody took.
 """
 
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -37,10 +38,10 @@ class Broker:
         """Ask for a sign of life: publishing has the worker's time-outs, of seconds."""
         return self._ask(self._guard.client.ping) is not None
 
-    def enter_turn(self, queue: str, account_id: int, announcement_id: int) -> bool:
-        """Have the announcement wait for its account's turn; also a sign of life."""
+    def enter_turn(self, queue: str, account_id: int, announcement_ids: Sequence[int]) -> bool:
+        """Have the announcements wait for their account's turn; also a sign of life."""
         keys = [_PREFIX + queue, f"{_PREFIX}{queue}:{account_id}"]
-        return self._ask(lambda: self._enter(keys, [account_id, announcement_id])) is not None
+        return self._ask(lambda: self._enter(keys, [account_id, *announcement_ids])) is not None
 
     def next_in_turn(self, queue: str) -> int | None:
         """Take the announcement whose turn it is; None where none waits."""
@@ -72,14 +73,14 @@ def _url() -> str:
     return str(current_app.conf.broker_url or "")
 
 
-def takes(queue: str, account_id: int | None, row_id: int | str) -> bool:
-    """Tell whether the broker answers; with an account, enter the row for its turn."""
+def takes(queue: str, account_id: int | None, row_ids: Sequence[int | str]) -> bool:
+    """Tell whether the broker answers; with an account, enter the rows for its turn."""
     broker = _broker_at(_url())
     if broker is None:
         return True
     if account_id is None or faults.is_off("turns"):
         return broker.answers()
-    return broker.enter_turn(queue, account_id, int(row_id))
+    return broker.enter_turn(queue, account_id, [int(each) for each in row_ids])
 
 
 def next_in_turn(queue: str, own: int) -> int:

@@ -1,4 +1,4 @@
-"""Claim announcements: take them for a time that ends by itself, in one statement.
+"""Claim announcements: take them for a time that ends by itself, in one statement; give them back.
 
 `select_for_update(skip_locked=True)` takes no lock on SQLite and says nothing; one UPDATE with a
 subquery is atomic there under IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps
@@ -18,6 +18,7 @@ from django.utils import timezone
 from parcels import faults
 from parcels.models import Announcement, State
 from parcels.services.clock import age_sql, now_sql
+from parcels.services.ending import OURS
 
 _COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
 
@@ -53,23 +54,61 @@ def note_sending(
     `contract` is 0 for ours.
     Returns the ids of those that are still ours and were claimed at most `window` seconds ago.
     """
-    ids, fences = [each.pk for each in announcements], [each.fence for each in announcements]
-    values: list[Any]
-    if connection.vendor == "postgresql":
-        ours, values = "SELECT * FROM unnest(%s::bigint[], %s::integer[])", [ids, fences]
-    else:
-        ours = "SELECT json_extract(value, '$[0]'), json_extract(value, '$[1]') FROM json_each(%s)"
-        values = [json.dumps(list(zip(ids, fences, strict=True)))]
+    ours, values = _rows(
+        ("bigint", [each.pk for each in announcements]),
+        ("integer", [each.fence for each in announcements]),
+    )
     table = Announcement._meta.db_table
     sql = (
         f"UPDATE {table} SET sent_at = {now_sql()}, tries = tries + 1, contract_id = %s,"  # noqa: S608 # no input in it
         f" credentials_hash = %s WHERE (id, fence) IN ({ours})"
         f" AND state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
-        f" AND claimed_at >= {now_sql(offset=True)} RETURNING id"
+        f" AND claimed_at >= {now_sql('%s')} RETURNING id"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [contract or None, credentials, *values, -window])
         return {row[0] for row in cursor.fetchall()}
+
+
+def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> None:
+    """Give back claims whose call was never sent: pending again, each so many seconds from now.
+
+    With an `error` the claims go on counting: a row that can't be prepared goes to a person.
+    """
+    if not rows:
+        return
+    given, values = _rows(
+        ("bigint", [announcement.pk for announcement, _ in rows]),
+        ("integer", [announcement.fence for announcement, _ in rows]),
+        ("double precision", [delay for _, delay in rows]),
+    )
+    table = Announcement._meta.db_table
+    due = now_sql("given.delay")
+    states = ", ".join(f"'{state.value}'" for state in OURS)
+    ours = f"{table}.fence = given.fence AND state IN ({states})"
+    sql = (
+        f"WITH given (id, fence, delay) AS ({given}) UPDATE {table} SET"  # noqa: S608 # no input in it
+        f" state = '{State.PENDING.value}', lease_until = NULL, sent_at = NULL, run_at = {due},"
+        f" wake_at = {due}, claims = claims * %s, error = coalesce(nullif(%s, ''), error)"
+        f" FROM given WHERE {table}.id = given.id"
+    )
+    if not faults.is_off("fence"):
+        sql += f" AND {ours}"
+    with connection.cursor() as cursor:
+        cursor.execute(sql, [*values, int(bool(error)), error])
+
+
+def _rows(*columns: tuple[str, list[Any]]) -> tuple[str, list[Any]]:
+    """Return a SELECT of these columns, each with its type, and its parameters.
+
+    One for each column, so that the statement is prepared once, however many rows there are.
+    """
+    if connection.vendor == "postgresql":
+        arrays = ", ".join(f"%s::{kind}[]" for kind, _ in columns)
+        return f"SELECT * FROM unnest({arrays})", [values for _, values in columns]  # noqa: S608 # no input in it
+    places = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(columns)))
+    rows = list(zip(*(values for _, values in columns), strict=True))
+    return f"SELECT {places} FROM json_each(%s)", [json.dumps(rows)]  # noqa: S608 # no input in it
 
 
 def _claim(
@@ -94,7 +133,7 @@ def _claim(
     sent = "sent_at" if state == State.UNKNOWN else "NULL"
     sql = (
         f"UPDATE {table} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
-        f" lease_until = {now_sql(offset=True)}, fence = fence + 1, claims = claims + 1,"
+        f" lease_until = {now_sql('%s')}, fence = fence + 1, claims = claims + 1,"
         f" sent_at = {sent}"
         f" WHERE id IN (SELECT id FROM {table}"
         f" WHERE {condition.format(now=now_sql())} AND {these}{skip})"

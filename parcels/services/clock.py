@@ -15,14 +15,14 @@ _SQLITE = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now'{offset}) || '999'"
 _POSTGRESQL = "clock_timestamp(){offset}"
 
 
-def now_sql(offset: bool = False) -> str:
+def now_sql(offset: str = "") -> str:
     """Return SQL for the moment of execution, not of the transaction's begin.
 
-    With `offset`, one parameter follows: seconds to add.
+    `offset` is SQL for the seconds to add: a column, or "%s" for a parameter.
     """
     if connection.vendor == "sqlite":
-        return _SQLITE.format(offset=", (%s || ' seconds')" if offset else "")
-    return _POSTGRESQL.format(offset=" + %s * interval '1 second'" if offset else "")
+        return _SQLITE.format(offset=f", ({offset} || ' seconds')" if offset else "")
+    return _POSTGRESQL.format(offset=f" + {offset} * interval '1 second'" if offset else "")
 
 
 def age_sql(column: str) -> str:
@@ -57,4 +57,4 @@ class DatabaseNow(Func):
     def as_sql(  # type: ignore[override] # the signature of Func has extra keywords
         self, compiler: SQLCompiler, connection: Any, **_: Any
     ) -> tuple[str, list[float]]:
-        return now_sql(offset=True), [self.seconds]
+        return now_sql("%s"), [self.seconds]

@@ -141,12 +141,3 @@ def documents_of(
         )
         for document in label.documents
     ]
-
-
-def hand_back(announcement: Announcement, delay: float, error: str = "") -> None:
-    """Give back a claim whose call was never sent: pending again, `delay` seconds from now.
-
-    With an `error` the claim goes on counting: a row that can't be prepared goes to a person.
-    """
-    counted = {"claims": announcement.claims, "error": error} if error else {}
-    move_on(announcement, State.PENDING, delay, sent_at=None, **counted)

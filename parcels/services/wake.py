@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from functools import partial
 
 from celery import current_app
@@ -19,30 +20,38 @@ log = logging.getLogger(__name__)
 # pays the connection's time-out, not each. The sweeper wakes whatever is skipped.
 QUIET = 2.0
 _quiet_until = 0.0
+# Announcements in one message: it costs as much as what a worker does about one. Not a whole batch,
+# so that several workers share it.
+TOGETHER = 20
 
 
 def wake_after_commit(announcements: Iterable[Announcement], task: str = "announce") -> None:
-    """Wake a worker for each announcement, once the transaction has committed."""
-    for announcement in announcements:
-        transaction.on_commit(
-            partial(
-                wake, task, announcement.pk, announcement.carrier, announcement.account_id
-            ),
-            robust=True,
-        )  # fmt: skip
+    """Wake workers for these announcements, once the transaction has committed."""
+    together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
+    for each in announcements:
+        together[each.carrier, each.account_id].append(each.pk)
+    most = TOGETHER if task == "announce" else 1
+    for (carrier, account_id), ids in together.items():
+        for start in range(0, len(ids), most):
+            some = ids[start : start + most]
+            transaction.on_commit(partial(wake, task, some, carrier, account_id), robust=True)
 
 
-def wake(task: str, announcement_id: int, carrier: str, account_id: int | None = None) -> bool:
+def wake(
+    task: str, announcement_ids: Sequence[int], carrier: str, account_id: int | None = None
+) -> bool:
     """Send the task to the carrier's queue; False when the broker can't be reached.
 
-    Announcing takes turns by account; the other tasks are too few for that.
+    Announcing takes several, and turns by account; the other tasks are too few for that.
     """
     turn_of = account_id if task == "announce" else None
-    return send(task, announcement_id, f"announce.{carrier}", turn_of)
+    return send(task, announcement_ids, f"announce.{carrier}", turn_of)
 
 
-def send(task: str, row_id: int | str, queue: str, account_id: int | None = None) -> bool:
-    """Send a task with a row's id; False when the broker can't be reached.
+def send(
+    task: str, row_ids: Sequence[int | str], queue: str, account_id: int | None = None
+) -> bool:
+    """Send a task with rows' ids; False when the broker can't be reached.
 
     With an account, which of its rows a worker takes next is decided when a worker is free.
     """
@@ -50,14 +59,14 @@ def send(task: str, row_id: int | str, queue: str, account_id: int | None = None
     if time.monotonic() < _quiet_until:
         return False
     try:
-        if not broker.takes(queue, account_id, row_id):
+        if not broker.takes(queue, account_id, row_ids):
             return False
         current_app.send_task(
-            f"parcels.tasks.{task}", args=[row_id], queue=queue, ignore_result=True, retry=False
+            f"parcels.tasks.{task}", args=row_ids, queue=queue, ignore_result=True, retry=False
         )
     except Exception as error:
         # Whatever the transport raises: a request never fails because the broker is down.
         _quiet_until = time.monotonic() + QUIET
-        log.warning("no wake-up for %s %s: %s", task, row_id, error)
+        log.warning("no wake-up for %s %s: %s", task, row_ids, error)
         return False
     return True

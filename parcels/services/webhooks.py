@@ -88,7 +88,7 @@ def write_event(
         date_created=at,
         carrier_changed_at=carrier,
     )
-    transaction.on_commit(partial(send, "spread_event", str(event.pk), QUEUE), robust=True)
+    transaction.on_commit(partial(send, "spread_event", [str(event.pk)], QUEUE), robust=True)
 
 
 def spread(event_id: UUID | str) -> int:
@@ -113,7 +113,7 @@ def _spread(event_id: UUID | str) -> int:
         WebhookEvent.objects.filter(pk=event.pk).update(spread_at=timezone.now())
         working = WebhookDelivery.objects.filter(event=event, endpoint__retry_at=None)
         for pk in working.values_list("pk", flat=True):
-            transaction.on_commit(partial(send, "deliver", pk, QUEUE), robust=True)
+            transaction.on_commit(partial(send, "deliver", [pk], QUEUE), robust=True)
     return len(endpoints)
 
 
@@ -270,7 +270,7 @@ def send_again(delivery: WebhookDelivery) -> None:
             run_at=DatabaseNow(),
             wake_at=DatabaseNow(WAKE_AGAIN),
         )
-        transaction.on_commit(partial(send, "deliver", delivery.pk, QUEUE), robust=True)
+        transaction.on_commit(partial(send, "deliver", [delivery.pk], QUEUE), robust=True)
     delivery.refresh_from_db()
 
 

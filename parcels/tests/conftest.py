@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -38,8 +38,8 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
     """Take the broker away, and return what would have been sent to it."""
     sent: list[tuple[str, int, str]] = []
 
-    def note(task: str, announcement_id: int, carrier: str, account_id: int | None) -> bool:
-        sent.append((task, announcement_id, carrier))
+    def note(task: str, ids: Sequence[int], carrier: str, account_id: int | None) -> bool:
+        sent.extend((task, each, carrier) for each in ids)
         return True
 
     monkeypatch.setattr("parcels.services.wake.wake", note)

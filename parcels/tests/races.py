@@ -15,7 +15,7 @@ import json
 import random
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from decimal import Decimal
 from threading import Barrier
@@ -66,8 +66,8 @@ def play(pool: ThreadPoolExecutor, chance: random.Random) -> dict[str, Any]:
         time.sleep(APART)  # a call is where a cancellation comes in between most often
         return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
 
-    def note(task: str, announcement_id: int, carrier: str, account_id: int | None = None) -> bool:
-        woken.append((task, announcement_id))
+    def note(task: str, ids: Sequence[int], carrier: str, account_id: int | None = None) -> bool:
+        woken.extend((task, each) for each in ids)
         return True
 
     transport.perform, wake.wake = perform, note

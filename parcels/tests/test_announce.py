@@ -14,14 +14,15 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from carriers.outcomes import Announced, Document
-from parcels import faults
+from parcels import faults, metrics
 from parcels.answers import Question, final_answer
 from parcels.models import Announcement, Attempt, Hold, State
 from parcels.models import Document as DocumentRow
 from parcels.selectors import in_order
+from parcels.services import announce, call
 from parcels.services.announce import finish, guard, prepare
 from parcels.services.call import jobs_for
-from parcels.services.claim import claim
+from parcels.services.claim import claim, hand_back
 from parcels.services.holds import open_hold
 from parcels.services.record import Result
 from parcels.tests.factories import PDF, AnnouncementFactory
@@ -101,6 +102,46 @@ def test_one_that_can_t_be_prepared_keeps_no_other_from_it(monkeypatch: pytest.M
     assert {job.announcement for job in prepare([row.pk for row in rows])} == {rows[0], rows[2]}
     rows[1].refresh_from_db()
     assert (rows[1].state, rows[1].claims) == (State.PENDING, 1)
+
+
+def test_a_backlog_that_is_turned_away_costs_one_question_and_one_statement(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CARRIERS = {
+        code: carrier | {"bulkhead": 2} for code, carrier in settings.CARRIERS.items()
+    }
+    rows, others = awaited(20), awaited(1)
+    asked: list[int] = []
+    counted: list[Any] = []
+    monkeypatch.setattr(metrics, "turned_away", lambda *given: counted.append(given))
+    enter = call.enter
+
+    def count(job: call.Job) -> Any:
+        asked.append(job.announcement.account_id)
+        return enter(job)
+
+    monkeypatch.setattr(announce, "enter", count)
+    with CaptureQueriesContext(connection) as made:
+        jobs = prepare([row.pk for row in rows + others])
+    # Claim, parcel and account, guard, handing back. The second account is asked for itself.
+    assert len(made) == 4
+    assert asked == [rows[0].account_id] * 3 + [others[0].account_id]
+    assert [job.announcement for job in jobs] == rows[:2]
+    back = Announcement.objects.filter(state=State.PENDING, sent_at=None, lease_until=None)
+    assert list(back.order_by("pk")) == rows[2:] + others
+    assert set(back.values_list("tries", "claims", "fence")) == {(0, 0, 1)}
+    assert all(row.wake_at == row.run_at > timezone.now() for row in back)
+    assert len(counted) == 19
+
+
+def test_what_is_handed_back_is_ours(settings: Any) -> None:
+    rows = awaited(3)
+    claimed = claim([row.pk for row in rows])
+    Announcement.objects.filter(pk=rows[0].pk).update(fence=7)
+    Announcement.objects.filter(pk=rows[1].pk).update(state=State.ANNOUNCED)
+    hand_back([(row, 60.0) for row in claimed])
+    states = [Announcement.objects.get(pk=row.pk).state for row in rows]
+    assert states == [State.ANNOUNCING, State.ANNOUNCED, State.PENDING]
 
 
 def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:

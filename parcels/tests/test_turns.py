@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,6 +12,7 @@ from celery import current_app
 
 from parcels import tasks
 from parcels.services import broker, wake
+from parcels.tests.factories import AnnouncementFactory
 
 QUEUE = "announce.postnl"
 
@@ -40,8 +42,8 @@ def test_another_accounts_only_announcement_is_the_next_but_one(
 ) -> None:
     settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
     for number in range(100):
-        wake.wake("announce", number + 1, "postnl", 1)
-    wake.wake("announce", 1000, "postnl", 2)
+        wake.wake("announce", [number + 1], "postnl", 1)
+    wake.wake("announce", [1000], "postnl", 2)
     order = taken(sent)
     assert order.index(1000) == place
     assert sorted(order) == [*range(1, 101), 1000]  # each is taken once
@@ -49,8 +51,8 @@ def test_another_accounts_only_announcement_is_the_next_but_one(
 
 @pytest.mark.integration
 def test_each_queue_has_its_own_turns(sent: list[int]) -> None:
-    wake.wake("announce", 1, "postnl", 1)
-    wake.wake("announce", 2, "tortoise", 1)
+    wake.wake("announce", [1], "postnl", 1)
+    wake.wake("announce", [2], "tortoise", 1)
     assert broker.next_in_turn("announce.tortoise", 7) == 2
     assert broker.next_in_turn("announce.tortoise", 7) == 7
 
@@ -58,8 +60,24 @@ def test_each_queue_has_its_own_turns(sent: list[int]) -> None:
 @pytest.mark.integration
 def test_what_is_woken_again_waits_once_and_keeps_its_place(sent: list[int]) -> None:
     for announcement, account in ((1, 1), (2, 1), (3, 2), (1, 1), (1, 1)):
-        wake.wake("announce", announcement, "postnl", account)
+        wake.wake("announce", [announcement], "postnl", account)
     assert taken(sent) == [1, 3, 2, 1, 1]
+
+
+@pytest.mark.integration
+@pytest.mark.django_db
+def test_a_batch_is_a_few_messages_in_its_order(
+    sent: list[int], monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    rows = AnnouncementFactory.build_batch(45, account_id=1)
+    for number, row in enumerate(rows, 1):
+        row.pk = number
+    messages: list[Sequence[int]] = []
+    monkeypatch.setattr(current_app, "send_task", lambda *_, args, **__: messages.append(args))
+    with django_capture_on_commit_callbacks(execute=True):
+        wake.wake_after_commit(rows)
+    assert [len(each) for each in messages] == [20, 20, 5]
+    assert taken([own for each in messages for own in each]) == list(range(1, 46))
 
 
 @pytest.mark.integration
@@ -67,16 +85,16 @@ def test_lists_that_were_lost_leave_each_message_its_own(
     sent: list[int], redis_server: Any
 ) -> None:
     for number in (1, 2):
-        wake.wake("announce", number, "postnl", 1)
+        wake.wake("announce", [number], "postnl", 1)
     redis.Redis.from_url(redis_server.url).delete(f"turns:{QUEUE}")
     assert taken(sent) == [1, 2]
-    wake.wake("announce", 3, "postnl", 1)  # and the turns go on
+    wake.wake("announce", [3], "postnl", 1)  # and the turns go on
     assert broker.next_in_turn(QUEUE, 9) == 1
 
 
 @pytest.mark.integration
 def test_only_announcing_takes_turns(sent: list[int]) -> None:
-    wake.wake("void", 1, "postnl", 1)
+    wake.wake("void", [1], "postnl", 1)
     assert broker.next_in_turn(QUEUE, 9) == 9
 
 
@@ -86,9 +104,9 @@ def test_a_worker_asks_for_the_queue_that_its_message_came_by(
     begun: list[tuple[int, str]] = []
     loop = SimpleNamespace(submit=lambda *given: begun.append(given))
     monkeypatch.setattr(tasks, "loop", lambda: loop)
-    tasks.announce(5)
+    tasks.announce(5, 7)
     task: Any = tasks.announce  # its stub takes the request's fields for the task's own
     task.push_request(delivery_info={"routing_key": QUEUE})
     task.run(6)
     task.pop_request()
-    assert begun == [(5, ""), (6, QUEUE)]
+    assert begun == [(5, ""), (7, ""), (6, QUEUE)]

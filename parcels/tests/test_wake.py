@@ -50,7 +50,7 @@ def test_a_broker_that_never_answers_costs_one_short_time_out(
     monkeypatch.setattr(current_app, "send_task", lambda *args, **_: published.append(args))
     monkeypatch.setattr(current_app.conf, "broker_url", black_hole)
     began = time.monotonic()
-    assert [wake.wake("announce", number, "postnl") for number in range(20)] == [False] * 20
+    assert [wake.wake("announce", [number], "postnl") for number in range(20)] == [False] * 20
     # One time-out of 0.25 s for all of them; publishing alone would wait for five.
     assert time.monotonic() - began < 4
     assert published == []
@@ -65,6 +65,6 @@ def test_whatever_the_transport_raises_is_no_failure(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr(broker, "takes", lambda *_: True)
     monkeypatch.setattr(current_app, "send_task", refuse)
-    assert not wake.wake("announce", 1, "postnl")
-    assert not wake.wake("announce", 2, "postnl")  # left alone for a while
+    assert not wake.wake("announce", [1], "postnl")
+    assert not wake.wake("announce", [2], "postnl")  # left alone for a while
     assert len(tried) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from datetime import timedelta
 from typing import Any
@@ -51,8 +51,8 @@ def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes, dict[str, st
 def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
     tasks: list[tuple[str, Any]] = []
 
-    def note(task: str, row_id: Any, queue: str) -> bool:
-        tasks.append((task, row_id))
+    def note(task: str, row_ids: Sequence[Any], queue: str) -> bool:
+        tasks.extend((task, each) for each in row_ids)
         return True
 
     monkeypatch.setattr(webhooks, "send", note)

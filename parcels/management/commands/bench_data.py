@@ -19,8 +19,7 @@ from django.test import Client
 from django.utils import timezone
 
 from parcels.models import Account, Announcement, ApiKey, Hold, Parcel, State
-from parcels.services.claim import claim
-from parcels.services.record import hand_back
+from parcels.services.claim import claim, hand_back
 from parcels.services.sweep import due_announcements, forget_old_holds, release_forgotten
 from parcels.statuses import Status
 
@@ -243,7 +242,7 @@ def claim_and_return() -> Callable[[], None]:
         claimed = next(iter(claim(pending[:1])), None)
         if claimed is None:
             raise CommandError("nothing was claimed")
-        hand_back(claimed, delay=0)
+        hand_back([(claimed, 0)])
         pending.append(pending.pop(0))
 
     return once

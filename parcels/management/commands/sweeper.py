@@ -143,7 +143,7 @@ class Sweeper:
         lost = [
             due.id
             for due in sweep.due_announcements()
-            if not wake(due.task, due.id, due.carrier, due.account_id)
+            if not wake(due.task, [due.id], due.carrier, due.account_id)
             and not self._do_myself(WORK[due.task], due.id)
         ]
         sweep.not_woken(lost)
@@ -158,7 +158,7 @@ class Sweeper:
 
     def _sweep_cancellations(self) -> None:
         for announcement_id, carrier in void.due_voids():
-            if not wake("void", announcement_id, carrier):
+            if not wake("void", [announcement_id], carrier):
                 self._do_myself(void.void, announcement_id)
         void.give_up()
 
@@ -178,7 +178,7 @@ class Sweeper:
     def _sweep_webhooks(self) -> None:
         webhooks.spread_forgotten()
         for delivery_id in webhooks.due_deliveries():
-            if not send("deliver", delivery_id, webhooks.QUEUE):
+            if not send("deliver", [delivery_id], webhooks.QUEUE):
                 self._do_myself(webhooks.deliver, delivery_id)
 
     def _do_myself(self, work: Callable[[int], None], row_id: int) -> bool:
