@@ -29,6 +29,8 @@ from deploy.strategy import Strategy, fill_in
 from deploy.uwsgi_question import uwsgi_status
 
 BASE = ROOT / "deploy" / "base"
+# Files that configurations include, and where they lie below the run directory.
+SHARED = {BASE: "base", ROOT / "offload" / "configurations": "configurations"}
 # Where no front belongs to the strategy, this one makes several web containers one address.
 PLAIN_FRONT = "sh deploy/base/nginx/start.sh nginx.conf"
 # In a folder's configuration: the app behind the front, on the same machine as everything.
@@ -95,13 +97,19 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
     """Write the configuration files to the run directory, put right for machines of their own."""
     run_dir = Path(environment["RUN_DIR"])
     app_host = environment["APP_HOST"]
-    for shared in [*BASE.glob("nginx/*.conf"), *BASE.glob("*.ini")]:
-        target = run_dir / "base" / shared.relative_to(BASE)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(_placed(_with_tls_proxy(shared), app_host))
+    for folder, name in SHARED.items():
+        for shared in folder.rglob("*"):
+            if shared.suffix not in (".conf", ".ini", ".js"):
+                continue
+            target = run_dir / name / shared.relative_to(folder)
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_text(_placed(_with_tls_proxy(shared), app_host))
     plain = process == "front" and not has_front(strategy)
     for template in [BASE / "front" / "nginx.conf.in"] if plain else strategy.templates:
-        text = template.read_text().replace("${PROJECT_DIR}/deploy/base/", "${RUN_DIR}/base/")
+        text = template.read_text()
+        for folder, name in SHARED.items():
+            ours = f"${{PROJECT_DIR}}/{folder.relative_to(ROOT)}"
+            text = text.replace(f"{ours}/", f"${{RUN_DIR}}/{name}/")
         filled = fill_in(_placed(text, app_host), environment, str(template))
         (run_dir / template.name.removesuffix(".in")).write_text(filled)
     proxies = environment.get("TRUSTED_PROXIES", "").replace(",", " ").split()

@@ -297,3 +297,15 @@ def test_nginx_accepts_what_the_container_renders(name, tmp_path):
     )
     assert done.returncode == 0, done.stderr
     assert "warn" not in done.stderr
+
+
+COPIES = ("/_offload/hold/ {", "proxy_pass http://hub", "pull-header", "response-route")
+
+
+@pytest.mark.parametrize("name", strategies.names())
+def test_clients_are_held_by_the_files_that_offload_prints(name):
+    strategy = strategies.load(name)
+    text = "\n".join(template.read_text() for template in strategy.templates)
+    assert not [copy for copy in COPIES if copy in text]
+    assert ("configurations/hold.conf" in text) is (strategy.backend in ("accel", "njs"))
+    assert ("configurations/uwsgi_hold.ini" in text) is (strategy.backend == "uwsgi")

@@ -46,8 +46,9 @@ def location(text, name):
 @pytest.mark.parametrize("kind", KINDS)
 def test_nothing_is_left_to_fill_in(kind):
     text = printed(kind, hub="10.0.0.9:8100")
-    assert not re.search(r"\$\{[A-Z]|^@", text, re.MULTILINE)
-    assert f"offload_config {kind}" in text
+    assert not re.search(r"\$[({][A-Z]|^@|include offload/", text, re.MULTILINE)
+    assert text.count("[uwsgi]\n") == (kind == "uwsgi")
+    assert f"offload_config {kind}" in text or kind == "held.js"
 
 
 @pytest.mark.parametrize("kind", [*WITH_HUB, "uwsgi"])

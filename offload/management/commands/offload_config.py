@@ -17,7 +17,7 @@ TEMPLATES = Path(__file__).resolve().parents[2] / "configurations"
 KINDS = {
     "nginx-accel": ("nginx.conf.in", "accel"),
     "nginx-njs": ("nginx.conf.in", "njs"),
-    "held.js": ("held.js.in", ""),
+    "held.js": ("held.js", ""),
     "uwsgi": ("uwsgi.ini.in", ""),
     "uwsgi-nginx": ("nginx.conf.in", "uwsgi"),
     "asgi": ("asgi.py.in", ""),
@@ -49,6 +49,7 @@ class Command(BaseCommand):
             "LISTEN": listen,
             "APP": app,
             "HUB": hub,
+            "HUB_BIND": hub,
             "INTERNAL": internal,
             "TIMEOUT": f"{conf.current().deadline + MARGIN:.0f}",
             "WSGI": ":".join(wsgi.rsplit(".", 1)),
@@ -61,13 +62,22 @@ class Command(BaseCommand):
 def fill_in(kind: str, values: dict[str, str]) -> str:
     """Return the kind's template with its own lines and these values.
 
-    A line that begins with `@accel,njs ` belongs to these two. `${NAME}` in capitals is a value;
-    `${name}` is the front's own.
+    A line that begins with `@accel,njs ` belongs to these two. `include offload/<name>;` stands for
+    that file. `${NAME}` in capitals is a value, and so is `$(NAME)`; `${name}` is the front's own.
     """
     template, mark = KINDS[kind]
-    lines = []
+    lines: list[str] = []
     for line in (TEMPLATES / template).read_text().splitlines():
         marked = re.match(r"@([a-z,]+) (.*)", line)
-        if marked is None or mark in marked[1].split(","):
-            lines.append(marked[2] if marked else line)
-    return re.sub(r"\$\{([A-Z]+)\}", lambda name: values[name[1]], "\n".join(lines) + "\n")
+        if marked and mark not in marked[1].split(","):
+            continue
+        own = marked[2] if marked else line
+        included = re.fullmatch(r"( *)include offload/(\S+);", own)
+        lines += _fragment(included[2], included[1]) if included else [own]
+    text = "\n".join(lines) + "\n"
+    return re.sub(r"\$[{(]([A-Z_]+)[)}]", lambda name: values[name[1]], text)
+
+
+def _fragment(name: str, indent: str) -> list[str]:
+    text = (TEMPLATES / name).read_text().removeprefix("[uwsgi]\n")
+    return [(indent + line).rstrip() for line in text.splitlines()]
