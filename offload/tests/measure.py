@@ -1,7 +1,8 @@
 """Is it worth it? `python -m offload.tests.measure`: waiting clients against three servers.
 
 One web process each, PostgreSQL with its 100 connections; N clients wait ten seconds, while another
-one loads a page twenty times a second.
+one loads a page twenty times a second. With `--beside FOLDER` the offload in that folder is held
+against this one, in turn: `git worktree add FOLDER <commit>`.
 """
 
 import argparse
@@ -27,35 +28,39 @@ from offload.tests.processes import (
     until,
 )
 
-MODULE = "offload.tests.measured"
+HERE = Path(__file__).parent
+MODULE = "measured"
 CLIENTS = [50, 200, 1000, 5000]
 # Seconds in which the clients come; two cores take some thousand connections in that.
 RAMP = 3.0
 PAGES_EACH = 0.05
+SERVERS = ("plain uvicorn", "gunicorn threads", "offload, asgi")
 
 
 def command(name, port, clients):
     uvicorn = ["-m", "uvicorn", "--port", str(port), "--log-level", "critical", "--backlog", "8192"]
+    uvicorn += ["--app-dir", str(HERE)]
     return {
         "plain uvicorn": [*uvicorn, f"{MODULE}:application"],
         "gunicorn threads": [
             *("-m", "gunicorn", "--worker-class=gthread", "--workers=1", "--log-level=critical"),
             *(f"--threads={clients + 20}", "--timeout=120", "--backlog=8192"),
             *(f"--worker-connections={clients + 100}", f"--bind=127.0.0.1:{port}"),
-            f"{MODULE}:wsgi",
+            *("--pythonpath", str(HERE), f"{MODULE}:wsgi"),
         ],
-        "offload, asgi": [*uvicorn, f"{MODULE}:application"],
-    }[name]
+    }.get(name, [*uvicorn, f"{MODULE}:application"])
 
 
 async def wait(session, url, delay):
+    """Return the seconds until the answer; None where it isn't the outcome."""
     await asyncio.sleep(delay)
+    start = time.monotonic()
     try:
         async with session.get(f"{url}/slow") as answer:
             await answer.read()
-            return answer.status == 200
+            return time.monotonic() - start if answer.status == 200 else None
     except (aiohttp.ClientError, TimeoutError):
-        return False
+        return None
 
 
 async def load_pages(session, url, times, failed):
@@ -82,12 +87,18 @@ def threads_and_memory(process):
     return sum(each.num_threads() for each in found), memory / 1e6
 
 
+def seconds_used(process):
+    """Return the processor time of the process and its children."""
+    return sum(sum(each.cpu_times()[:2]) for each in family(process))
+
+
 async def measure(process, url, clients, connections):
     timeout = aiohttp.ClientTimeout(total=90)
     connector = aiohttp.TCPConnector(limit=0)
     async with aiohttp.ClientSession(connector=connector, timeout=timeout) as session:
         await load_once(session, url)
         _, before = threads_and_memory(process)
+        used = seconds_used(process)
         times: list[float] = []
         failed: list[float] = []
         pages = asyncio.create_task(load_pages(session, url, times, failed))
@@ -98,20 +109,28 @@ async def measure(process, url, clients, connections):
         await asyncio.sleep(RAMP + 4)
         threads, memory = await asyncio.to_thread(threads_and_memory, process)
         open_ = await asyncio.to_thread(connections)
-        answered = sum(await asyncio.gather(*waits))
+        answered = [seconds for seconds in await asyncio.gather(*waits) if seconds is not None]
         took = time.monotonic() - start
+        used = seconds_used(process) - used
         pages.cancel()
     cuts = statistics.quantiles(times, n=100) if len(times) > 1 else [float("nan")] * 99
     return {
-        "answered": answered,
+        "answered": len(answered),
         "last s": f"{took:.1f}",
+        "p50 over 10 s, ms": over(answered),
         "page p50 ms": f"{cuts[49] * 1000:.0f}",
         "page p99 ms": f"{cuts[98] * 1000:.0f}",
         "pages failed": len(failed),
         "threads": threads,
         "KB a client": f"{(memory - before) * 1000 / clients:.0f}",
+        "web CPU ms a client": f"{used * 1000 / clients:.1f}",
         "db connections": open_,
     }
+
+
+def over(answered):
+    """Return the median that was waited beyond the work's own seconds, in milliseconds."""
+    return f"{(statistics.median(answered) - 10) * 1000:.0f}" if answered else "-"
 
 
 async def load_once(session, url):
@@ -122,16 +141,22 @@ async def load_once(session, url):
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--clients", type=int, nargs="*", default=CLIENTS)
+    parser.add_argument("--beside", default="", help="a folder with another offload")
+    parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()
+    servers = (options.beside, "offload, asgi") if options.beside else SERVERS
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         redis, cluster = RedisServer(folder), PostgresServer(folder)
+        said = 0
         try:
             for clients in options.clients:
-                for server in ("plain uvicorn", "gunicorn threads", "offload, asgi"):
+                for server in servers * options.repeats:
                     row = one(server, clients, redis, cluster)
+                    if not said:
+                        said = sys.stdout.write(f"| clients | server | {' | '.join(row)} |\n")
                     cells = [str(clients), server, *(str(value) for value in row.values())]
                     sys.stdout.write(f"| {' | '.join(cells)} |\n")
                     sys.stdout.flush()
@@ -148,14 +173,25 @@ def one(name, clients, redis, cluster):
             return connection.execute(of_app).fetchone()[0] - 1
 
     environment = {"REDIS_URL": redis.url, "PGPORT": str(cluster.port)}
-    environment["HOLDS"] = "1" if name.startswith("offload") else "0"
+    environment["HOLDS"] = "0" if name in SERVERS[:2] else "1"
+    # The folder that holds `offload`: this one's, or another commit's.
+    ours = str(HERE.parents[1])
+    folder = ours if name in SERVERS else name
+    environment["PYTHONPATH"] = folder
     port = free_port()
     processes = []
     try:
-        web = Process(sys.executable, *command(name, port, clients), environment=environment)
+        web = Process(
+            sys.executable,
+            *command(name, port, clients),
+            environment=environment,
+            directory=folder,  # `-m` looks there first
+        )
         processes.append(web)
         if environment["HOLDS"] == "1":
-            processes.append(Process(sys.executable, "-m", MODULE, environment=environment))
+            environment["PYTHONPATH"] = ours
+            worker = Process(sys.executable, str(HERE / "measured.py"), environment=environment)
+            processes.append(worker)
         until(lambda: answers_at(port), what=name, seconds=60)
         return asyncio.run(measure(web, f"http://127.0.0.1:{port}", clients, connections))
     finally:

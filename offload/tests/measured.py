@@ -41,6 +41,7 @@ if not settings.configured:
         OFFLOAD={
             "BACKEND": "asgi" if HOLDS else "inline",
             "REDIS_URL": REDIS,
+            "SECRET": "x" * 50,
             "DEADLINE": 120,
             "MAX_HOLDS_PER_ACCOUNT": 10_000,
         },
@@ -49,7 +50,6 @@ if not settings.configured:
 import offload  # noqa: E402
 from offload.answer import Answer, encode_answer  # noqa: E402
 from offload.protocol import RELEASED_CHANNEL, answer_key  # noqa: E402
-from offload.redis_clients import RedisStore  # noqa: E402
 from offload.resolving import hold_middleware_options  # noqa: E402
 from offload.threads import InThreads  # noqa: E402
 
@@ -82,6 +82,8 @@ urlpatterns = [path("page", page), path("slow", slow)]
 
 async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
+    from offload.redis_clients import RedisStore  # the web process may have another offload
+
     client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
     answer = encode_answer(Answer(200, (("Content-Type", "application/json"),), b'{"done": true}'))
     store = RedisStore(REDIS, partial(print, file=sys.stderr))
