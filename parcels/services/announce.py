@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import logging
 import random
 from collections.abc import Sequence
@@ -114,10 +113,11 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
     """
     lease = settings.ANNOUNCEMENT_LEASE * LEASE_SHARE
     window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else lease
-    now, passed = monotonic(), set[int]()
-    terms = itertools.groupby(sorted(jobs, key=_terms), _terms)
-    for (contract, used), same in terms:
-        passed |= note_sending([job.announcement for job in same], contract, used, window)
+    now = monotonic()
+    calls = [
+        (job.announcement, job.contract and job.contract.pk, job.credentials_hash) for job in jobs
+    ]
+    passed = note_sending(calls, window)
     for job in jobs:
         if job.announcement.pk in passed:
             job.guarded_at = now
@@ -126,10 +126,6 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
         else:
             leave(job, None)
     return [job for job in jobs if job.announcement.pk in passed]
-
-
-def _terms(job: Job) -> tuple[int, str]:
-    return job.contract.pk if job.contract else 0, job.credentials_hash
 
 
 def buy(job: Job) -> tuple[Outcome, float]:

@@ -116,11 +116,11 @@ def _request(parcel: Parcel) -> bool:
         bought = Announcement.objects.filter(parcel=parcel, state=State.ANNOUNCED)
         wakes = bought.update(wake_at=DatabaseNow(FIRST_WAKE_UP))
         requested = set_status(
-            parcel,
+            [parcel],
             Q(status=parcel.status),
             Status.CANCELLATION_REQUESTED,
             date_cancel_requested=timezone.now(),
         )
         if requested and wakes:
             wake_after_commit(bought, "void")
-    return requested
+    return bool(requested)

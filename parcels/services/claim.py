@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 from django.conf import settings
 from django.db import connection
@@ -18,8 +17,10 @@ from django.utils import timezone
 from parcels import faults
 from parcels.models import Announcement, State
 from parcels.services.clock import age_sql, now_sql
-from parcels.services.ending import OURS
+from parcels.services.ending import ours
+from parcels.services.rows import change_rows
 
+_AT_WORK = f"own.state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
 _COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
 
 
@@ -46,28 +47,22 @@ def claim_unknown(announcement_id: int) -> Announcement | None:
     return rows[0] if rows else None
 
 
-def note_sending(
-    announcements: Sequence[Announcement], contract: int, credentials: str, window: float
-) -> set[int]:
-    """Note that a call about these begins, with the contract and the hash of its credentials.
+def note_sending(calls: Sequence[tuple[Announcement, int | None, str]], window: float) -> set[int]:
+    """Note that calls about these begin, each with its contract and the hash of its credentials.
 
-    `contract` is 0 for ours.
     Returns the ids of those that are still ours and were claimed at most `window` seconds ago.
     """
-    ours, values = _rows(
-        ("bigint", [each.pk for each in announcements]),
-        ("integer", [each.fence for each in announcements]),
+    return change_rows(
+        Announcement,
+        [
+            {"id": row.pk, "fence": row.fence, "contract": contract, "hash": credentials}
+            for row, contract, credentials in calls
+        ],
+        f"sent_at = {now_sql()}, tries = own.tries + 1, contract_id = given.contract,"
+        " credentials_hash = given.hash",
+        f"own.fence = given.fence AND {_AT_WORK} AND own.claimed_at >= {now_sql('%s')}",
+        condition_values=[-window],
     )
-    table = Announcement._meta.db_table
-    sql = (
-        f"UPDATE {table} SET sent_at = {now_sql()}, tries = tries + 1, contract_id = %s,"  # noqa: S608 # no input in it
-        f" credentials_hash = %s WHERE (id, fence) IN ({ours})"
-        f" AND state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
-        f" AND claimed_at >= {now_sql('%s')} RETURNING id"
-    )
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [contract or None, credentials, *values, -window])
-        return {row[0] for row in cursor.fetchall()}
 
 
 def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> None:
@@ -75,40 +70,15 @@ def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> No
 
     With an `error` the claims go on counting: a row that can't be prepared goes to a person.
     """
-    if not rows:
-        return
-    given, values = _rows(
-        ("bigint", [announcement.pk for announcement, _ in rows]),
-        ("integer", [announcement.fence for announcement, _ in rows]),
-        ("double precision", [delay for _, delay in rows]),
-    )
-    table = Announcement._meta.db_table
     due = now_sql("given.delay")
-    states = ", ".join(f"'{state.value}'" for state in OURS)
-    ours = f"{table}.fence = given.fence AND state IN ({states})"
-    sql = (
-        f"WITH given (id, fence, delay) AS ({given}) UPDATE {table} SET"  # noqa: S608 # no input in it
-        f" state = '{State.PENDING.value}', lease_until = NULL, sent_at = NULL, run_at = {due},"
-        f" wake_at = {due}, claims = claims * %s, error = coalesce(nullif(%s, ''), error)"
-        f" FROM given WHERE {table}.id = given.id"
+    change_rows(
+        Announcement,
+        [{"id": row.pk, "fence": row.fence, "delay": float(delay)} for row, delay in rows],
+        f"state = '{State.PENDING.value}', lease_until = NULL, sent_at = NULL, run_at = {due},"
+        f" wake_at = {due}, claims = own.claims * %s, error = coalesce(nullif(%s, ''), own.error)",
+        ours(),
+        set_values=[int(bool(error)), error],
     )
-    if not faults.is_off("fence"):
-        sql += f" AND {ours}"
-    with connection.cursor() as cursor:
-        cursor.execute(sql, [*values, int(bool(error)), error])
-
-
-def _rows(*columns: tuple[str, list[Any]]) -> tuple[str, list[Any]]:
-    """Return a SELECT of these columns, each with its type, and its parameters.
-
-    One for each column, so that the statement is prepared once, however many rows there are.
-    """
-    if connection.vendor == "postgresql":
-        arrays = ", ".join(f"%s::{kind}[]" for kind, _ in columns)
-        return f"SELECT * FROM unnest({arrays})", [values for _, values in columns]  # noqa: S608 # no input in it
-    places = ", ".join(f"json_extract(value, '$[{place}]')" for place in range(len(columns)))
-    rows = list(zip(*(values for _, values in columns), strict=True))
-    return f"SELECT {places} FROM json_each(%s)", [json.dumps(rows)]  # noqa: S608 # no input in it
 
 
 def _claim(

@@ -6,20 +6,22 @@ Recording, reconciling, a person's review, a withdrawal and the sweeper all end 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import Q
 from django.utils import timezone
 
 from carriers import registry
 from parcels import faults
 from parcels.models import Announcement, Parcel, State
-from parcels.services.clock import DatabaseNow
+from parcels.services.clock import now_sql
 from parcels.services.holds import release_holds
+from parcels.services.rows import change_rows
 from parcels.services.status import set_status
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
@@ -39,71 +41,95 @@ _FAILED_FROM = Q(status__in=(Status.BEING_ANNOUNCED, Status.CANCELLATION_FAILED)
 _WITHDRAWN_FROM = Q(status__in=(Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED))
 
 
+@dataclass(frozen=True, slots=True)
+class Ending:
+    """How an announcement ends: announced with its label, failed with an error, or cancelled."""
+
+    announcement: Announcement
+    state: State
+    carrier_id: str = ""
+    tracking_number: str = ""
+    error: str = ""
+
+
+def ours(states: Collection[State] = OURS) -> str:
+    """Return the condition, for `change_rows`, that a row is still its claimant's."""
+    if faults.is_off("fence"):
+        return "true"
+    named = ", ".join(f"'{state.value}'" for state in states)
+    return f"own.fence = given.fence AND own.state IN ({named})"
+
+
 def end(
-    announcement: Announcement,
-    state: State,
+    endings: Sequence[Ending],
     *,
-    carrier_id: str = "",
-    tracking_number: str = "",
-    error: str = "",
     states: Collection[State] = OURS,
     decided: bool = False,
     release: bool = True,
-) -> bool:
-    """End it as announced, failed or cancelled, under its fence; False when it isn't ours any more.
+) -> set[int]:
+    """End these, each under its fence; return the ids of those that were still ours.
 
     Call it in a transaction; holds are released after the commit, but for `release=False`: then the
-    caller releases those of many at once. `states` it may be ended from; `decided` raises the
-    fence: an attempt still under way must not overrule a person.
+    caller does. `states` they may be ended from; `decided` raises the fence: an attempt still under
+    way must not overrule a person.
     """
-    row = Announcement.objects.filter(pk=announcement.pk)
-    if not faults.is_off("fence"):
-        row = row.filter(fence=announcement.fence, state__in=states)
-    # What was unknown once may still turn out to have been sold a second time.
-    looks = (
-        announcement.unknown_since and registry.carrier(announcement.carrier).repeats == "lookup"
+    ended = change_rows(
+        Announcement,
+        [
+            {
+                "id": each.announcement.pk,
+                "fence": each.announcement.fence,
+                "state": each.state.value,
+                "carrier_id": each.carrier_id,
+                "error": each.error,
+                "looked_at": _is_looked_at(each.announcement),
+            }
+            for each in endings
+        ],
+        "state = given.state, lease_until = NULL, claims = 0, fence = own.fence + %s,"
+        f" carrier_id = given.carrier_id, error = given.error, date_ended = {now_sql()},"
+        f" look_at = CASE WHEN given.looked_at THEN {now_sql('%s')} ELSE own.look_at END",
+        ours(states),
+        set_values=[int(decided), settings.LATE_LOOKS[0]],
     )
-    ended = row.update(
-        state=state,
-        lease_until=None,
-        claims=0,
-        fence=F("fence") + int(decided),
-        carrier_id=carrier_id,
-        error=error,
-        date_ended=timezone.now(),
-        **({"look_at": DatabaseNow(settings.LATE_LOOKS[0])} if looks else {}),
-    )
-    if ended:
-        parcel = announcement.parcel
-        if state == State.ANNOUNCED:
-            _label(announcement, parcel, tracking_number)
-        else:
-            _no_label(parcel, state, error)
-        if release:
-            transaction.on_commit(partial(release_holds, [announcement.pk]), robust=True)
-    return bool(ended)
+    changed = [each for each in endings if each.announcement.pk in ended]
+    _label([each for each in changed if each.state == State.ANNOUNCED])
+    for each in changed:
+        if each.state != State.ANNOUNCED:
+            _no_label(each.announcement.parcel, each.state, each.error)
+    if release and ended:
+        transaction.on_commit(partial(release_holds, list(ended)), robust=True)
+    return ended
 
 
-def _label(announcement: Announcement, parcel: Parcel, tracking_number: str) -> None:
-    parcel.tracking_number = tracking_number
-    changes: dict[str, Any] = {
-        "tracking_number": tracking_number,
-        "date_announced": timezone.now(),
-        "carrier_error": "",
-    }
-    if not set_status(parcel, _READY_FROM, Status.READY_TO_SEND, **changes):
-        # Its cancellation was asked for meanwhile: what was bought is voided at once.
-        Parcel.objects.filter(_CANCELLING, pk=parcel.pk).update(**changes)
-        parcel.refresh_from_db()
-        wake_after_commit([announcement], "void")
+def _is_looked_at(announcement: Announcement) -> bool:
+    """What was unknown once may still turn out to have been sold a second time."""
+    unknown = announcement.unknown_since is not None
+    return unknown and registry.carrier(announcement.carrier).repeats == "lookup"
+
+
+def _label(endings: Sequence[Ending]) -> None:
+    numbers = {each.announcement.parcel_id: each.tracking_number for each in endings}
+    changes: dict[str, Any] = {"date_announced": timezone.now(), "carrier_error": ""}
+    parcels = [each.announcement.parcel for each in endings]
+    moved = set_status(parcels, _READY_FROM, Status.READY_TO_SEND, numbers, **changes)
+    for each in endings:
+        parcel = each.announcement.parcel
+        if parcel not in moved:
+            # Its cancellation was asked for meanwhile: what was bought is voided at once.
+            Parcel.objects.filter(_CANCELLING, pk=parcel.pk).update(
+                tracking_number=each.tracking_number, **changes
+            )
+            parcel.refresh_from_db()
+            wake_after_commit([each.announcement], "void")
 
 
 def _no_label(parcel: Parcel, state: State, error: str) -> None:
     if state == State.CANCELLED:
-        set_status(parcel, _WITHDRAWN_FROM, Status.CANCELLED)
+        set_status([parcel], _WITHDRAWN_FROM, Status.CANCELLED)
     elif not (
-        set_status(parcel, _FAILED_FROM, Status.ANNOUNCEMENT_FAILED, carrier_error=error)
-        or set_status(parcel, _CANCELLING, Status.CANCELLED, carrier_error=error)
+        set_status([parcel], _FAILED_FROM, Status.ANNOUNCEMENT_FAILED, carrier_error=error)
+        or set_status([parcel], _CANCELLING, Status.CANCELLED, carrier_error=error)
     ):
         Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
         parcel.refresh_from_db()
@@ -123,4 +149,4 @@ def withdraw(announcement: Announcement, parcel: Parcel, state: State) -> bool:
     """Cancel an announcement that no carrier has heard of; False when it isn't `state` any more."""
     announcement.parcel = parcel
     with transaction.atomic():
-        return end(announcement, State.CANCELLED, states=[state])
+        return bool(end([Ending(announcement, State.CANCELLED)], states=[state]))

@@ -26,7 +26,7 @@ from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, enter, job_for
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow, StatementNow
-from parcels.services.ending import end, park
+from parcels.services.ending import Ending, end, park
 from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
 from parcels.services.record import Result, move_on, record
 from parcels.services.spares import note_spares
@@ -105,7 +105,7 @@ def _decide(job: Job, decision: Decision) -> None:
     match decision.state:
         case "failed":  # refused, and then seen twice to be absent
             with transaction.atomic():
-                end(announcement, State.FAILED, error=announcement.error)
+                end([Ending(announcement, State.FAILED, error=announcement.error)])
         case "needs_review":
             park(announcement, decision.reason)
         case "pending":

@@ -15,13 +15,14 @@ from django.db import transaction
 from django.db.models.functions import Coalesce
 
 from carriers import registry
+from carriers.backoff import Decision
 from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels import faults, metrics
 from parcels.models import Announcement, Attempt, Document, State
 from parcels.services.attempts import attempt_of, outcome_class
 from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow
-from parcels.services.ending import OURS, end
+from parcels.services.ending import OURS, Ending, end
 from parcels.services.holds import release_holds
 from parcels.services.next_state import after_buying
 from parcels.services.spares import extras, note_spares
@@ -49,22 +50,55 @@ def record(results: Sequence[Result]) -> None:
     documents: list[Document] = []
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        ours = [each.job for each in results if _write(each, attempts, documents)]
+        ended, moved_on = _change_rows(results)
+        for each in results:
+            ours = each.job.announcement.pk in ended | moved_on
+            _keep(each, attempts, documents, ours=ours)
         Attempt.objects.bulk_create(attempts)
         Document.objects.bulk_create(documents)
         faults.passing("before_commit")
-        ids = [job.announcement.pk for job in ours]
-        known = [job.parcel for job in ours]
-        transaction.on_commit(partial(release_holds, ids, known), robust=True)
+        known = [each.job.parcel for each in results if each.job.announcement.pk in ended]
+        if ended:
+            transaction.on_commit(partial(release_holds, list(ended), known), robust=True)
     for each in results:
         metrics.announcement_tried(
             each.job.carrier.code, each.kind, outcome_class(each.outcome), each.duration
         )
 
 
-def _write(result: Result, attempts: list[Attempt], documents: list[Document]) -> bool:
+def _change_rows(results: Sequence[Result]) -> tuple[set[int], set[int]]:
+    """Give each row that is ours its next state; return the ids that ended and that go on."""
+    moved_on: set[int] = set()
+    endings: list[Ending] = []
+    for each in results:
+        announcement, outcome = each.job.announcement, each.outcome
+        decision = after_buying(each.job, outcome)
+        if isinstance(outcome, Announced):
+            label = outcome.carrier_id, outcome.tracking_number
+            endings.append(Ending(announcement, State.ANNOUNCED, *label))
+        elif decision.state == State.FAILED:
+            error = error_text(announcement, outcome)
+            endings.append(Ending(announcement, State.FAILED, error=error))
+        elif _goes_on(announcement, outcome, decision):
+            moved_on.add(announcement.pk)
+    return end(endings, release=False), moved_on
+
+
+def _goes_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> bool:
+    unknown = {
+        "call_ended_at": DatabaseNow(),
+        "unknown_since": Coalesce("unknown_since", DatabaseNow()),
+    }
+    changes = unknown if isinstance(outcome, Unknown) or decision.state != State.PENDING else {}
+    error = error_text(announcement, outcome)
+    return move_on(announcement, State(decision.state), decision.delay, error=error, **changes)
+
+
+def _keep(
+    result: Result, attempts: list[Attempt], documents: list[Document], *, ours: bool
+) -> None:
+    """Have the attempt and its documents written; at once where they are evidence of a spare."""
     announcement, outcome = result.job.announcement, result.outcome
-    ours = _change_row(result.job, outcome)
     attempt = attempt_of(announcement, result.kind, outcome, result.duration, recorded=ours)
     if isinstance(outcome, Announced) and not ours:
         attempt.save()
@@ -74,29 +108,6 @@ def _write(result: Result, attempts: list[Attempt], documents: list[Document]) -
         attempts.append(attempt)
         documents += documents_of(announcement, outcome) if isinstance(outcome, Announced) else []
     note_spares(extras(announcement, result.others), result.kind)
-    return ours
-
-
-def _change_row(job: Job, outcome: Outcome) -> bool:
-    announcement = job.announcement
-    decision = after_buying(job, outcome)
-    error = error_text(announcement, outcome)
-    if isinstance(outcome, Announced):
-        return end(
-            announcement,
-            State.ANNOUNCED,
-            carrier_id=outcome.carrier_id,
-            tracking_number=outcome.tracking_number,
-            release=False,
-        )
-    if decision.state == State.FAILED:
-        return end(announcement, State.FAILED, error=error, release=False)
-    unknown = {
-        "call_ended_at": DatabaseNow(),
-        "unknown_since": Coalesce("unknown_since", DatabaseNow()),
-    }
-    changes = unknown if isinstance(outcome, Unknown) or decision.state != State.PENDING else {}
-    return move_on(announcement, State(decision.state), decision.delay, error=error, **changes)
 
 
 def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:

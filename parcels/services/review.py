@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from parcels.models import Announcement, Document, SpareLabel, SpareState, State
 from parcels.services.attempts import note_attempt
-from parcels.services.ending import end
+from parcels.services.ending import Ending, end
 
 
 class NotUnderReview(Exception):
@@ -49,12 +49,8 @@ def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
             carrier_id=label.carrier_id,
             tracking_number=label.tracking_number,
         )
-        _end(
-            announcement,
-            State.ANNOUNCED,
-            carrier_id=label.carrier_id,
-            tracking_number=label.tracking_number,
-        )
+        kept = label.carrier_id, label.tracking_number
+        _end(Ending(announcement, State.ANNOUNCED, *kept))
         Document.objects.bulk_create(_documents(announcement, label))
 
 
@@ -67,7 +63,7 @@ def give_up(announcement: Announcement, *, by: str) -> None:
     message = "The carrier never said whether it made this label; it was given up after a review."
     with transaction.atomic():
         note_attempt(announcement, "review", "given_up", detail=f"by {by}")
-        _end(announcement, State.FAILED, error=message)
+        _end(Ending(announcement, State.FAILED, error=message))
 
 
 def settle_by_hand(spare: SpareLabel, *, by: str) -> bool:
@@ -80,9 +76,8 @@ def settle_by_hand(spare: SpareLabel, *, by: str) -> bool:
     )
 
 
-def _end(announcement: Announcement, state: State, **label: object) -> None:
-    states = [State.NEEDS_REVIEW]
-    if not end(announcement, state, states=states, decided=True, **label):  # type: ignore[arg-type] # as given above
+def _end(ending: Ending) -> None:
+    if not end([ending], states=[State.NEEDS_REVIEW], decided=True):
         raise NotUnderReview
 
 

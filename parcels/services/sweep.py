@@ -192,7 +192,6 @@ def show_overdue_reviews() -> int:
     shown = 0
     for parcel in Parcel.objects.filter(waiting, pk__in=overdue)[:ROWS_AT_ONCE]:
         with transaction.atomic():
-            shown += set_status(
-                parcel, waiting, Status.ANNOUNCEMENT_FAILED, carrier_error=UNDER_REVIEW
-            )
+            failed = Status.ANNOUNCEMENT_FAILED
+            shown += len(set_status([parcel], waiting, failed, carrier_error=UNDER_REVIEW))
     return shown

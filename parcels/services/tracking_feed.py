@@ -130,7 +130,7 @@ def _move(event: TrackingEvent) -> None:
     """Set the status of the event's parcel, and tell its shop: one transaction with the event."""
     if event.parcel is not None:
         free = ~Q(status__in=[*_FIXED, event.status])
-        set_status(event.parcel, free, event.status, carrier_at=event.at)
+        set_status([event.parcel], free, event.status, carrier_at=event.at)
 
 
 def match_early() -> int:

@@ -67,7 +67,7 @@ def _claim(announcement_id: int) -> Job | None:
             transaction.set_rollback(True)
             return None
         set_status(
-            job.parcel,
+            [job.parcel],
             Q(status=Status.CANCELLATION_REQUESTED),
             Status.SUBMITTING_CANCELLATION,
         )  # a second try finds it there already
@@ -101,10 +101,10 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
         )
         if ours and voided:
             from_any = Q(status__in=[*CANCELLING, Status.CANCELLATION_FAILED])
-            set_status(job.parcel, from_any, Status.CANCELLED)
+            set_status([job.parcel], from_any, Status.CANCELLED)
         elif ours and isinstance(result, Refused):
             message = f"{job.carrier.name} service error: {result.message}"[:500]
-            set_status(job.parcel, _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
+            set_status([job.parcel], _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
 
 
 def due_voids() -> list[tuple[int, str]]:
@@ -136,7 +136,7 @@ def give_up() -> int:
     ended = 0
     for parcel in overdue[:ROWS_AT_ONCE]:
         with transaction.atomic():
-            ended += set_status(
-                parcel, _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message
+            ended += len(
+                set_status([parcel], _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
             )
     return ended

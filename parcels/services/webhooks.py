@@ -14,6 +14,7 @@ import logging
 import random
 import time
 from collections import Counter
+from collections.abc import Sequence
 from contextlib import ExitStack
 from datetime import datetime, timedelta
 from functools import partial
@@ -31,6 +32,7 @@ from parcels.models import (
     Account,
     DeliveryState,
     Integration,
+    Parcel,
     WebhookAttempt,
     WebhookDelivery,
     WebhookEndpoint,
@@ -72,23 +74,33 @@ ROOMS = Rooms(whole=64, each=(16, 8))
 AT_WORK = BoundedSemaphore(2)
 
 
-def write_event(
-    *, account_id: int, parcel_id: int, status: int, at: datetime, carrier: datetime | None = None
+def write_events(
+    parcels: Sequence[Parcel], *, status: int, at: datetime, carrier: datetime | None = None
 ) -> None:
-    """Write a status change to the outbox, in the caller's transaction, and wake after commit.
+    """Write the parcels' change of status to the outbox, and wake after the commit.
 
-    `carrier` is when the carrier says that it happened. Nothing is written where nobody listens.
+    In the caller's transaction. `carrier` is when the carrier says that it happened. Nothing is
+    written where nobody listens.
     """
-    if not WebhookEndpoint.objects.filter(account_id=account_id, is_active=True).exists():
+    accounts = {parcel.account_id for parcel in parcels}
+    if not accounts:
         return
-    event = WebhookEvent.objects.create(
-        account_id=account_id,
-        parcel_id=parcel_id,
-        status=status,
-        date_created=at,
-        carrier_changed_at=carrier,
-    )
-    transaction.on_commit(partial(send, "spread_event", [str(event.pk)], QUEUE), robust=True)
+    active = WebhookEndpoint.objects.filter(account_id__in=accounts, is_active=True)
+    listening = set(active.values_list("account_id", flat=True))
+    events = [
+        WebhookEvent(
+            account_id=parcel.account_id,
+            parcel_id=parcel.pk,
+            status=status,
+            date_created=at,
+            carrier_changed_at=carrier,
+        )
+        for parcel in parcels
+        if parcel.account_id in listening
+    ]
+    WebhookEvent.objects.bulk_create(events)
+    for event in events:
+        transaction.on_commit(partial(send, "spread_event", [str(event.pk)], QUEUE), robust=True)
 
 
 def spread(event_id: UUID | str) -> int:

@@ -173,12 +173,11 @@ def test_an_event_is_written_where_somebody_listens(
     shop: Shop, woken: list[Any], django_capture_on_commit_callbacks: Any
 ) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account)
-    event: dict[str, Any] = {"account_id": shop.account.pk, "parcel_id": parcel.pk, "status": 1000}
-    webhooks.write_event(**event, at=timezone.now())
+    webhooks.write_events([parcel], status=1000, at=timezone.now())
     assert not WebhookEvent.objects.exists()
     endpoint_of(shop.account)
     with django_capture_on_commit_callbacks(execute=True):
-        webhooks.write_event(**event, at=timezone.now())
+        webhooks.write_events([parcel], status=1000, at=timezone.now())
     assert woken == [("spread_event", str(WebhookEvent.objects.get().pk))]
 
 
