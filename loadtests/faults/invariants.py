@@ -14,7 +14,7 @@ EXAMPLES = 5
 # bought twice, and no label is lost.
 ASKABLE = frozenset({"postnl", "tortoise", "colibri", "meridian"})
 # Parcel statuses that end an announcement, each with its webhook event.
-READY, FAILED, CANCELLED = 1000, 1002, 2000
+BEING_ANNOUNCED, READY, FAILED, CANCELLED = 1001, 1000, 1002, 2000
 TERMINAL = (READY, FAILED, CANCELLED)
 # Statuses that tracking gives to an announced parcel are under this.
 TRACKED_BELOW, CANCELLATION_FAILED = 999, 94
@@ -78,7 +78,7 @@ def each_row_ends(journals: Journals) -> Finding:
     wrong += [
         f"parcel {parcel.id}: being announced by nothing"
         for parcel in journals.parcels
-        if parcel.status == 1001 and parcel.id not in with_row
+        if parcel.status == BEING_ANNOUNCED and parcel.id not in with_row
     ]
     return _finding("I3", len(journals.announcements), wrong)
 
@@ -105,7 +105,10 @@ def purchase_has_a_row(journals: Journals) -> Finding:
 
 
 def answered_once_and_truly(journals: Journals) -> Finding:
-    """I6: each client that stayed had one answer, and what it said is what is stored."""
+    """I6: each client that stayed had one answer, and what it said is what is stored.
+
+    Whoever asked for the label in the answer got it, the refusal, or 202: a 200 is an end.
+    """
     rows = {parcel.id: parcel for parcel in journals.parcels}
     stayed = [told for told in journals.told if not told.hung_up]
     wrong = [f"{told.intent}: {told.error or 'no answer'}" for told in stayed if not told.status]
@@ -115,6 +118,9 @@ def answered_once_and_truly(journals: Journals) -> Finding:
             said = parcel["tracking_number"]
             if row is not None and said and said != row.tracking_number:
                 wrong.append(f"{told.intent}: was told {said}, stored {row.tracking_number}")
+            status = parcel.get("status", {}).get("id")
+            if told.synchronous and told.status == 200 and status == BEING_ANNOUNCED:
+                wrong.append(f"{told.intent}: 200, and its label is still being asked for")
     return _finding("I6", len(stayed), wrong)
 
 

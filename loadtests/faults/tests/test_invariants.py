@@ -56,6 +56,17 @@ def test_a_lost_row() -> None:
     assert broken(journals) == {"I1"}
 
 
+def test_a_200_that_is_no_end() -> None:
+    waits = PARCEL | {"tracking_number": "", "status": {"id": 1001}}
+    journals = sound()
+    journals.told = [replace(TOLD, parcels=[waits], status=202)]
+    assert broken(journals) == set()
+    journals.told.append(replace(TOLD, parcels=[waits], synchronous=False))
+    assert broken(journals) == set()
+    journals.told.append(replace(TOLD, parcels=[waits]))
+    assert broken(journals) == {"I6"}
+
+
 def test_bought_twice_under_one_reference() -> None:
     journals = sound()
     journals.ledger.append(SPARE)
