@@ -115,7 +115,8 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
     window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else lease
     now = monotonic()
     calls = [
-        (job.announcement, job.contract and job.contract.pk, job.credentials_hash) for job in jobs
+        (job.announcement, job.contract.pk if job.contract else None, job.credentials_hash)
+        for job in jobs
     ]
     passed = note_sending(calls, window)
     for job in jobs:
