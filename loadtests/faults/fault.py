@@ -242,6 +242,8 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     result.schedule = rig.schedule
     fault.tidy(rig)
     _count(result, journals)
+    if not control and not all(finding.holds for finding in result.findings):
+        rig.keep_logs(kind.id)
     result.seconds = round(time.monotonic() - begun, 1)
     return result
 

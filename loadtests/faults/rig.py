@@ -6,6 +6,7 @@ import base64
 import contextlib
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -290,6 +291,13 @@ class Rig:
         """Wait for every client's answer."""
         for load in self.loads:
             load.join(timeout=600)
+
+    def keep_logs(self, name: str) -> None:
+        """Copy the processes' logs out of the folder that goes with this run."""
+        kept = Path(tempfile.mkdtemp(prefix=f"faults-{name}-logs-"))
+        for log in self.stack.plan.run_dir.rglob("*.log"):
+            shutil.copy(log, kept)
+        print(f"the logs are in {kept}", file=sys.stderr)
 
     def rest(self, seconds: float) -> float:
         """Wait until nothing is left to do by itself; return how long that took."""

@@ -107,16 +107,17 @@ def test_the_demo_shows_it_to_its_own_machine_only(client: Client, open_: None) 
 def test_processes_are_added_up_and_the_killed_are_not_counted_as_busy(
     client: Client, open_: None
 ) -> None:
-    for count, killed in ((3, False), (5, True)):
+    for count, killed in ((30, False), (50, True)):
         code = CHILD.format(root=str(project.BASE_DIR), count=count, killed=killed)
         subprocess.run([sys.executable, "-c", code], env=dict(os.environ), check=not killed)
     metrics.REQUESTS.labels("GET", "child", 200).inc()
     text = client.get("/metrics").content.decode()
     counted = 'http_requests_total{method="GET",route="child",status="200"}'
     (line,) = [line for line in text.splitlines() if line.startswith(counted)]
-    assert float(line.rsplit(" ", 1)[1]) >= 9
+    assert float(line.rsplit(" ", 1)[1]) >= 81
     (busy,) = [x for x in text.splitlines() if x.startswith('workers_busy{state="serving"}')]
-    assert float(busy.rsplit(" ", 1)[1]) == 1  # this very request
+    # This very request, and those of the tests beside it: they count in the same folder.
+    assert 1 <= float(busy.rsplit(" ", 1)[1]) < 30
 
 
 def test_files_of_the_living_stay(tmp_path: Path) -> None:
