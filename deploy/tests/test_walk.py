@@ -1,0 +1,75 @@
+"""What one synchronous label walks through in our own code: counted, printed, bounded."""
+
+import json
+import os
+import sys
+import time
+from collections import defaultdict
+from pathlib import Path
+
+import pytest
+
+from deploy.plan import ROOT
+from parcels.tests.stacks import poll, running
+
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
+# What it takes today: files, their lines, functions. A change may only lower these.
+MOST = 81, 9_867, 337
+# Seconds: over each round of a process that has nothing to do.
+IDLE = 4.0
+# By their command lines.
+PROCESSES = ("shipping.asgi", "celery")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    found = tmp_path / "walk"
+    found.mkdir()
+    return found
+
+
+def stretch(folder, name):
+    """End the stretch; return what web and worker called in it: {file: functions}."""
+    (folder / f"mark-{name}").touch()
+
+    def read():
+        texts = [json.loads(path.read_text()) for path in sorted(folder.glob(f"{name}-*.json"))]
+        ours = [walk for walk in texts if any(each in walk[0] for each in PROCESSES)]
+        return ours if len(ours) >= len(PROCESSES) else None
+
+    calls = defaultdict(list)
+    poll(lambda: read() is not None, 30)
+    for _, walk in read():
+        for file, function in walk:
+            if not file.startswith((".venv", "deploy/")) and function not in calls[file]:
+                calls[file].append(function)
+    return calls
+
+
+def test_the_walk_of_a_label(folder):
+    environment = {
+        "PYTHONPATH": os.pathsep.join([str(Path(__file__).parent / "walk"), str(ROOT)]),
+        "WALK_DIR": str(folder),
+        "WALK_ROOT": str(ROOT),
+        "WEB_WORKERS": "1",
+        "WORKERS": "1",
+    }
+    with running("asgi-hold", "sqlite", **environment) as site:
+        for _ in range(3):  # what is loaded and connected once
+            assert site.create(shipment=8, request_label=True).status_code == 200
+        stretch(folder, "before")
+        time.sleep(IDLE)
+        idle = stretch(folder, "idle")
+        assert site.create(shipment=8, request_label=True).json()["parcel"]["tracking_number"]
+        calls = stretch(folder, "label")
+    for file, functions in idle.items():  # rounds that go on without a label
+        calls[file] = [each for each in calls[file] if each not in functions]
+    calls = {file: functions for file, functions in calls.items() if functions}
+    files = {file: len((ROOT / file).read_text().splitlines()) for file in calls}
+    counts = len(files), sum(files.values()), sum(map(len, calls.values()))
+    for file, functions in calls.items():
+        sys.stdout.write(f"{file} ({files[file]}): {', '.join(functions)}\n")
+    sys.stdout.write(f"{counts}\n")
+    said = "{} files, {:,} lines, {} functions".format(*MOST)
+    assert said in (ROOT / "docs" / "architecture.md").read_text()
+    assert all(count <= most for count, most in zip(counts, MOST, strict=True)), counts
