@@ -2,11 +2,13 @@
 
 A strategy is described in its folder and offload in its own; here they become pages without a
 copy. Links between them are followed to where they stand on disk: one to a page becomes a link to
-the page, one to any other file its path, and one to nothing stops the build.
+the page, one to any other file its path, and one to nothing stops the build. So does an excerpt of
+code that isn't there any more: `{{ file | its first line | number of lines }}`.
 """
 
 import logging
 import re
+import textwrap
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,7 @@ from deploy.plan import ROOT
 log = logging.getLogger("mkdocs.plugins.hooks")
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
+EXCERPT = re.compile(r"^\{\{ (\S+) \| (.+) \| (\d+) \}\}$", re.MULTILINE)
 ELSEWHERE = ("http:", "https:", "mailto:")
 
 
@@ -59,6 +62,24 @@ def decision_list() -> str:
     return "# Decisions\n\n" + "\n".join(rows) + "\n"
 
 
+def excerpt(file: str, first: str, count: int) -> str:
+    """Return `count` lines of a file of ours, from the one that begins with `first`.
+
+    Raises:
+        ValueError: it is not there, or several are.
+    """
+    lines = (ROOT / file).read_text().splitlines()
+    places = [place for place, line in enumerate(lines) if line.strip().startswith(first)]
+    if len(places) != 1:
+        raise ValueError(f"{file}: {len(places)} lines begin with {first!r}")
+    return textwrap.dedent("\n".join(lines[places[0] : places[0] + count]))
+
+
+def _quoted(match: re.Match[str]) -> str:
+    file, first = match[1], match[2].replace("\\|", "|")
+    return f"`{file}`\n\n```python\n{excerpt(file, first, int(match[3]))}\n```"
+
+
 def on_files(files: Files, *, config: Any) -> Files:
     """Add the borrowed and the generated pages."""
     for address, path in borrowed().items():
@@ -76,7 +97,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     pages |= {path.resolve(): str(path.relative_to(docs)) for path in docs.rglob("*.md")}
     address = page.file.src_uri
     home = borrowed().get(address, docs / address).parent
-    return LINK.sub(lambda match: _followed(match, home, address, pages), markdown)
+    followed = LINK.sub(lambda match: _followed(match, home, address, pages), markdown)
+    return EXCERPT.sub(_quoted, followed)
 
 
 def _followed(match: re.Match[str], home: Path, address: str, pages: dict[Path, str]) -> str:

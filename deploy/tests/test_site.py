@@ -41,6 +41,21 @@ def test_each_strategy_has_a_page(pages):
         assert f'href="{name}.html"' in index
 
 
+def test_the_tour_shows_the_code_as_it_is(pages):
+    stops = hooks.EXCERPT.findall((ROOT / "docs" / "tour.md").read_text())
+    assert len(stops) == 16
+    assert all(int(count) <= 12 for _, _, count in stops)
+    assert "{{" not in pages["tour.html"]
+    assert pages["tour.html"].count("<pre><code") == len(stops)
+    assert "with transaction.atomic():\n    if first:" in pages["tour.html"]
+
+
+@pytest.mark.parametrize("first", ["no such line", "def "])
+def test_an_excerpt_is_one_place(first):
+    with pytest.raises(ValueError, match="lines begin with"):
+        hooks.excerpt("docs/hooks.py", first, 3)
+
+
 def test_each_decision_is_listed(pages):
     for path in (ROOT / "docs" / "adr").glob("*.md"):
         assert f'href="{path.stem}.html"' in pages["adr/index.html"]
