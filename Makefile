@@ -8,7 +8,7 @@ TESTERS ?= 4
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test test-all offload-matrix test-postgresql contract faults check docs format audit bench bench-full outage results bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-all offload-matrix test-postgresql contract faults check docs format audit bench bench-full outage results bench-cost bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies as
 results: .venv/dev.stamp ## Write README's and the pages' tables: newest committed results, strategies, limits
 	@$(PYTHON) manage.py limits
 	@$(PYTHON) -m loadtests pages
+
+bench-cost: .venv/dev.stamp ## Processor time for a label beside commit 5392665, in turn (ARGS="--strategy asgi-hold")
+	@$(PYTHON) -m loadtests.cost $(ARGS)
 
 bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000
 	@$(PYTHON) -m loadtests.bench_data $(ARGS)

@@ -1,0 +1,31 @@
+"""What a label costs beside another commit's: the table, and whose processor time it is."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import psutil
+
+from loadtests.cost import TRAFFIC, Cost, Deployment, table
+
+
+def test_the_ratio_is_of_the_medians() -> None:
+    def runs(*costs: float) -> list[dict[str, Cost]]:
+        return [dict.fromkeys(TRAFFIC, Cost(each, 2 * each, 1.0)) for each in costs]
+
+    lines = table({"5392665": runs(10, 40, 20), "this": runs(5, 8, 6)}).splitlines()
+    assert lines[0] == "| traffic | | 5392665 | this | ratio |"
+    assert lines[2] == (
+        "| paced at 15/s | ms a label | 20.00 (10.00 to 40.00) | 6.00 (5.00 to 8.00) | 0.30 |"
+    )
+    assert len(lines) == 2 + 3 * len(TRAFFIC)
+
+
+def test_the_simulated_carriers_are_not_counted() -> None:
+    assert Deployment._is_ours(psutil.Process(os.getpid()))
+    command = [sys.executable, "-c", "input()", "carriers.simulator"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE) as child:
+        assert not Deployment._is_ours(psutil.Process(child.pid))
+        child.communicate(b"\n")
