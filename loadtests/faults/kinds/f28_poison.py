@@ -87,8 +87,8 @@ class Poison(Fault):
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         slowest = _slowest(rig, f"{rig.prefix}other")
-        # Claimed beside the one that kills, an innocent row is lost with it twice, a lease each time;
-        # then it comes back at a moment of its own, within half a lease.
+        # Claimed beside the one that kills, an innocent row is lost with it twice, a lease each
+        # time; then it comes back at a moment of its own, within half a lease.
         limit = STARTING + (2.5 * LEASE + SETTLING) * rig.scale
         bad = _states(journals, ("kills", "raises", "refused"))
         parked = sum(state == "needs_review" for state in bad)
