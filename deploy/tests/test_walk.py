@@ -37,7 +37,7 @@ def stretch(folder, name):
         ours = [walk for walk in texts if any(each in walk[0] for each in PROCESSES)]
         return ours if len(ours) >= len(PROCESSES) else None
 
-    calls = defaultdict(list)
+    calls: dict[str, list[str]] = defaultdict(list)
     poll(lambda: read() is not None, 30)
     for _, walk in read():
         for file, function in walk:
