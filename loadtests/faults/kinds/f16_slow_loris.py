@@ -15,6 +15,10 @@ from loadtests.faults.rig import Rig
 
 # Each healthy wave; small enough for two cores that the lorises share.
 HEALTHY = 100
+CARRIERS = ("postnl", "colibri")
+# Seconds that these take, at full scale. Always the same: of a hundred calls p99 is the longest,
+# and two samples of a latency with a long tail differ by more than the lorises could add.
+CALL = 0.5
 # Seconds after which a control's lorises go, so that its run ends.
 CONTROL_LASTS = 8.0
 OPENING = b"POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 5000\r\n"
@@ -41,6 +45,8 @@ class SlowLoris(Fault):
 
     def strike(self, rig: Rig) -> None:
         _allow_sockets(self.dose.requests)
+        for carrier in CARRIERS:
+            rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": CALL * rig.scale})
         self._healthy(rig, "before")
         stop = threading.Event()
         lorises = threading.Thread(target=drip, args=(rig.port, self.dose.requests, stop))
@@ -54,7 +60,7 @@ class SlowLoris(Fault):
         lorises.join()
 
     def _healthy(self, rig: Rig, prefix: str) -> None:
-        wishes = rig.wishes(HEALTHY, synchronous=1.0, carriers=("postnl", "colibri"), prefix=prefix)
+        wishes = rig.wishes(HEALTHY, synchronous=1.0, carriers=CARRIERS, prefix=prefix)
         rig.send(wishes, at_once=5).join()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
