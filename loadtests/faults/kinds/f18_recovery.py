@@ -15,8 +15,6 @@ OPEN_FOR, RAMP_FOR, RAMP_FROM, RAMP_TO = 5.0, 10.0, 2.0, 50.0
 # The share of the ramp after which the calls are counted, and what may be over for the moments
 # between the first call, its being seen, and the count.
 PART, SLACK = 0.25, 1.25
-# Seconds for which a process shows a breaker as it was.
-SHOWN = 0.5
 
 
 @register
@@ -66,26 +64,21 @@ class Recovery(Fault):
         rig.note(f"{self.probes} calls in {self.open_for:.2f} s")
 
     def _count_early(self, rig: Rig) -> None:
-        """Count the purchases from the ramp's begin until a part of it is over.
-
-        Not from the first purchase: by then the ramp may be seconds old, and lets out more.
-        """
+        """Count the purchases from the first one until a part of the ramp is over."""
         before = self._simulated(rig)["buys"]
-        rig.wait_until(lambda: self._mode(rig) == "closed", 30, every=0.05)
-        begun = time.monotonic() - SHOWN
+        rig.wait_until(lambda: self._simulated(rig)["buys"] > before, 30, every=0.05)
+        begun = time.monotonic()
         time.sleep(PART * RAMP_FOR * rig.scale)
         self.early = self._simulated(rig)["buys"] - before
         # With thousands on their way the count itself may come a second late.
         self.early_for = time.monotonic() - begun
         rig.note(f"{self.early} calls in the ramp's first {self.early_for:.2f} s")
 
-    def _mode(self, rig: Rig) -> str:
-        shown = rig.ask("/api/v2/carriers")["carriers"]
-        return next(str(each["breaker"]) for each in shown if each["code"] == "tortoise")
-
     def _is_out(self, rig: Rig) -> bool:
         """Tell whether no purchase is under way any more, and none can begin."""
-        return self._mode(rig) != "closed" and not self._simulated(rig)["in_flight"]
+        shown = rig.ask("/api/v2/carriers")["carriers"]
+        mode = next(each["breaker"] for each in shown if each["code"] == "tortoise")
+        return mode != "closed" and not self._simulated(rig)["in_flight"]
 
     def _simulated(self, rig: Rig) -> dict[str, int]:
         carriers = rig.simulator("GET", "/carriers")["carriers"]
