@@ -16,7 +16,15 @@ from django.utils import timezone
 from carriers.outcomes import Announced, Document, NotSent, Unknown
 from parcels import faults, metrics
 from parcels.answers import Question, final_answer
-from parcels.models import Announcement, Attempt, Hold, State
+from parcels.models import (
+    Announcement,
+    Attempt,
+    Hold,
+    Parcel,
+    State,
+    WebhookEndpoint,
+    WebhookEvent,
+)
 from parcels.models import Document as DocumentRow
 from parcels.selectors import in_order
 from parcels.services import announce, call
@@ -25,6 +33,7 @@ from parcels.services.call import jobs_for
 from parcels.services.claim import claim, hand_back
 from parcels.services.holds import open_hold
 from parcels.services.record import Result
+from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
 
 pytestmark = pytest.mark.django_db
@@ -89,6 +98,25 @@ def test_a_client_waits_on_when_a_try_has_brought_nothing(
         finish([Result(jobs[row.pk], said, 1.0) for row, said in zip(rows, outcomes, strict=True)])
     assert list(told) == [rows[1].holds.get().pk]
     assert rows[0].holds.get().released_at is None
+
+
+def test_of_a_group_only_those_whose_status_still_fits_are_moved(
+    told: dict[str, Any], no_broker: Any, django_capture_on_commit_callbacks: Any
+) -> None:
+    """One is being cancelled meanwhile, and another shop has no webhook."""
+    rows, others = awaited(2), awaited(1)
+    WebhookEndpoint.objects.create(account=rows[0].account, url="https://shop.example/")
+    every = [*rows, *others]
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs = {job.announcement.pk: job for job in prepare([row.pk for row in every])}
+        Parcel.objects.filter(pk=rows[1].parcel_id).update(status=Status.CANCELLATION_REQUESTED)
+        finish([Result(jobs[row.pk], label(row.pk), 1.0) for row in every])
+    found = Parcel.objects.in_bulk([row.parcel_id for row in every])
+    shown = [(found[row.parcel_id].status, found[row.parcel_id].tracking_number) for row in every]
+    statuses = Status.READY_TO_SEND, Status.CANCELLATION_REQUESTED, Status.READY_TO_SEND
+    assert shown == [(status, f"3S{row.pk}") for status, row in zip(statuses, every, strict=True)]
+    assert [event.parcel_id for event in WebhookEvent.objects.all()] == [rows[0].parcel_id]
+    assert ("void", rows[1].pk, "postnl") in no_broker
 
 
 def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
