@@ -74,7 +74,7 @@ def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> No
     change_rows(
         Announcement,
         [{"id": row.pk, "fence": row.fence, "delay": float(delay)} for row, delay in rows],
-        f"state = '{State.PENDING.value}', lease_until = NULL, sent_at = NULL, run_at = {due},"
+        f"state = '{State.PENDING.value}', lease_until = NULL, run_at = {due},"
         f" wake_at = {due}, claims = own.claims * %s, error = coalesce(nullif(%s, ''), own.error)",
         ours(),
         set_values=[int(bool(error)), error],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -117,6 +118,23 @@ def test_of_a_group_only_those_whose_status_still_fits_are_moved(
     assert shown == [(status, f"3S{row.pk}") for status, row in zip(statuses, every, strict=True)]
     assert [event.parcel_id for event in WebhookEvent.objects.all()] == [rows[0].parcel_id]
     assert ("void", rows[1].pk, "postnl") in no_broker
+
+
+def test_a_parcel_that_somebody_else_has_announced_is_read_again(
+    told: dict[str, Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    first = AnnouncementFactory.create()
+    second = AnnouncementFactory.create(parcel__account=first.account)
+    question = Question([first.parcel_id, second.parcel_id], "http://x", "/p", many=True)
+    open_hold(account=first.account, question=question, announcements=[first, second], wait=60)
+    with django_capture_on_commit_callbacks(execute=True):
+        jobs = {job.announcement.pk: job for job in prepare([first.pk, second.pk])}
+        Announcement.objects.filter(pk=second.pk).update(state=State.ANNOUNCED, fence=7)
+        Parcel.objects.filter(pk=second.parcel_id).update(tracking_number="3STHEIRS")
+        finish([Result(jobs[row.pk], label(row.pk), 1.0) for row in (first, second)])
+    (answer,) = told.values()
+    numbers = [parcel["tracking_number"] for parcel in json.loads(answer.content)["parcels"]]
+    assert numbers == [f"3S{first.pk}", "3STHEIRS"]
 
 
 def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
