@@ -16,7 +16,7 @@ from carriers.outcomes import NotSent, Outcome
 from parcels import faults, metrics
 from parcels.models import Announcement, State
 from parcels.services.accept import lost_a_race
-from parcels.services.call import Job, call_carrier, enter, jobs_for, leave
+from parcels.services.call import Job, call_carrier, enter, jobs_for, leave, sleep_for
 from parcels.services.claim import claim, hand_back, note_sending
 from parcels.services.ending import park, withdraw
 from parcels.services.next_state import FATAL, is_fatal, policy
@@ -92,7 +92,7 @@ def _enter(jobs: Sequence[Job]) -> list[Job]:
             entered.append(job)
         else:
             refused[whose] = refusal
-            turned_away.append((job.announcement, refusal.retry_after))
+            turned_away.append((job.announcement, sleep_for(refusal)))
     hand_back(turned_away)
     return entered
 

@@ -23,7 +23,7 @@ from parcels.books.compare import Ours, Sold, compare
 from parcels.models import Announcement, State
 from parcels.services.announce import backoff, buy, finish, guard
 from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, enter, job_for
+from parcels.services.call import Job, call_carrier, enter, job_for, sleep_for
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import Ending, end, park
@@ -71,7 +71,7 @@ def _for_a_person(announcement: Announcement) -> str:
 
 def _send_again(job: Job) -> None:
     if refusal := enter(job):
-        move_on(job.announcement, State.UNKNOWN, refusal.retry_after)
+        move_on(job.announcement, State.UNKNOWN, sleep_for(refusal))
         return
     if not guard([job]):
         move_on(job.announcement, State.UNKNOWN, backoff(job.announcement))
@@ -88,7 +88,7 @@ def _look_up(job: Job) -> None:
         record([Result(job, first, duration, "lookup", others)])
         return
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
-        move_on(announcement, State.UNKNOWN, result.retry_after)
+        move_on(announcement, State.UNKNOWN, sleep_for(result))
         return
     note_attempt(announcement, "lookup", result, duration)
     believed = isinstance(result, Absent) and announcement.settled_for >= settling(job.carrier)

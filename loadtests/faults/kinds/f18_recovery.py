@@ -13,7 +13,7 @@ LIMITS = {"short": 40, "full": 400}
 # Seconds at full scale: an open breaker lets nobody pass, then the rate rises (calls a second).
 OPEN_FOR, RAMP_FOR, RAMP_FROM, RAMP_TO = 5.0, 10.0, 2.0, 50.0
 # The share of the ramp after which the calls are counted, and what may be over for the moments
-# between the first call, its being seen, and the count.
+# between the closing, its being seen, and the count.
 PART, SLACK = 0.25, 1.25
 
 
@@ -64,9 +64,9 @@ class Recovery(Fault):
         rig.note(f"{self.probes} calls in {self.open_for:.2f} s")
 
     def _count_early(self, rig: Rig) -> None:
-        """Count the purchases from the first one until a part of the ramp is over."""
+        """Count the purchases from the breaker's closing until a part of the ramp is over."""
         before = self._simulated(rig)["buys"]
-        rig.wait_until(lambda: self._simulated(rig)["buys"] > before, 30, every=0.05)
+        rig.wait_until(lambda: self._mode(rig) == "closed", 30, every=0.05)
         begun = time.monotonic()
         time.sleep(PART * RAMP_FOR * rig.scale)
         self.early = self._simulated(rig)["buys"] - before
@@ -76,9 +76,11 @@ class Recovery(Fault):
 
     def _is_out(self, rig: Rig) -> bool:
         """Tell whether no purchase is under way any more, and none can begin."""
+        return self._mode(rig) != "closed" and not self._simulated(rig)["in_flight"]
+
+    def _mode(self, rig: Rig) -> str:
         shown = rig.ask("/api/v2/carriers")["carriers"]
-        mode = next(each["breaker"] for each in shown if each["code"] == "tortoise")
-        return mode != "closed" and not self._simulated(rig)["in_flight"]
+        return str(next(each["breaker"] for each in shown if each["code"] == "tortoise"))
 
     def _simulated(self, rig: Rig) -> dict[str, int]:
         carriers = rig.simulator("GET", "/carriers")["carriers"]
