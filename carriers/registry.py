@@ -18,14 +18,14 @@ __all__ = ["SHIPPING_METHODS", "all_carriers", "carrier", "find", "shipping_meth
 
 
 def find(package: ModuleType) -> dict[str, Carrier]:
-    """Walk a package and return its adapters by code; two of one code are a programming error."""
+    """Walk a package and return its adapters by code, which is the file's name."""
     found: dict[str, Carrier] = {}
     for info in sorted(pkgutil.iter_modules(package.__path__), key=lambda info: info.name):
         if info.ispkg:
             continue  # tests
         adapter = importlib.import_module(f"{package.__name__}.{info.name}").carrier
-        if adapter.code in found:
-            raise ValueError(f"two adapters call themselves {adapter.code!r}")
+        if adapter.code != info.name:
+            raise ValueError(f"the adapter in {info.name}.py calls itself {adapter.code!r}")
         found[adapter.code] = adapter
     return found
 

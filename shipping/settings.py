@@ -9,6 +9,7 @@ from pathlib import Path
 
 from django.core.exceptions import ImproperlyConfigured
 
+from carriers.adapters import CODES
 from shipping import env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
@@ -174,16 +175,12 @@ LATE_LOOKS = [600 * TIME_SCALE, 3600 * TIME_SCALE]
 CARRIER_BULKHEAD = env.integer("CARRIER_BULKHEAD", 400, minimum=1)
 CARRIERS: dict[str, dict[str, str | int]] = {
     code: {
-        "url": env.text(f"CARRIER_URL_{code.upper()}", f"http://127.0.0.1:{port}"),
+        "url": env.text(
+            f"CARRIER_URL_{code.upper()}", f"http://127.0.0.1:{port}" if DEBUG or DEMO else ""
+        ),
         "bulkhead": env.integer(f"CARRIER_BULKHEAD_{code.upper()}", CARRIER_BULKHEAD, minimum=1),
     }
-    for code, port in [
-        ("postnl", 9001),
-        ("tortoise", 9002),
-        ("colibri", 9003),
-        ("lantern", 9004),
-        ("meridian", 9005),
-    ]
+    for port, code in enumerate(CODES, start=9001)
 }
 # The circuit breakers. What each number is for, and why that number: carriers.breaker.
 CARRIER_BREAKER_WINDOW = env.integer("CARRIER_BREAKER_WINDOW", 20, minimum=1)
@@ -276,6 +273,11 @@ CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False  # the row and the sweeper guarantee; see docs/adr
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "default"
+# A worker without --queues serves all of these.
+CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {
+    **{f"announce.{code}": {} for code in CODES},
+    "default": {},
+}
 CELERY_TASK_PUBLISH_RETRY = False  # a wake-up is best effort; the sweeper sends it again
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = CARRIER_CALL_DEADLINE + 5
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False

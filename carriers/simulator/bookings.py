@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from carriers.simulator.call import By
-from carriers.simulator.catalogue import CATALOGUE, CarrierSpec
+from carriers.simulator.catalogue import CATALOGUE
 from carriers.simulator.ledger import Entry, Event, Ledger
 from carriers.simulator.parcel import Parcel
+from carriers.simulator.spec import CarrierSpec
 
 # Addresses are kept in memory alone, for the newest bookings: enough for any client that looks an
 # answer up again, and about 20 MB. Older labels, and those from before a restart, have no address.

@@ -16,7 +16,6 @@ from starlette.types import Receive, Scope, Send
 
 from carriers.simulator.bookings import Booking, Bookings
 from carriers.simulator.call import Call, Work
-from carriers.simulator.catalogue import CarrierSpec
 from carriers.simulator.fault import Fault
 from carriers.simulator.labels import Label, render
 from carriers.simulator.latency import Latency
@@ -25,6 +24,7 @@ from carriers.simulator.magic import Magic, refuse_if_asked
 from carriers.simulator.params import Params
 from carriers.simulator.parcel import Parcel, Refusal, check
 from carriers.simulator.shapes import SHAPES
+from carriers.simulator.spec import CarrierSpec
 from carriers.simulator.tracking import Tracking
 
 logger = logging.getLogger(__name__)

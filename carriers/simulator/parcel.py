@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from carriers.simulator.catalogue import CarrierSpec
+from carriers.simulator.spec import CarrierSpec
 
 ADDRESS_FIELDS = (
     "name",

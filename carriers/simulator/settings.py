@@ -47,8 +47,8 @@ def from_environment(environment: Mapping[str, str]) -> Settings:
     """Read the settings; raises SettingsError, which names the variable."""
     control = _address(environment, "SIMULATOR_URL", 9000)
     carriers = {
-        code: _address(environment, f"CARRIER_URL_{code.upper()}", spec.port)
-        for code, spec in CATALOGUE.items()
+        code: _address(environment, f"CARRIER_URL_{code.upper()}", port)
+        for port, code in enumerate(CATALOGUE, start=9001)
     }
     _refuse_shared_ports([control, *carriers.values()])
     return Settings(

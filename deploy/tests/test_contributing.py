@@ -26,10 +26,29 @@ class SnailMail(JsonLabelCarrier):
 
     code = "snail"
     name = "Snail Mail"
+    longest_work = 10.0
+    settling = 15.0
     methods = (ShippingMethod(90, "Snail Mail 0-2kg", "snail", "0.001", "2.000", Decimal("1.00")),)
 
 
 carrier = SnailMail()
+'''
+SIMULATED = '''"""Snail Mail, simulated."""
+
+from decimal import Decimal
+
+from carriers.simulator.latency import fixed
+from carriers.simulator.spec import CarrierSpec, Product
+
+spec = CarrierSpec(
+    code="snail",
+    name="Snail Mail",
+    shape="json_label",
+    repeats="lookup",
+    latency=fixed(0.1),
+    tracking="SM{:010d}",
+    products={90: Product("Snail Mail 0-2kg", 1, 2_000, Decimal("1.00"))},
+)
 '''
 CARRIER_FAULT = '''"""teapot: a status that no carrier documents."""
 
@@ -150,15 +169,19 @@ def test_a_strategy_is_a_folder(checkout):
     assert (checkout / ".run" / "site" / "strategies" / "another.html").exists()
 
 
-def test_a_carrier_is_a_file(checkout):
+def test_a_carrier_is_a_file_and_so_is_its_simulated_counterpart(checkout):
     (checkout / "carriers" / "adapters" / "snail.py").write_text(CARRIER)
-    found = tell(
-        checkout,
-        "[registry.shipping_method(90).name, registry.carrier('snail').name]",
-        "carriers.registry as registry",
+    (checkout / "carriers" / "simulator" / "catalogue" / "snail.py").write_text(SIMULATED)
+    bought = (
+        "import django\n"
+        "django.setup()\n"
+        "from parcels.tests.stacks import running\n"
+        "with running('asgi-hold', 'sqlite') as site:\n"
+        "    answer = site.create(shipment=90, weight='1.000', request_label=True)\n"
+        "    print(answer.status_code, answer.json()['parcel']['tracking_number'])\n"
     )
-    assert found == ["Snail Mail 0-2kg", "Snail Mail"]
-    (checkout / "carriers" / "adapters" / "snail.py").unlink()
+    status, tracking = python(checkout, "-c", bought).split()
+    assert (status, tracking[:2]) == ("200", "SM")
 
 
 def test_a_carrier_s_fault_is_a_file(checkout):

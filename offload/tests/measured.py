@@ -20,6 +20,7 @@ from django.urls import path
 SECONDS = float(os.environ.get("SECONDS", "30"))
 REDIS = os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0")
 HOLDS = os.environ.get("HOLDS") == "1"
+KEEPS = os.environ.get("KEEPS") == "1"
 
 if not settings.configured:
     settings.configure(
@@ -72,7 +73,8 @@ def slow(request):
         hold_id = uuid.uuid4().hex
         queue.lpush("work", hold_id)
         return offload.hold(hold_id, late=JsonResponse({}, status=202), wait=100)
-    connection.close()  # a view that knows what it does waits without one
+    if not KEEPS:
+        connection.close()  # a view that knows what it does waits without one
     time.sleep(SECONDS)
     return JsonResponse({"done": True})
 

@@ -16,6 +16,7 @@ from django.contrib.auth.password_validation import validate_password
 from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client
 
+from carriers.adapters import CODES
 from shipping import checks
 
 CHECK = ("check", "--deploy", "--fail-level", "WARNING")
@@ -56,6 +57,7 @@ def run(run_dir: Path, *command: str, **changes: str) -> subprocess.CompletedPro
         "ALLOWED_HOSTS": "api.example",
         "PUBLIC_URL": "https://api.example",
         "DATABASE_URL": f"sqlite:///{run_dir}/db.sqlite3",
+        **{f"CARRIER_URL_{code.upper()}": f"https://{code}.example" for code in CODES},
         **changes,
     }
     return subprocess.run(
@@ -72,8 +74,7 @@ def test_a_carrier_gets_its_own_credentials_of_ours(tmp_path: Path) -> None:
     )
     done = run(tmp_path, "shell", "--no-imports", "-c", script,
                CARRIER_CREDENTIALS_POSTNL='{"api_key": "ours"}')  # fmt: skip
-    others = ("tortoise", "colibri", "lantern", "meridian")
-    expected = {"postnl": {"api_key": "ours"}} | {code: {} for code in others}
+    expected = {code: {"api_key": "ours"} if code == "postnl" else {} for code in CODES}
     assert done.stdout.strip() == f"{expected} False 43200", done.stderr
 
 
@@ -92,10 +93,11 @@ def test_the_deployment_checks_are_clean(tmp_path: Path) -> None:
 def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
     """The control of the test above: one run with several faults."""
     done = run(
-        tmp_path, *CHECK, SECRET_KEY="short", SECURE_SSL_REDIRECT="0", ANNOUNCEMENT_LEASE="1"
-    )
+        tmp_path, *CHECK, SECRET_KEY="short", SECURE_SSL_REDIRECT="0", ANNOUNCEMENT_LEASE="1",
+        CARRIER_URL_LANTERN="",
+    )  # fmt: skip
     assert done.returncode != 0
-    for named in ("shipping.E001", "shipping.E006", "security.W008"):
+    for named in ("shipping.E001", "shipping.E002", "shipping.E006", "security.W008"):
         assert named in done.stderr
 
 
@@ -108,7 +110,7 @@ def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
         ("WEBHOOK_PORTS", ["0"], checks.check_webhook_ports, "shipping.E005"),
         ("WAIT_DEFAULT", 500, checks.check_waits, "shipping.E003"),
         ("ANNOUNCEMENT_LEASE", 1, checks.check_lease, "shipping.E001"),
-        ("CARRIERS", {}, checks.check_carriers, "shipping.E002"),
+        ("CARRIERS", {"postnl": {"url": ""}}, checks.check_carriers, "shipping.E002"),
         (
             "HOUSE_CREDENTIALS",
             {"lantern": {"username": "us"}},

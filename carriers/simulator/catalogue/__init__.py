@@ -1,0 +1,21 @@
+"""The carriers, each a file that defines `spec`. One that is put here is found.
+
+Prices are plausible list prices; what matters is that a wrong purchase costs something, and that
+those of two carriers never add up to the same sum by chance.
+"""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+from carriers.simulator.spec import CarrierSpec
+
+
+def _found() -> dict[str, CarrierSpec]:
+    names = sorted(module.name for module in pkgutil.iter_modules(__path__))
+    specs = [importlib.import_module(f"{__name__}.{name}").spec for name in names]
+    return {spec.code: spec for spec in specs}
+
+
+CATALOGUE = _found()

@@ -1,0 +1,34 @@
+"""What a simulated carrier is called, sells and can do about a lost answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from carriers.simulator.latency import Latency
+
+Repeats = Literal["lookup", "dedup", "none"]
+
+
+@dataclass(frozen=True, slots=True)
+class Product:
+    """A shipping method of a carrier; weights in grams, both ends included."""
+
+    name: str
+    low: int
+    high: int
+    price: Decimal
+
+
+@dataclass(frozen=True, slots=True)
+class CarrierSpec:
+    """A carrier as it is before anybody sets anything."""
+
+    code: str
+    name: str
+    shape: str
+    repeats: Repeats
+    latency: Latency
+    tracking: str  # str.format pattern for ten digits
+    products: dict[int, Product]
