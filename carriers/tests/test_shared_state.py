@@ -211,7 +211,7 @@ def test_a_bulkhead_holds_over_processes(client):
     assert other.acquire()
 
 
-@pytest.mark.parametrize(("owners", "each"), [(1, 36), (2, 19), (3, 12)])
+@pytest.mark.parametrize(("owners", "each"), [(1, 32), (2, 17), (3, 12)])
 def test_owners_that_take_all_they_can_leave_a_newcomer_a_slot(client, gone, owners, each):
     for shared in (bulkhead(client, limit=40), bulkhead(gone, limit=40)):
         taken = [str(number) for _ in range(40) for number in range(owners)]
@@ -231,8 +231,8 @@ def test_an_owner_is_not_taken_for_another_whose_name_begins_alike(client):
 
 
 def test_a_small_bulkhead_is_its_only_owners_own(client):
-    shared = bulkhead(client, limit=9)
-    assert all(shared.acquire("1") for _ in range(9))
+    shared = bulkhead(client, limit=4)
+    assert all(shared.acquire("1") for _ in range(4))
 
 
 def test_a_bulkhead_is_never_overrun(redis_server):

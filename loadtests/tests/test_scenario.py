@@ -1,4 +1,5 @@
 import pytest
+from django.conf import settings as general
 
 from loadtests import scenario
 from loadtests.arrivals import Closed, Constant
@@ -79,7 +80,11 @@ def test_the_neighbour_is_another_account_and_its_control_takes_one_guard_away()
     accounts = [[stream.account for stream in phase.streams] for phase in found.phases]
     assert accounts == [[1], [1, 2, 2]]
     assert found.receivers == 10
-    assert found.variants == {"turns": {}, "no turns": {"FAULT_GUARDS_OFF": "turns"}}
+    assert found.variants == {
+        "as shipped": {"DEMO_WRITE_LIMIT_2": str(general.THROTTLE_WRITE)},
+        "turns": {},
+        "no turns": {"FAULT_GUARDS_OFF": "turns"},
+    }
     batches, reads = (stream.arrivals for stream in found.phases[1].streams[1:])
     assert batches == Closed(connections=4, requests=100)  # of a hundred labels each
     assert reads == Constant(rate=20, seconds=30)  # each waits ten seconds: 200 at a time

@@ -125,19 +125,24 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         due = now_sql()
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
-    order = "wake_at" if faults.is_off("turns") else "turn, wake_at"
-    # Each account's oldest come before any one's second. The choice can't lock: PostgreSQL has no
-    # FOR UPDATE beside a window. So what is locked is looked at again.
+    order = "wake_at" if faults.is_off("turns") else "turn + coalesce(calls, 0), wake_at"
+    # Who has fewest calls in flight comes first, and each account's oldest before its second: a
+    # backlog's oldest is older than any newcomer. The choice can't lock: PostgreSQL has no FOR
+    # UPDATE beside a window. So what is locked is looked at again.
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
         f"SELECT id FROM {table} WHERE wake_at <= {due} AND id IN (SELECT id FROM ("
-        "SELECT id, wake_at, row_number() OVER (PARTITION BY account_id ORDER BY wake_at) AS turn"
+        "SELECT id, account_id, wake_at,"
+        " row_number() OVER (PARTITION BY account_id ORDER BY wake_at) AS turn"
         f" FROM {table} WHERE carrier = %s AND state IN ('pending', 'unknown')"
-        f" AND wake_at <= {due}) AS waiting ORDER BY {order} LIMIT {limit}){skip})"
+        f" AND wake_at <= {due}) AS waiting"
+        f" LEFT JOIN (SELECT account_id, count(*) AS calls FROM {table}"
+        " WHERE carrier = %s AND state = 'announcing' GROUP BY account_id) AS busy"
+        f" USING (account_id) ORDER BY {order} LIMIT {limit}){skip})"
         " RETURNING id, account_id, carrier, state"
     )
     with connection.cursor() as cursor:
-        cursor.execute(sql, [carrier])
+        cursor.execute(sql, [carrier, carrier])
         return [Due(*row) for row in cursor.fetchall()]
 
 

@@ -286,7 +286,7 @@ def is_shared() -> bool:
     """Tell whether an account that takes all it can leaves another one a slot."""
     limit = int(django_settings.CARRIERS["postnl"]["bulkhead"])
     taken = [isinstance(protect.enter("postnl", 1), protect.Pass) for _ in range(limit)]
-    assert sum(taken) >= 0.9 * limit  # it is alone: nearly the whole room is its own
+    assert sum(taken) >= 0.8 * limit  # it is alone: most of the room is its own
     return isinstance(protect.enter("postnl", 2), protect.Pass)
 
 

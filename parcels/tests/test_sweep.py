@@ -109,6 +109,23 @@ def test_a_long_backlog_leaves_another_account_its_turn(
     assert (len(accounts), accounts.count(shops[1].pk)) == (6, woken)
 
 
+@pytest.mark.parametrize(("off", "first"), [([], 1), (["turns"], 0)])
+def test_the_only_free_slot_is_for_the_account_with_fewer_calls(
+    settings: Any, off: list[str], first: int
+) -> None:
+    """The scenario `neighbour`: a backlog's oldest was always older, and took every slot."""
+    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 1}}
+    protect.forget()
+    shops = [AccountFactory.create(), AccountFactory.create()]
+    for calls, shop in zip((3, 1), shops, strict=True):
+        for _ in range(calls):
+            AnnouncementFactory.create(account=shop, state=State.ANNOUNCING)
+        moved(AnnouncementFactory.create(account=shop), wake_at=timedelta(seconds=calls - 60))
+    moved(AnnouncementFactory.create(account=shops[0]), wake_at=timedelta(seconds=-90))
+    assert [due.account_id for due in sweep.due_announcements()] == [shops[first].pk]
+
+
 def test_a_review_that_is_overdue_shows_as_failed() -> None:
     row = moved(AnnouncementFactory.create(state=State.NEEDS_REVIEW), deadline_at=PAST)
     assert sweep.show_overdue_reviews() == 1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 from argparse import ArgumentParser
 from pathlib import Path
@@ -37,7 +38,7 @@ class Command(BaseCommand):
         known = _read(env_file)
         lines: list[str] = []
         for name, suffix in NAMES:
-            account = _account(name)
+            account = _account(name, os.environ.get(f"DEMO_WRITE_LIMIT{suffix}", "none"))
             _furnish(account)
             public, secret = known.get(f"PUBLIC_KEY{suffix}"), known.get(f"SECRET_KEY{suffix}")
             if not public or not secret or not _is_key_of(account, public, secret):
@@ -50,10 +51,10 @@ class Command(BaseCommand):
         env_file.write_text("\n".join(lines) + "\n")
 
 
-def _account(name: str) -> Account:
-    # "none": the demo's and the load tests' accounts carry no rate limits.
+def _account(name: str, write_limit: str) -> Account:
+    # "none": the demo's accounts, and but for one scenario the load tests', carry no rate limits.
     account, _ = Account.objects.get_or_create(
-        name=name, defaults={"read_limit": "none", "write_limit": "none"}
+        name=name, defaults={"read_limit": "none", "write_limit": write_limit}
     )
     return account
 
