@@ -147,8 +147,9 @@ def main():
     parser.add_argument("--beside", default="", help="a folder with another offload")
     parser.add_argument("--repeats", type=int, default=1)
     options = parser.parse_args()
-    servers = (options.beside, OFFLOAD) if options.beside else SERVERS
-    servers = (options.server,) if options.server else servers
+    servers = [options.server] if options.server else list(SERVERS)
+    if options.beside:
+        servers = [options.beside, OFFLOAD]
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     with tempfile.TemporaryDirectory() as name:
