@@ -79,7 +79,7 @@ bench-full: .venv/dev.stamp ## Every scenario, every strategy, three times (a ni
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
 	@$(PYTHON) -m loadtests run outage $(ARGS)
 
-results: .venv/dev.stamp ## Write README's and the pages' tables: newest committed results, strategies, limits
+results: .venv/dev.stamp ## Write the pages' tables: newest committed results, strategies, limits
 	@$(PYTHON) manage.py limits
 	@$(PYTHON) -m loadtests pages
 

@@ -19,7 +19,8 @@ from typing import Any
 from rich.console import Console
 
 from deploy import strategy as strategies
-from deploy.demo_report import Part, summary, write_report
+from deploy.demo_report import Part, canary_of, summary, write_report
+from deploy.demo_report import seconds as duration
 from deploy.live.access import HEADER
 from deploy.loopback import ask_json, events
 from deploy.prepare import PrepareError
@@ -148,7 +149,7 @@ class Demo:
         since_well = time.monotonic()
         while time.monotonic() < end and time.monotonic() - since_well < SETTLED:
             figures = next(self._news)
-            if any((target["canary"]["now"] or 0) > WELL for target in figures["targets"]):
+            if any(canary_of(target) > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
     def at_turn(self, name: str, stack: Stack) -> None:
@@ -189,13 +190,13 @@ class Demo:
 
     def _comment(self, target: dict[str, Any]) -> None:
         """Say what has turned at one stack since the last look."""
-        name, seconds = target["name"], target["canary"]["now"]
+        name, seconds = target["name"], canary_of(target)
         if self._turned((name, "alive"), _mood(seconds, self._heard.get((name, "alive"), True))):
             if seconds > DEAD:
                 busy = f"{target['waiting']} of {target['slots']} workers wait for a carrier"
-                self.say(f"{name}: a cheap read now takes over {DEAD:g} s ({busy}).", loud=True)
+                self.say(f"{name}: another page now takes over {DEAD:g} s ({busy}).", loud=True)
             else:
-                self.say(f"{name}: a cheap read takes {_duration(seconds)} again.", loud=True)
+                self.say(f"{name}: another page takes {duration(seconds)} again.", loud=True)
         breaker = target["carriers"][CARRIER]["breaker"] if target["carriers"] else "closed"
         if self._turned((name, "breaker"), breaker == "closed"):
             state = "closes" if breaker == "closed" else "opens: no further call is made"
@@ -214,14 +215,10 @@ def _mood(seconds: float, was_alive: bool) -> bool:
 
 def _line(target: dict[str, Any]) -> str:
     return (
-        f"{target['name']}: canary {_duration(target['canary']['now'])}, "
+        f"{target['name']}: canary {duration(canary_of(target))}, "
         f"{target['goodput']:.1f} labels/s, {target['serving']}/{target['slots']} busy, "
         f"{target['holds']} held"
     )
-
-
-def _duration(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 0.1 else f"{seconds:.1f} s"
 
 
 if __name__ == "__main__":

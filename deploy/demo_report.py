@@ -3,6 +3,7 @@
 For seeing one outage; `loadtests` measures, with every strategy on its own on the machine.
 """
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -35,7 +36,7 @@ class Seen:
     def add(self, target: dict[str, Any]) -> None:
         """Take one look in."""
         self.last = target
-        self.canary.append(target["canary"]["now"])
+        self.canary.append(canary_of(target))
         self.waiting = max(self.waiting, target["waiting"])
         self.held = max(self.held, target["holds"])
 
@@ -75,14 +76,23 @@ class Part:
         ]
 
 
+def canary_of(target: dict[str, Any]) -> float:
+    """Return the seconds of a target's canary, endless where it had no answer."""
+    found: float | None = target["canary"]["now"]
+    return math.inf if found is None else found
+
+
 def seconds(value: float) -> str:
     """Return a length of time as people write it."""
+    if value == math.inf:
+        return "no answer"
     return f"{value * 1000:.0f} ms" if value < 0.1 else f"{value:.1f} s"
 
 
 MEANING = (
     "labels: announced at the carrier; later: answered 202, the label comes later; "
-    "canary: a cheap read; waiting: workers that waited for a carrier, the most at once; "
+    "canary: a page that needs no carrier; "
+    "waiting: workers that waited for a carrier, the most at once; "
     "held: clients held without a worker, the most at once."
 )
 

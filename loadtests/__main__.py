@@ -4,7 +4,7 @@
     run SCENARIO...          measure; --PARAMETER VALUE overrides a scenario's own
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
-    pages                    write README's and the pages' tables from the newest committed result
+    pages                    write the pages' tables from the newest committed result
 
 Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a label twice · 2 used
 wrongly · 130 interrupted (what was measured until then is kept).
@@ -72,7 +72,7 @@ def _parser() -> argparse.ArgumentParser:
     again = commands.add_parser("report", help="write the report of raw data")
     again.add_argument("results", nargs="+", type=Path)
     again.add_argument("--out", type=Path, help="folder (default: that of the first)")
-    commands.add_parser("pages", help="write README's and the pages' tables")
+    commands.add_parser("pages", help="write the pages' tables")
     return parser
 
 

@@ -63,7 +63,8 @@ class Deployment:
     def __init__(self, run: subprocess.Popen[bytes], cluster: PostgresServer, folder: Path) -> None:
         self.run, self.cluster = run, cluster
         keys = read_env_file(folder / "accounts.env")
-        self.auth = aiohttp.BasicAuth(keys["PUBLIC_KEY"], keys["SECRET_KEY"])
+        login = aiohttp.encode_basic_auth(keys["PUBLIC_KEY"], keys["SECRET_KEY"])
+        self.headers = {"Authorization": login}
 
     def processor_seconds(self) -> float:
         """Return what its processes have used until now, those that ended among them."""
@@ -167,7 +168,7 @@ async def measure(deployment: Deployment, port: int) -> dict[str, Cost]:
     url = f"http://127.0.0.1:{port}/api/v2/parcels"
     costs = {}
     connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(auth=deployment.auth, connector=connector) as session:
+    async with aiohttp.ClientSession(headers=deployment.headers, connector=connector) as session:
         await closed(session, url)
         for name, traffic in TRAFFIC.items():
             used, begun = deployment.processor_seconds(), time.monotonic()

@@ -1,4 +1,4 @@
-"""Write the tables of README and pages: `make results`, from folders and the newest bench.
+"""Write the pages' tables: `make results`, from folders and the newest bench.
 
 A table stands between two comments, `<!-- comparison asgi-hold -->` and `<!-- /comparison -->`;
 words after the name choose its rows. Conclusions are written by hand: a test holds each figure in
@@ -11,17 +11,16 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from deploy import strategy as strategies
 from deploy.plan import ROOT
 from loadtests.cautions import cautions
 from loadtests.comparison import DOUBT, comparison, footnotes, needs
 from loadtests.results import Published, newest
 from loadtests.tables import Table
 
-# The pages with tables, from the project's root.
-PAGES = ("README.md", "docs/which-one.md")
+# From the project's root.
+PAGES = ("docs/which-one.md",)
 PART = re.compile(
-    r"(?P<begin><!-- (?P<name>comparison|cautions|needs|strategies)(?P<rows>[a-z -]*) -->\n)"
+    r"(?P<begin><!-- (?P<name>comparison|cautions|needs)(?P<rows>[a-z -]*) -->\n)"
     r".*?(?P<end><!-- /(?P=name) -->)",
     re.DOTALL,
 )
@@ -79,15 +78,6 @@ def _needs(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[s
     yield from _rows(needs(), up)
 
 
-def _strategies(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
-    """Yield all strategies by family."""
-    loaded = [strategies.load(name) for name in strategies.names()]
-    yield from ("| Family | Strategies |", "|---|---|")
-    for family in strategies.FAMILIES:
-        links = [_link(one.name, up) for one in loaded if one.family == family]
-        yield f"| {family} | {', '.join(links)} |"
-
-
 def _rows(table: Table, up: str) -> Iterator[str]:
     yield f"| {' | '.join(table.head)} |"
     yield f"|---|{'---|' * (len(table.head) - 1)}"
@@ -108,5 +98,4 @@ PARTS: Mapping[str, Writer] = {
     "comparison": _comparison,
     "cautions": _cautions,
     "needs": _needs,
-    "strategies": _strategies,
 }

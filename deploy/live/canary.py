@@ -2,7 +2,7 @@
 
 import asyncio
 
-from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
+from aiohttp import ClientError, ClientSession, ClientTimeout, encode_basic_auth
 
 from deploy.live.target import Target
 from deploy.live.window import Window, percentile
@@ -19,10 +19,11 @@ class Canary:
     def __init__(self, session: ClientSession, target: Target) -> None:
         self._session = session
         self._url = target.base_url + PATH
-        self._login = BasicAuth(*target.login)
+        self._headers = {"Authorization": encode_basic_auth(*target.login)}
         self._window = Window()
         self.failed = 0
         self._has_sung = False  # before the stack is up a failure is none
+        self._dead = False
 
     async def run(self) -> None:
         """Sing until cancelled."""
@@ -33,23 +34,29 @@ class Canary:
 
     async def _sing(self) -> None:
         number = self._window.begin()
+        sings = False
         try:
             async with self._session.get(
-                self._url, auth=self._login, timeout=ClientTimeout(total=PATIENCE)
+                self._url, headers=self._headers, timeout=ClientTimeout(total=PATIENCE)
             ) as answer:
                 await answer.read()
-                self._has_sung |= answer.status == 200
-                self.failed += self._has_sung and answer.status != 200
+                sings = answer.status == 200
         except (ClientError, TimeoutError):
-            self.failed += self._has_sung
+            pass
         finally:
-            self._window.end(number)
+            self._window.end(number, counts=sings)  # a refused connection is no quick answer
+        self._has_sung |= sings
+        self._dead = self._has_sung and not sings
+        self.failed += self._dead
 
     def read(self) -> dict[str, float | None]:
-        """Return seconds: `now` is the latest, or how long the oldest has been waiting by now."""
+        """Return seconds: `now` is the latest, or how long the oldest has been waiting by now.
+
+        None where the latest had no answer, or another one than it should.
+        """
         waiting, last = self._window.longest_wait, self._window.last
         return {
-            "now": waiting if last is None else max(waiting, last),
+            "now": None if self._dead else waiting if last is None else max(waiting, last),
             "p95": percentile(self._window.latencies(), 0.95),
             "failed": self.failed,
         }

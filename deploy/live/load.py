@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import BasicAuth, ClientError, ClientSession, ClientTimeout
+from aiohttp import ClientError, ClientSession, ClientTimeout, encode_basic_auth
 
 from deploy.live.target import Target
 from deploy.live.window import Window, percentile
@@ -73,19 +73,21 @@ class Shop:
             tally.errors += 1
             return
         number = tally.window.begin() if "request_label" in parcel else 0
+        status = 0
         try:
-            self._count(await self._post(parcel), synchronous=bool(number))
+            status = await self._post(parcel)
+            self._count(status, synchronous=bool(number))
         except (ClientError, TimeoutError):
             tally.errors += 1
         finally:
             if number:
-                tally.window.end(number)
+                tally.window.end(number, counts=status in (200, 202))
 
     async def _post(self, parcel: dict[str, Any]) -> int:
         async with self.session.post(
             f"{self.target.base_url}/api/v2/parcels",
             json={"parcel": parcel},
-            auth=BasicAuth(*self.target.login),
+            headers={"Authorization": encode_basic_auth(*self.target.login)},
             timeout=ClientTimeout(total=PATIENCE),
         ) as answer:
             await answer.read()

@@ -34,11 +34,12 @@ class Window:
         self._open[self._next] = self._clock() if intended is None else intended
         return self._next
 
-    def end(self, number: int) -> float:
-        """Note an end; return how long it took."""
+    def end(self, number: int, *, counts: bool = True) -> float:
+        """Note an end; return how long it took. What brought no answer does not count."""
         now = self._clock()
         took = now - self._open.pop(number)
-        self._done.append((now, took))
+        if counts:
+            self._done.append((now, took))
         return took
 
     @property

@@ -52,7 +52,7 @@ def test_the_demo_shows_one_deployment_stuck_and_the_other_not(tmp_path):
     prefork, hold = (canary["outage", name] for name in STRATEGIES)
     # Against each other, since both ran on the same machine in the same seconds.
     assert seconds(prefork[1]) > 2 * seconds(hold[0])
-    assert f"{STRATEGIES[0]}: a cheap read now takes over 2 s" in done.stdout
+    assert f"{STRATEGIES[0]}: another page now takes over 2 s" in done.stdout
 
 
 def test_what_is_missing_is_said_before_anything_starts():

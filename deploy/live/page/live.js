@@ -50,9 +50,9 @@ class StackView {
   show(figures) {
     this.diagram.feed(figures);
     const seconds = figures.canary.now, canary = this.root.querySelector(".canary");
-    canary.querySelector("strong").textContent = duration(seconds);
+    canary.querySelector("strong").textContent = seconds === null ? "no answer" : duration(seconds);
     canary.classList.toggle("slow", seconds > SLOW && seconds <= DEAD);
-    canary.classList.toggle("dead", seconds > DEAD);
+    canary.classList.toggle("dead", seconds === null || seconds > DEAD);
     TILES.forEach(([, text, isBad], index) => {
       this.tiles[index].lastChild.textContent = text(figures);
       this.tiles[index].classList.toggle("bad", Boolean(isBad?.(figures)));
@@ -152,6 +152,7 @@ class Page {
 function say(words, lost = false) {
   byId("link").textContent = words;
   byId("link").classList.toggle("lost", lost);
+  document.querySelector("main").classList.toggle("lost", lost);
 }
 
 const start = await (await fetch("/api/start", { headers: headers() })).json();
@@ -161,4 +162,5 @@ page.animate();
 window.live = page;
 const events = new EventSource("/events");
 events.onmessage = event => { page.show(JSON.parse(event.data)); say("Live"); };
-events.onerror = () => say("The figures stand still: the live process is away", true);
+events.onerror = () => say(
+  `The live process is away; last seen at ${new Date((page.figures?.at ?? 0) * 1000).toTimeString().slice(0, 8)}`, true);

@@ -3,9 +3,13 @@
 import asyncio
 
 import pytest
+from aiohttp import ClientSession, web
+from aiohttp.test_utils import TestServer
 
+from deploy.live.canary import PATH, Canary
 from deploy.live.collector import Collector, Rate
 from deploy.live.faults import KINDS, LONGEST, UnknownOutageError, fault_of
+from deploy.live.target import Target
 from deploy.live.window import OVERDUE, SPAN, Window, percentile
 
 
@@ -40,6 +44,13 @@ def test_a_window_forgets(window, clock):
     clock.now = 1.0 + SPAN + 0.1
     assert window.latencies() == []
     assert window.last is None
+
+
+def test_what_brought_no_answer_is_over_and_does_not_count(window, clock):
+    number = window.begin()
+    clock.now = 0.001
+    window.end(number, counts=False)
+    assert (window.open, window.last, window.latencies()) == (0, None, [])
 
 
 def test_who_waits_counts_with_its_age_once_it_is_overdue(window, clock):
@@ -115,3 +126,32 @@ async def test_news_come_after_a_failed_look():
         figures = await asyncio.wait_for(collector.news(), 10)
         running.cancel()
     assert figures["beside"] == 1
+
+
+@pytest.mark.integration
+async def test_a_server_that_is_gone_is_no_quick_answer(tmp_path):
+    """A refused connection was the fastest reading of all, and green."""
+
+    statuses = [200, 503, 200]
+
+    async def answer(request):
+        return web.Response(status=statuses.pop(0))
+
+    app = web.Application()
+    app.router.add_get(PATH, answer)
+    server = TestServer(app)
+    await server.start_server()
+    keys = tmp_path / "accounts.env"
+    keys.write_text("PUBLIC_KEY=p\nSECRET_KEY=s\n")
+    target = Target({"PORT": str(server.port), "ACCOUNTS_FILE": str(keys)}, list)
+    async with ClientSession() as session:
+        canary = Canary(session, target)
+        await canary._sing()
+        assert canary.read()["now"] is not None
+        await canary._sing()
+        assert canary.read()["now"] is None
+        await canary._sing()
+        assert canary.read()["now"] is not None
+        await server.close()
+        await canary._sing()
+    assert (canary.read()["now"], canary.failed) == (None, 2)
