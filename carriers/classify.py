@@ -1,7 +1,7 @@
 """From what happened on the wire to what it means for a purchase. Pure; tested as a table.
 
 Why a module of its own: this is where money is lost. Calling an unknown "not sent" buys twice,
-calling a refusal "unknown" parks a parcel for nothing.
+calling a refusal "unknown" puts a parcel under review for nothing.
 """
 
 from __future__ import annotations

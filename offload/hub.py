@@ -1,157 +1,239 @@
-"""The hub: parks the clients that a front sends it, each named by the ticket in its path.
-
-    OFFLOAD_SECRET=… python -m offload.hub --bind 127.0.0.1:8100 --workers 2 \\
-        --redis redis://127.0.0.1:6379/0 --resolve-url http://127.0.0.1:8000/_offload/answers
-
-Plain ASGI without Django. It listens where clients can't reach.
-"""
+"""Running the hub: one listening socket, one or several processes, an end that cuts nobody off."""
 
 from __future__ import annotations
 
-import logging
+import argparse
+import asyncio
 import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import threading
 import time
-from collections.abc import Iterable
+from collections.abc import Mapping
+from http.client import HTTPMessage
+from pathlib import Path
+from types import FrameType
+from typing import IO
+from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+
+import uvicorn
 
 from offload.answer import Answer
-from offload.counting import Counts
-from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Parking, Send, send_answer
-from offload.protocol import (
-    TICKET_GRACE,
-    Ticket,
-    TicketRefused,
-    TicketUsed,
-    late_key,
-    read_ticket,
-    used_key,
-)
-from offload.redis_clients import StoreTrouble
-from offload.waiting import Message, Receive, Resolve, Waiters
+from offload.counting import Counts, shared_file
+from offload.hub_app import Hub
+from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
+from offload.protocol import SECRET_LENGTH, decode_answers, encode_question, sign_question
 
-# Seconds between two sweeps of the nonces that only this process remembers.
-FORGET_INTERVAL = 30.0
-# Seconds between two lines about refused tickets: with a wrong secret every one is.
-SAY_INTERVAL = 10.0
-
-logger = logging.getLogger("offload")
-
-_TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
-# Nothing said: a caller that may not wait learns nothing of why.
-_NOT_FOUND = Answer(404, _TEXT, b"")
-# Another hub had this client and was lost: the front then asks the app.
-_USED = Answer(410, _TEXT, b"")
+# The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
+BACKLOG = 4096
+# Seconds: longer than the 60 that nginx keeps an idle upstream connection, so that nginx and not
+# the hub closes it; the other way round a hold meets a closing connection and is a 502.
+KEEP_ALIVE = 75
+# Seconds for the late answers to leave at the end; they are small and ready.
+DRAIN_TIMEOUT = 10
+# Seconds before a process that died is started again: a crash at start must not burn a core.
+RESTART_PAUSE = 1.0
+# Seconds per socket operation of a question; the total is bounded by waiting.ASK_TIMEOUT.
+SOCKET_TIMEOUT = 2.0
 
 
-class Hub:
-    """The ASGI application; one per process."""
+class _NoRedirect(HTTPRedirectHandler):
+    """Refuse: urllib would turn the POST into a GET, and the signature with it into nonsense."""
 
-    def __init__(
-        self,
-        *,
-        redis_url: str,
-        secret: str,
-        secret_fallbacks: Iterable[str] = (),
-        resolve: Resolve | None = None,
-        counts: Counts | None = None,
-        max_holds: int = MAX_HOLDS,
-        max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
+    def redirect_request(  # noqa: PLR0917 # urllib's signature
+        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
     ) -> None:
+        return None
+
+
+def _opener() -> OpenerDirector:
+    # Without proxies: an environment's http_proxy is not for a neighbour on this machine.
+    return build_opener(ProxyHandler({}), _NoRedirect)
+
+
+class AskApp:
+    """Ask at `url`, signed with `secret`; a waiting.Resolve."""
+
+    def __init__(self, url: str, secret: str) -> None:
+        if not url.startswith(("http://", "https://")):
+            raise ValueError(f"the resolve URL is http or https, not {url!r}")
+        self._url = url
         self._secret = secret
-        self._secret_fallbacks = tuple(secret_fallbacks)
-        self._counts = counts or Counts()
-        self._used: dict[str, float] = {}
-        self._forget_at = 0.0
-        self._silent_until = 0.0
-        self.waiters = Waiters(redis_url, resolve=resolve, counts=self._counts)
-        self._parking = Parking(
-            self.waiters,
-            self._counts,
-            max_holds=max_holds,
-            max_holds_per_account=max_holds_per_account,
+        self._opener = _opener()
+
+    async def __call__(self, hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
+        body = encode_question(hold_ids, final_only=final_only)
+        return decode_answers(await asyncio.to_thread(self._post, body))
+
+    def _post(self, body: bytes) -> bytes:
+        headers = {
+            "Content-Type": "application/json",
+            "Authorization": sign_question(self._secret, body, now=time.time()),
+        }
+        request = Request(self._url, body, headers)  # noqa: S310 # its scheme is checked above
+        try:
+            with self._opener.open(request, timeout=SOCKET_TIMEOUT) as response:
+                answers: bytes = response.read()
+        except OSError as error:  # urllib's own, too: without the address it says nothing
+            raise ConnectionError(f"{self._url}: {error}") from error
+        return answers
+
+
+class HubServer(uvicorn.Server):
+    """Answers late to everyone at the signal: uvicorn itself would wait for the holds to end."""
+
+    def __init__(self, config: uvicorn.Config, hub: Hub, *, parent: int | None) -> None:
+        super().__init__(config)
+        self._hub = hub
+        self._parent = parent
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        self._loop = asyncio.get_running_loop()
+        await super().serve(sockets)
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._hub.waiters.drain)
+        super().handle_exit(sig, frame)
+
+    async def on_tick(self, counter: int) -> bool:
+        if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
+            self.handle_exit(signal.SIGTERM, None)  # orphaned: the parent was killed
+        return await super().on_tick(counter)
+
+
+def main() -> None:
+    """Run the hub until SIGTERM or SIGINT."""
+    options = parse(sys.argv[1:], os.environ)
+    raise_descriptor_limit()
+    listening = listen(options)
+    if options.workers > 1:
+        sys.exit(supervise(listening, options))
+    serve(listening, options)
+
+
+def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Namespace:
+    """Read the command line; each option's default comes from the environment."""
+    parser = argparse.ArgumentParser(prog="offload.hub", description="Parks held clients.")
+    get = environment.get
+    parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
+    parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
+    redis = get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    parser.add_argument(
+        *("--store", "--redis"),
+        dest="store",
+        default=get("OFFLOAD_STORE", redis),
+        help="redis://… or postgresql://…; OFFLOAD_STORE, else REDIS_URL",
+    )
+    parser.add_argument("--resolve-url", default=get("OFFLOAD_RESOLVE_URL", ""))
+    limits = {"max-holds": MAX_HOLDS, "max-holds-per-account": MAX_HOLDS_PER_ACCOUNT}
+    for name, limit in limits.items():
+        variable = "OFFLOAD_" + name.replace("-", "_").upper()
+        default = int(get(variable, str(limit)))
+        parser.add_argument(f"--{name}", type=int, default=default, help="per process")
+    parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
+    parser.add_argument("--counts-fd", type=int, help=argparse.SUPPRESS)
+    parser.add_argument("--slot", type=int, default=0, help=argparse.SUPPRESS)
+    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
+    options = parser.parse_args(arguments)
+    options.secret = _secret(environment, "OFFLOAD_SECRET")
+    former = _secret(environment, "OFFLOAD_SECRET_FALLBACKS")
+    options.secret_fallbacks = tuple(former.replace(",", " ").split())
+    if any(len(each) < SECRET_LENGTH for each in (options.secret, *options.secret_fallbacks)):
+        parser.error(
+            f"set OFFLOAD_SECRET, and each of OFFLOAD_SECRET_FALLBACKS, to {SECRET_LENGTH} "
+            "characters or more, as in the app"
         )
+    return options
 
-    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        if scope["type"] == "lifespan":
-            await self._live(receive, send)
-        elif scope["type"] == "http":
-            answer = await self._answer(scope, receive)
-            if answer is not None:
-                await send_answer(send, answer)
 
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        self.waiters.start()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self.waiters.stop()
-        await send({"type": "lifespan.shutdown.complete"})
+def _secret(environment: Mapping[str, str], name: str) -> str:
+    # Never an argument: those are for all to read in the process list.
+    path = environment.get(f"{name}_FILE")
+    return Path(path).read_text().strip() if path else environment.get(name, "")
 
-    async def _answer(self, scope: Message, receive: Receive) -> Answer | None:
-        place, _, name = scope["path"].rpartition("/")
-        if place.endswith("/hold"):  # by any method: uWSGI passes on the client's own
-            return await self._hold(name, receive)
-        if name == "healthz" and not place:
-            return self._health()
-        if name == "metrics" and not place:
-            return Answer(200, _TEXT, self._counts.as_prometheus().encode())
-        return _NOT_FOUND
 
-    def _health(self) -> Answer:
-        if self.waiters.draining:
-            return Answer(503, _TEXT, b"draining\n")
-        return Answer(200, _TEXT, f"ok, process {os.getpid()}\n".encode())
+def raise_descriptor_limit() -> None:
+    """Allow as many descriptors as the machine lets us: each hold is one."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
-    async def _hold(self, text: str, receive: Receive) -> Answer | None:
-        try:
-            ticket = read_ticket(
-                self._secret, text, now=time.time(), fallbacks=self._secret_fallbacks
-            )
-            packed = await self._claim(ticket)
-        except TicketUsed:
-            self._counts.add("refused_total")
-            return _USED
-        except TicketRefused as refusal:
-            self._counts.add("refused_total")
-            self._say_refused(refusal)
-            return _NOT_FOUND
-        return await self._parking.park(ticket, packed, receive)
 
-    def _say_refused(self, refusal: TicketRefused) -> None:
-        if time.monotonic() < self._silent_until:
-            return
-        self._silent_until = time.monotonic() + SAY_INTERVAL
-        logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
+def listen(options: argparse.Namespace) -> socket.socket:
+    """Return the listening socket: the inherited one, or a new one at host:port."""
+    if options.fd is not None:
+        return socket.socket(fileno=options.fd)
+    host, _, port = options.bind.rpartition(":")
+    host = host.strip("[]")
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
 
-    async def _claim(self, ticket: Ticket) -> bytes | None:
-        """Use the ticket up and return its packed late answer, None where Redis has none.
 
-        Without Redis a ticket is used up in this process only: another one would take it again,
-        and give the same answer to the same bearer.
-        """
-        self._use_here(ticket)
-        life = max(1, int(ticket.deadline - time.time() + TICKET_GRACE) + 1)
-        pipe = self.waiters.pipe
-        first = pipe.ask("SET", used_key(ticket.nonce), 1, "NX", "EX", life)
-        late = pipe.ask("GET", late_key(ticket.nonce))
-        try:
-            if not await first:
-                raise TicketUsed
-            packed: bytes | None = await late
-        except StoreTrouble:
-            return None
-        return packed
+def serve(listening: socket.socket, options: argparse.Namespace) -> None:
+    """Serve in this process until a signal, then drain."""
+    hub = Hub(
+        redis_url=options.store,
+        secret=options.secret,
+        secret_fallbacks=options.secret_fallbacks,
+        resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,
+        counts=Counts(options.counts_fd, options.slot),
+        max_holds=options.max_holds,
+        max_holds_per_account=options.max_holds_per_account,
+    )
+    config = uvicorn.Config(
+        hub,
+        lifespan="on",
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        backlog=BACKLOG,
+        timeout_keep_alive=KEEP_ALIVE,
+        timeout_graceful_shutdown=DRAIN_TIMEOUT,
+    )
+    # uvicorn raises the signal again when it has ended; a drained hub has ended well.
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, _ended_well)
+    HubServer(config, hub, parent=options.parent).run(sockets=[listening])
 
-    def _use_here(self, ticket: Ticket) -> None:
-        now = time.time()
-        if now >= self._forget_at:
-            self._used = {nonce: until for nonce, until in self._used.items() if until > now}
-            self._forget_at = now + FORGET_INTERVAL
-        if ticket.nonce in self._used:
-            raise TicketUsed
-        self._used[ticket.nonce] = ticket.deadline + TICKET_GRACE
+
+def _ended_well(number: int, frame: FrameType | None) -> None:
+    sys.exit(0)
+
+
+def supervise(listening: socket.socket, options: argparse.Namespace) -> int:
+    """Keep `workers` processes on the socket; at a signal end them, then return 0."""
+    counts = shared_file(options.workers)
+    descriptors = (listening.fileno(), counts)
+    children = [_start(descriptors, slot) for slot in range(options.workers)]
+    ending = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ending.set())
+    while not ending.wait(RESTART_PAUSE):
+        for slot, child in enumerate(children):
+            if child.poll() is not None:
+                children[slot] = _start(descriptors, slot)
+    # Our copy would keep the port open, and connections in its queue without an owner.
+    listening.close()
+    for child in children:
+        child.terminate()
+    for child in children:
+        child.wait()
+    return 0
+
+
+def _start(descriptors: tuple[int, int], slot: int) -> subprocess.Popen[bytes]:
+    listening, counts = descriptors
+    own = ["--workers=1", f"--fd={listening}", f"--counts-fd={counts}", f"--slot={slot}"]
+    command = [sys.executable, "-m", "offload.hub", *sys.argv[1:], *own, f"--parent={os.getpid()}"]
+    # Its own group: a terminal's Ctrl-C reaches us alone. Twice would cut the late answers short.
+    return subprocess.Popen(command, pass_fds=descriptors, process_group=0)  # noqa: S603 # our own
 
 
 if __name__ == "__main__":
-    from offload.hub_process import main
-
     main()

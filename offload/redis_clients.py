@@ -154,12 +154,3 @@ class RedisStore:
 
     async def aclose(self) -> None:
         await self._client.aclose()
-
-
-def async_store(url: str, on_trouble: Callable[[str], None]) -> AsyncStore:
-    """Return the store at that address, by its scheme."""
-    if url.startswith("postgresql:"):
-        from offload.postgresql.listening import PostgresStore  # psycopg is an extra
-
-        return PostgresStore(url, on_trouble)
-    return RedisStore(url, on_trouble)

@@ -7,13 +7,14 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import redis
 from django.db import Error as DatabaseError
 
 from offload import conf
 from offload.answer import Answer, encode_answer, pack
+from offload.eager import Eager
 from offload.protocol import (
     RELEASED_CHANNEL,
     TICKET_GRACE,
@@ -25,9 +26,6 @@ from offload.protocol import (
     request_key,
 )
 from offload.redis_clients import PAUSE, address, sync_client
-
-if TYPE_CHECKING:
-    from offload.testing import Eager
 
 logger = logging.getLogger("offload")
 

@@ -24,7 +24,7 @@ from offload import protocol
 from offload.answer import NOTHING_KNOWN, Answer, decode_answer, unpack
 from offload.batching import Batcher
 from offload.counting import Counts
-from offload.redis_clients import StoreTrouble, address, async_store
+from offload.redis_clients import AsyncStore, RedisStore, StoreTrouble, address
 
 logger = logging.getLogger("offload")
 
@@ -73,7 +73,7 @@ class Waiters:
 
     def __init__(self, store_url: str, *, resolve: Resolve | None, counts: Counts) -> None:
         self._address = address(store_url)
-        self._store = async_store(store_url, self._doubt)
+        self._store = _store_at(store_url, self._doubt)
         self.pipe = self._store.pipe
         self._lost = False
         self._resolve = resolve
@@ -334,3 +334,12 @@ async def _hang_up(receive: Receive) -> None:
 
 def _chunks(items: list[str], size: int) -> Iterable[list[str]]:
     return (items[start : start + size] for start in range(0, len(items), size))
+
+
+def _store_at(url: str, on_trouble: Callable[[str], None]) -> AsyncStore:
+    """Return the store at that address, by its scheme."""
+    if url.startswith("postgresql:"):
+        from offload.postgresql.listening import PostgresStore  # psycopg is an extra
+
+        return PostgresStore(url, on_trouble)
+    return RedisStore(url, on_trouble)

@@ -14,5 +14,5 @@ urlpatterns = [
     path(_PARCEL, operator.parcel_page, name="parcel"),
     path(f"{_PARCEL}/label.png", operator.label_picture, name="label"),
     path(f"{_PARCEL}/webhooks/<int:delivery_id>/again", operator.send_again, name="send_again"),
-    path("parked", operator.parked_list, name="parked"),
+    path("review", operator.review_list, name="review"),
 ]

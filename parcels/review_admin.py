@@ -1,4 +1,4 @@
-"""The announcements in the admin: evidence, and the two decisions about a parked one."""
+"""The announcements in the admin: evidence, and the two decisions about one under review."""
 
 from __future__ import annotations
 

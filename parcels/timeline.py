@@ -79,7 +79,7 @@ def _of_delivery(delivery: WebhookDelivery) -> Step:
 
 
 def what_to_do(repeats: str) -> str:
-    """Return advice about a parked announcement, by what its carrier can do."""
+    """Return advice about an announcement under review, by what its carrier can do."""
     if repeats == "dedup":
         return (
             "The same reference returns the first label. The carrier has not answered in time: "

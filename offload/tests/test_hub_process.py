@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from offload.hub_process import parse
+from offload.hub import parse
 from offload.tests.processes import ROOT, SECRET, answers_at, start_hub, until
 
 ENVIRONMENT = {"OFFLOAD_SECRET": SECRET}

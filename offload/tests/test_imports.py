@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-HUB_SIDE = ["offload", "offload.protocol", "offload.answer", "offload.hub", "offload.hub_process"]
+HUB_SIDE = ["offload", "offload.protocol", "offload.answer", "offload.hub", "offload.hub_app"]
 
 
 def imported(module):

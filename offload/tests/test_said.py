@@ -8,7 +8,7 @@ from django.http import HttpResponse
 import offload
 from offload import store
 from offload.counting import Counts
-from offload.hub import Hub
+from offload.hub_app import Hub
 from offload.redis_clients import address
 from offload.tests import releases
 from offload.tests.processes import SECRET, eventually

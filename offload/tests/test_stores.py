@@ -15,7 +15,7 @@ from django.http import HttpResponse
 import offload
 from offload import store
 from offload.counting import Counts
-from offload.hub import Hub
+from offload.hub_app import Hub
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually
 from offload.waiting import Ending, Waiters

@@ -129,6 +129,7 @@ class WebhookDelivery(models.Model):
     date_created = models.DateTimeField(auto_now_add=True)
 
     class Meta:
+        verbose_name_plural = "webhook deliveries"
         permissions = [("resend_webhookdelivery", "Can send a webhook again")]
         constraints = [
             models.UniqueConstraint(fields=["event", "endpoint"], name="event_once_per_endpoint"),

@@ -18,7 +18,7 @@ from parcels.models import Announcement, State
 from parcels.services.accept import lost_a_race
 from parcels.services.call import Job, call_carrier, enter, jobs_for, leave, sleep_for
 from parcels.services.claim import claim, hand_back, note_sending
-from parcels.services.ending import park, withdraw
+from parcels.services.ending import put_under_review, withdraw
 from parcels.services.next_state import FATAL, is_fatal, policy
 from parcels.services.record import Result, record
 from parcels.statuses import Status
@@ -61,7 +61,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
 def _jobs(claimed: Sequence[Announcement]) -> list[Job]:
     fatal = [each for each in claimed if is_fatal(each)]
     for each in fatal:
-        park(each, FATAL)
+        put_under_review(each, FATAL)
     rest = [each for each in claimed if each not in fatal]
     jobs = jobs_for(rest) if rest else []
     prepared = [job.announcement for job in jobs]

@@ -135,14 +135,14 @@ def _no_label(parcel: Parcel, state: State, error: str) -> None:
         parcel.refresh_from_db()
 
 
-def park(announcement: Announcement, error: str) -> bool:
+def put_under_review(announcement: Announcement, error: str) -> bool:
     """Leave the decision to a person, under our fence, with the evidence in the attempts."""
-    parked = Announcement.objects.filter(
+    moved = Announcement.objects.filter(
         pk=announcement.pk, fence=announcement.fence, state__in=OURS
     ).update(state=State.NEEDS_REVIEW, lease_until=None, claims=0, error=error[:500])
-    if parked:
+    if moved:
         log.warning("announcement %s needs review: %s", announcement.reference, error)
-    return bool(parked)
+    return bool(moved)
 
 
 def withdraw(announcement: Announcement, parcel: Parcel, state: State) -> bool:

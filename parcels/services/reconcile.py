@@ -26,7 +26,7 @@ from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, enter, job_for, sleep_for
 from parcels.services.claim import claim_unknown
 from parcels.services.clock import DatabaseNow, StatementNow
-from parcels.services.ending import Ending, end, park
+from parcels.services.ending import Ending, end, put_under_review
 from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
 from parcels.services.record import Result, move_on, record
 from parcels.services.spares import note_spares
@@ -51,7 +51,7 @@ def _reconcile(announcement: Announcement) -> None:
         # To other credentials it would sell a second one.
         job, reason = None, "The contract's credentials were changed after the purchase."
     if reason:
-        park(announcement, reason)
+        put_under_review(announcement, reason)
     elif job is None:
         return  # its lease runs out, and the claim counts
     elif job.carrier.repeats == "dedup":
@@ -107,7 +107,7 @@ def _decide(job: Job, decision: Decision) -> None:
             with transaction.atomic():
                 end([Ending(announcement, State.FAILED, error=announcement.error)])
         case "needs_review":
-            park(announcement, decision.reason)
+            put_under_review(announcement, decision.reason)
         case "pending":
             fresh: dict[str, Any] = {"sent_at": None, "absences": 0, "repeats": F("repeats") + 1}
             move_on(announcement, State.PENDING, decision.delay, **fresh)

@@ -21,7 +21,7 @@ from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, 
 pytestmark = pytest.mark.django_db
 
 PAGES = ["/operator/parcels", "/operator/parcels/{}", "/operator/parcels/{}/label.png",
-         "/operator/parked", "/operator/live"]  # fmt: skip
+         "/operator/review", "/operator/live"]  # fmt: skip
 
 
 def pdf():
@@ -156,7 +156,7 @@ def test_a_webhook_of_another_parcel_is_not_found(staff):
 @pytest.mark.parametrize(
     ("carrier", "advice"), [("lantern", "without buying twice"), ("tortoise", "settling time")]
 )
-def test_parked_shows_evidence_and_what_to_do(staff, carrier, advice):
+def test_review_shows_evidence_and_what_to_do(staff, carrier, advice):
     announcement = AnnouncementFactory.create(
         parcel=ParcelFactory.create(carrier=carrier),
         carrier=carrier,
@@ -166,7 +166,7 @@ def test_parked_shows_evidence_and_what_to_do(staff, carrier, advice):
     Attempt.objects.create(
         announcement=announcement, fence=1, outcome="unknown", detail="timed out"
     )
-    page = staff.get("/operator/parked").content.decode()
+    page = staff.get("/operator/review").content.decode()
     assert announcement.reference in page
     assert "timed out" in page
     assert advice in page

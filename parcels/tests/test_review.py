@@ -1,4 +1,4 @@
-"""A person decides about a parked announcement, in the admin."""
+"""A person decides about an announcement under review, in the admin."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LIST = "/admin/parcels/announcement/"
 
 
 @pytest.fixture
-def parked() -> Announcement:
+def doubt() -> Announcement:
     announcement = AnnouncementFactory.create(
         state=State.NEEDS_REVIEW, fence=3, carrier="lantern", parcel__carrier="lantern"
     )
@@ -40,14 +40,14 @@ def parked() -> Announcement:
 
 
 @pytest.fixture
-def spare(parked: Announcement) -> SpareLabel:
+def spare(doubt: Announcement) -> SpareLabel:
     attempt = Attempt.objects.create(
-        announcement=parked, fence=2, outcome="announced", recorded=False,
+        announcement=doubt, fence=2, outcome="announced", recorded=False,
         carrier_id="c-7", tracking_number="3S7",
     )  # fmt: skip
-    Document.objects.create(parcel=parked.parcel, format="pdf", content=PDF, attempt=attempt)
+    Document.objects.create(parcel=doubt.parcel, format="pdf", content=PDF, attempt=attempt)
     return SpareLabel.objects.create(
-        announcement=parked, attempt=attempt, carrier_id="c-7", tracking_number="3S7",
+        announcement=doubt, attempt=attempt, carrier_id="c-7", tracking_number="3S7",
         source="answer",
     )  # fmt: skip
 
@@ -64,53 +64,51 @@ def act(operator: Client, action: str, announcement: Announcement, **more: Any) 
     return operator.post(LIST, data, follow=True)
 
 
-def test_the_evidence_is_shown(operator: Client, parked: Announcement, spare: SpareLabel) -> None:
+def test_the_evidence_is_shown(operator: Client, doubt: Announcement, spare: SpareLabel) -> None:
     listed = operator.get(f"{LIST}?state=needs_review").content.decode()
-    assert parked.reference in listed
-    page = operator.get(f"{LIST}{parked.pk}/change/").content.decode()
+    assert doubt.reference in listed
+    page = operator.get(f"{LIST}{doubt.pk}/change/").content.decode()
     assert f"label (pdf, {len(PDF)} bytes) of 3S7" in page
     assert "c-7" in page
 
 
-def test_a_spare_label_is_adopted(
-    operator: Client, parked: Announcement, spare: SpareLabel
-) -> None:
-    assert b"Adopt a label" in act(operator, "adopt_label", parked).content
-    act(operator, "adopt_label", parked, adopt="Adopt", spare=spare.pk)
-    parked.refresh_from_db()
-    parcel = parked.parcel
-    assert (parked.state, parked.carrier_id, parked.fence) == (State.ANNOUNCED, "c-7", 4)
+def test_a_spare_label_is_adopted(operator: Client, doubt: Announcement, spare: SpareLabel) -> None:
+    assert b"Adopt a label" in act(operator, "adopt_label", doubt).content
+    act(operator, "adopt_label", doubt, adopt="Adopt", spare=spare.pk)
+    doubt.refresh_from_db()
+    parcel = doubt.parcel
+    assert (doubt.state, doubt.carrier_id, doubt.fence) == (State.ANNOUNCED, "c-7", 4)
     assert (parcel.status, parcel.tracking_number) == (Status.READY_TO_SEND, "3S7")
     assert bytes(Document.objects.get(parcel=parcel, attempt=None).content) == PDF
-    assert parked.attempts.get(kind="review").detail == "by operator"
+    assert doubt.attempts.get(kind="review").detail == "by operator"
     assert WebhookEvent.objects.filter(parcel=parcel, status=1000).count() == 1
     spares.settle_spare(spare.pk)
     spare.refresh_from_db()
     assert spare.state == SpareState.KEPT
 
 
-def test_a_label_is_typed_in(operator: Client, parked: Announcement) -> None:
+def test_a_label_is_typed_in(operator: Client, doubt: Announcement) -> None:
     Parcel.objects.update(status=Status.ANNOUNCEMENT_FAILED)  # overdue, and shown as failed
     label = SimpleUploadedFile("label.pdf", PDF)
     typed = {"tracking_number": "3S9", "carrier_id": "c-9", "label": label}
-    act(operator, "adopt_label", parked, adopt="Adopt", **typed)
-    parked.parcel.refresh_from_db()
-    assert parked.parcel.status == Status.READY_TO_SEND
-    assert parked.parcel.tracking_number == "3S9"
-    assert bytes(Document.objects.get(parcel=parked.parcel).content) == PDF
+    act(operator, "adopt_label", doubt, adopt="Adopt", **typed)
+    doubt.parcel.refresh_from_db()
+    assert doubt.parcel.status == Status.READY_TO_SEND
+    assert doubt.parcel.tracking_number == "3S9"
+    assert bytes(Document.objects.get(parcel=doubt.parcel).content) == PDF
 
 
 @pytest.mark.parametrize(
     "typed", [{}, {"tracking_number": "3S9", "label": SimpleUploadedFile("x.pdf", b"no pdf")}]
 )
-def test_too_little_is_refused(operator: Client, parked: Announcement, typed: Any) -> None:
-    act(operator, "adopt_label", parked, adopt="Adopt", **typed)
-    parked.refresh_from_db()
-    assert parked.state == State.NEEDS_REVIEW
+def test_too_little_is_refused(operator: Client, doubt: Announcement, typed: Any) -> None:
+    act(operator, "adopt_label", doubt, adopt="Adopt", **typed)
+    doubt.refresh_from_db()
+    assert doubt.state == State.NEEDS_REVIEW
 
 
 def test_giving_up_voids_the_spare(
-    operator: Client, parked: Announcement, spare: SpareLabel, monkeypatch: pytest.MonkeyPatch
+    operator: Client, doubt: Announcement, spare: SpareLabel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     asked: list[Any] = []
 
@@ -120,30 +118,30 @@ def test_giving_up_voids_the_spare(
         return Voided()
 
     monkeypatch.setattr(transport, "perform", perform)
-    act(operator, "void_and_give_up", parked)
-    parked.refresh_from_db()
-    assert parked.state == State.FAILED
+    act(operator, "void_and_give_up", doubt)
+    doubt.refresh_from_db()
+    assert doubt.state == State.FAILED
     assert Parcel.objects.get().status == Status.ANNOUNCEMENT_FAILED
     assert asked == []  # no operator waits for a carrier
     assert spares.due_spares() == [spare.pk]
     spares.settle_spare(spare.pk)
-    assert parked.attempts.get(kind="void").outcome == "voided"
+    assert doubt.attempts.get(kind="void").outcome == "voided"
     assert len(asked) == 1
     spare.refresh_from_db()
     assert spare.state == SpareState.GONE
 
 
 @pytest.mark.parametrize("state", sorted(set(State.values) - {"needs_review"}))
-def test_only_what_is_parked_can_be_decided(
-    operator: Client, parked: Announcement, state: str
+def test_only_what_is_under_review_can_be_decided(
+    operator: Client, doubt: Announcement, state: str
 ) -> None:
     Announcement.objects.update(state=state)
-    act(operator, "void_and_give_up", parked)
-    act(operator, "adopt_label", parked, adopt="Adopt", tracking_number="3S9")
-    parked.refresh_from_db()
-    assert parked.state == state
+    act(operator, "void_and_give_up", doubt)
+    act(operator, "adopt_label", doubt, adopt="Adopt", tracking_number="3S9")
+    doubt.refresh_from_db()
+    assert doubt.state == state
     with pytest.raises(review.NotUnderReview):
-        review.adopt(parked, review.Label("3S9"), by="operator")
+        review.adopt(doubt, review.Label("3S9"), by="operator")
 
 
 def test_a_spare_is_settled_by_hand(operator: Client, spare: SpareLabel) -> None:

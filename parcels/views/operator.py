@@ -1,4 +1,4 @@
-"""Pages for staff with permission: parcels, one parcel's timeline, what is parked."""
+"""Pages for staff with permission: parcels, one parcel's timeline, what is under review."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def parcel_list(request: HttpRequest) -> HttpResponse:
         "statuses": Status.choices,
         "carriers": [carrier.code for carrier in registry.all_carriers()],
         "accounts": Account.objects.order_by("name"),
-        "parked": _parked().count(),
+        "under_review": _under_review().count(),
     })  # fmt: skip
 
 
@@ -125,14 +125,14 @@ def send_again(request: HttpRequest, parcel_id: int, delivery_id: int) -> HttpRe
 
 @require_GET
 @staff_with("parcels.view_announcement")
-def parked_list(request: HttpRequest) -> HttpResponse:
+def review_list(request: HttpRequest) -> HttpResponse:
     """List what waits for a person, the oldest first, with its evidence and what to do."""
-    parked = _parked().select_related("parcel__account").prefetch_related("attempts")
-    page = Paginator(parked.order_by("pk"), PER_PAGE).get_page(request.GET.get("page"))
+    found = _under_review().select_related("parcel__account").prefetch_related("attempts")
+    page = Paginator(found.order_by("pk"), PER_PAGE).get_page(request.GET.get("page"))
     advised = [(each, what_to_do(registry.carrier(each.carrier).repeats)) for each in page]
     context = {"page": page, "advised": advised}
-    return render(request, "parcels/operator/parked.html", context)
+    return render(request, "parcels/operator/review.html", context)
 
 
-def _parked() -> QuerySet[Announcement]:
+def _under_review() -> QuerySet[Announcement]:
     return Announcement.objects.filter(state=State.NEEDS_REVIEW)

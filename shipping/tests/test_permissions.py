@@ -66,7 +66,7 @@ OPERATOR = {
     "operator:parcel": "parcels.view_parcel",
     "operator:label": "parcels.view_document",
     "operator:send_again": "parcels.resend_webhookdelivery",
-    "operator:parked": "parcels.view_announcement",
+    "operator:review": "parcels.view_announcement",
     "live_controls": "parcels.control_live",
 }
 # Nobody has logged in to these; offload's are closed to all but fronts and hub.
@@ -278,7 +278,7 @@ def test_no_page_goes_without_a_permission() -> None:
 
 
 def test_a_refusal_says_why() -> None:
-    answer = staff().get("/operator/parked")
+    answer = staff().get("/operator/review")
     assert answer.status_code == 403
     assert "lacks the permission" in answer.content.decode()
 

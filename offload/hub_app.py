@@ -1,0 +1,151 @@
+"""The hub: parks the clients that a front sends it, each named by the ticket in its path.
+
+    OFFLOAD_SECRET=… python -m offload.hub --bind 127.0.0.1:8100 --workers 2 \\
+        --redis redis://127.0.0.1:6379/0 --resolve-url http://127.0.0.1:8000/_offload/answers
+
+Plain ASGI without Django. It listens where clients can't reach.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections.abc import Iterable
+
+from offload.answer import Answer
+from offload.counting import Counts
+from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Parking, Send, send_answer
+from offload.protocol import (
+    TICKET_GRACE,
+    Ticket,
+    TicketRefused,
+    TicketUsed,
+    late_key,
+    read_ticket,
+    used_key,
+)
+from offload.redis_clients import StoreTrouble
+from offload.waiting import Message, Receive, Resolve, Waiters
+
+# Seconds between two sweeps of the nonces that only this process remembers.
+FORGET_INTERVAL = 30.0
+# Seconds between two lines about refused tickets: with a wrong secret every one is.
+SAY_INTERVAL = 10.0
+
+logger = logging.getLogger("offload")
+
+_TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
+# Nothing said: a caller that may not wait learns nothing of why.
+_NOT_FOUND = Answer(404, _TEXT, b"")
+# Another hub had this client and was lost: the front then asks the app.
+_USED = Answer(410, _TEXT, b"")
+
+
+class Hub:
+    """The ASGI application; one per process."""
+
+    def __init__(
+        self,
+        *,
+        redis_url: str,
+        secret: str,
+        secret_fallbacks: Iterable[str] = (),
+        resolve: Resolve | None = None,
+        counts: Counts | None = None,
+        max_holds: int = MAX_HOLDS,
+        max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
+    ) -> None:
+        self._secret = secret
+        self._secret_fallbacks = tuple(secret_fallbacks)
+        self._counts = counts or Counts()
+        self._used: dict[str, float] = {}
+        self._forget_at = 0.0
+        self._silent_until = 0.0
+        self.waiters = Waiters(redis_url, resolve=resolve, counts=self._counts)
+        self._parking = Parking(
+            self.waiters,
+            self._counts,
+            max_holds=max_holds,
+            max_holds_per_account=max_holds_per_account,
+        )
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            await self._live(receive, send)
+        elif scope["type"] == "http":
+            answer = await self._answer(scope, receive)
+            if answer is not None:
+                await send_answer(send, answer)
+
+    async def _live(self, receive: Receive, send: Send) -> None:
+        await receive()
+        self.waiters.start()
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        await self.waiters.stop()
+        await send({"type": "lifespan.shutdown.complete"})
+
+    async def _answer(self, scope: Message, receive: Receive) -> Answer | None:
+        place, _, name = scope["path"].rpartition("/")
+        if place.endswith("/hold"):  # by any method: uWSGI passes on the client's own
+            return await self._hold(name, receive)
+        if name == "healthz" and not place:
+            return self._health()
+        if name == "metrics" and not place:
+            return Answer(200, _TEXT, self._counts.as_prometheus().encode())
+        return _NOT_FOUND
+
+    def _health(self) -> Answer:
+        if self.waiters.draining:
+            return Answer(503, _TEXT, b"draining\n")
+        return Answer(200, _TEXT, f"ok, process {os.getpid()}\n".encode())
+
+    async def _hold(self, text: str, receive: Receive) -> Answer | None:
+        try:
+            ticket = read_ticket(
+                self._secret, text, now=time.time(), fallbacks=self._secret_fallbacks
+            )
+            packed = await self._claim(ticket)
+        except TicketUsed:
+            self._counts.add("refused_total")
+            return _USED
+        except TicketRefused as refusal:
+            self._counts.add("refused_total")
+            self._say_refused(refusal)
+            return _NOT_FOUND
+        return await self._parking.park(ticket, packed, receive)
+
+    def _say_refused(self, refusal: TicketRefused) -> None:
+        if time.monotonic() < self._silent_until:
+            return
+        self._silent_until = time.monotonic() + SAY_INTERVAL
+        logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
+
+    async def _claim(self, ticket: Ticket) -> bytes | None:
+        """Use the ticket up and return its packed late answer, None where Redis has none.
+
+        Without Redis a ticket is used up in this process only: another one would take it again,
+        and give the same answer to the same bearer.
+        """
+        self._use_here(ticket)
+        life = max(1, int(ticket.deadline - time.time() + TICKET_GRACE) + 1)
+        pipe = self.waiters.pipe
+        first = pipe.ask("SET", used_key(ticket.nonce), 1, "NX", "EX", life)
+        late = pipe.ask("GET", late_key(ticket.nonce))
+        try:
+            if not await first:
+                raise TicketUsed
+            packed: bytes | None = await late
+        except StoreTrouble:
+            return None
+        return packed
+
+    def _use_here(self, ticket: Ticket) -> None:
+        now = time.time()
+        if now >= self._forget_at:
+            self._used = {nonce: until for nonce, until in self._used.items() if until > now}
+            self._forget_at = now + FORGET_INTERVAL
+        if ticket.nonce in self._used:
+            raise TicketUsed
+        self._used[ticket.nonce] = ticket.deadline + TICKET_GRACE
