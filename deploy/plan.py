@@ -36,7 +36,7 @@ LIVE = "python -m deploy.live"
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
 # As the settings have it: requests at once in each web process of asgi-hold.
-ADMIT = 8
+MAX_CONCURRENCY = 8
 
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
@@ -146,7 +146,7 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "HUB_WORKERS": "1",  # one process holds 10,000 connections
         "WEB_WORKERS": "2",
-        "OFFLOAD_ADMIT": str(ADMIT),  # the live page draws a square for each
+        "OFFLOAD_MAX_CONCURRENCY": str(MAX_CONCURRENCY),  # the live page draws a square for each
         "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
         "WORKER_CONCURRENCY": "2500",
     }

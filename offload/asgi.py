@@ -31,7 +31,7 @@ App = Callable[[Any, Any, Any], Awaitable[None]]
 # Requests in Django at once, each a thread and a database connection. Short requests keep two
 # cores busy with far fewer; 32 leaves room for some slow queries, and PostgreSQL's 100
 # connections for three such processes.
-ADMIT = 32
+MAX_CONCURRENCY = 32
 # Bytes of a request or response kept while its client is slow. Django's own limit for bodies in
 # memory: what is larger goes through a slot of its own kind, in pieces.
 BUFFER = 2_621_440
@@ -39,7 +39,7 @@ BUFFER = 2_621_440
 # Seconds from the signal to the late answers, at least. A server closes its door a moment after the
 # signal (uvicorn: 0.1 s); whoever is answered before comes back to that door, and is cut when it
 # falls. More is patience: whose outcome comes meanwhile gets it, and the process ends the later.
-PARTING = 0.5
+DRAIN_SECONDS = 0.5
 
 _TICKET = TICKET_HEADER.lower().encode()
 
@@ -47,9 +47,9 @@ _TICKET = TICKET_HEADER.lower().encode()
 class HoldMiddleware:
     """Admit, watch for held answers, and wait in their place.
 
-    `resolve` asks the app when Redis is in doubt. `admit`, `max_holds` and
+    `resolve` asks the app when Redis is in doubt. `max_concurrency`, `max_holds` and
     `max_holds_per_account` are per process. A process that is told to end keeps its clients for
-    `parting` seconds; its server must be given more than that to end in.
+    `drain_seconds` seconds; its server must be given more than that to end in.
     """
 
     def __init__(
@@ -59,13 +59,13 @@ class HoldMiddleware:
         redis_url: str,
         secret: str,
         resolve: Resolve | None = None,
-        admit: int = ADMIT,
+        max_concurrency: int = MAX_CONCURRENCY,
         max_holds: int = MAX_HOLDS,
         max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
-        parting: float = PARTING,
+        drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._app = app
-        self._parting = parting
+        self._drain_seconds = drain_seconds
         self._secret = secret
         self.counts: Counts = here()
         self._waiters = Waiters(redis_url, resolve=resolve, counts=self.counts)
@@ -75,10 +75,10 @@ class HoldMiddleware:
             max_holds=max_holds,
             max_holds_per_account=max_holds_per_account,
         )
-        self._slots = asyncio.Semaphore(admit)
+        self._slots = asyncio.Semaphore(max_concurrency)
         # A body over BUFFER is read inside its slot, as slowly as its client likes: such clients
         # can only ever take each other's slots.
-        self._slots_for_large = asyncio.Semaphore(max(1, admit // 4))
+        self._slots_for_large = asyncio.Semaphore(max(1, max_concurrency // 4))
         self._handlers: dict[int, Any] = {}
         self._ending = False
 
@@ -170,7 +170,7 @@ class HoldMiddleware:
 
         def end() -> None:
             self._ending = True
-            loop.call_later(self._parting, self._waiters.drain)
+            loop.call_later(self._drain_seconds, self._waiters.drain)
 
         def end_too(number: int, frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(end)

@@ -11,7 +11,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.crypto import salted_hmac
 
-from offload.asgi import ADMIT, PARTING
+from offload.asgi import DRAIN_SECONDS, MAX_CONCURRENCY
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
 
 
@@ -48,9 +48,9 @@ class Offload:
     resolve_url: str = ""
     max_holds: int = MAX_HOLDS
     max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT
-    admit: int = ADMIT
+    max_concurrency: int = MAX_CONCURRENCY
     # Seconds that a web process which ends keeps the clients it holds (backend asgi).
-    parting: float = PARTING
+    drain_seconds: float = DRAIN_SECONDS
 
 
 NAMES = frozenset(field.name.upper() for field in fields(Offload))

@@ -80,8 +80,8 @@ def hold_middleware_options() -> dict[str, Any]:
         "redis_url": store.url(),
         "secret": settings.secret,
         "resolve": resolve_in_thread if settings.resolve else None,
-        "admit": settings.admit,
+        "max_concurrency": settings.max_concurrency,
         "max_holds": settings.max_holds,
         "max_holds_per_account": settings.max_holds_per_account,
-        "parting": settings.parting,
+        "drain_seconds": settings.drain_seconds,
     }

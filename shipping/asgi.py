@@ -42,7 +42,7 @@ def _holding(django: Any) -> Any:
     options = hold_middleware_options()
     in_threads = get_wsgi_application()
     in_threads.request_class = Utf8WSGIRequest
-    return HoldMiddleware(InThreads(in_threads, threads=options["admit"]), **options)
+    return HoldMiddleware(InThreads(in_threads, threads=options["max_concurrency"]), **options)
 
 
 application = _application()

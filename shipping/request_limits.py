@@ -7,11 +7,11 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
 from parcels import limits
-from shipping.either_way import EitherWay
 from shipping.exceptions import error_body
+from shipping.sync_async import SyncAsyncMiddleware
 
 
-class RequestLimitsMiddleware(EitherWay):
+class RequestLimitsMiddleware(SyncAsyncMiddleware):
     """Answers before any view, session or database is asked, and before the body is read."""
 
     def answer(self, request: HttpRequest) -> HttpResponseBase:

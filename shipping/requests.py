@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 
 from parcels import metrics
 from parcels.models import Account
-from shipping.either_way import EitherWay
+from shipping.sync_async import SyncAsyncMiddleware
 
 log = logging.getLogger("shipping.requests")
 
@@ -30,7 +30,7 @@ def request_id(given: str | None) -> str:
     return given if given and _VALID.fullmatch(given) else uuid.uuid4().hex
 
 
-class RequestMiddleware(EitherWay):
+class RequestMiddleware(SyncAsyncMiddleware):
     """Right inside OffloadMiddleware: it sees every answer that the application makes."""
 
     def answer(self, request: HttpRequest) -> HttpResponseBase:

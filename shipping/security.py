@@ -5,7 +5,7 @@ from __future__ import annotations
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
-from shipping.either_way import EitherWay
+from shipping.sync_async import SyncAsyncMiddleware
 
 # JSON and documents: nothing in them may run or load anything, should a browser show them.
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
@@ -17,7 +17,7 @@ PAGE_POLICY = (
 PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 
 
-class SecurityHeadersMiddleware(EitherWay):
+class SecurityHeadersMiddleware(SyncAsyncMiddleware):
     """Adds what a view has not set itself."""
 
     def answer(self, request: HttpRequest) -> HttpResponseBase:

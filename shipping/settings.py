@@ -242,10 +242,10 @@ OFFLOAD = {
     "RESOLVE_URL": env.text("OFFLOAD_RESOLVE_URL", ""),
     "DEADLINE": WAIT_MAXIMUM,
     # Threads of a web process under `asgi-hold`. More would wait for the interpreter, not for work.
-    "ADMIT": env.integer("OFFLOAD_ADMIT", 8, minimum=1),
+    "MAX_CONCURRENCY": env.integer("OFFLOAD_MAX_CONCURRENCY", 8, minimum=1),
     # Less, and late answers go before the door is closed; more, and the server's own limit (20 s,
     # the strategy's Procfile) cuts who is still held.
-    "PARTING": env.seconds("OFFLOAD_PARTING", 0.5, minimum=0.5, maximum=15),
+    "DRAIN_SECONDS": env.seconds("OFFLOAD_DRAIN_SECONDS", 0.5, minimum=0.5, maximum=15),
     "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 10_000, minimum=1),
     "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 1_000, minimum=1),
 }

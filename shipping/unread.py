@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 PIECE = 65_536
 
 
-def reading_the_rest(application: "WSGIApplication") -> "WSGIApplication":
+def drain_unread_body(application: "WSGIApplication") -> "WSGIApplication":
     """Wrap the application: under uWSGI no answer goes while there is body that nobody has read.
 
     uWSGI closes the connection over it, and the kernel then resets it: the reset overtakes the

@@ -6,7 +6,7 @@ from django.core.wsgi import get_wsgi_application
 
 from shipping.charset import Utf8WSGIRequest
 from shipping.loading import load_views
-from shipping.unread import reading_the_rest
+from shipping.unread import drain_unread_body
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
@@ -17,5 +17,5 @@ if os.environ.get("REQUIRE_GEVENT") == "1":
 
 _django = get_wsgi_application()
 _django.request_class = Utf8WSGIRequest
-application = reading_the_rest(_django)
+application = drain_unread_body(_django)
 load_views()

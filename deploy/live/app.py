@@ -18,9 +18,9 @@ from starlette.staticfiles import StaticFiles
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deploy.live.access import Access
-from deploy.live.beside import Beside
 from deploy.live.collector import Collector
 from deploy.live.faults import UnknownOutageError, fault_of
+from deploy.live.second_stack import SecondStack
 from deploy.live.target import Target
 from deploy.simulator import Simulator
 
@@ -48,7 +48,7 @@ class Live:
         self.access = access
         self.first = first
         self.collector = Collector()
-        self.beside = Beside(self.collector)
+        self.beside = SecondStack(self.collector)
 
     def app(self) -> Starlette:
         """Return the ASGI application."""

@@ -81,7 +81,7 @@ def test_the_web_process_answers_who_is_in_flight(stack, shop, pool):
 
 @pytest.mark.parametrize(
     ("impatience", "carrier", "status"),
-    [({}, "10", 200), ({"OFFLOAD_PARTING": "0.5"}, "70", 202)],
+    [({}, "10", 200), ({"OFFLOAD_DRAIN_SECONDS": "0.5"}, "70", 202)],
     ids=str,
 )
 def test_a_reload_lets_labels_come(impatience, carrier, status, pool):

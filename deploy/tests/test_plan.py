@@ -152,8 +152,12 @@ def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, expec
 
 def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
     planned = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={})
-    code = "from shipping import settings as s; print(s.WAIT_MAXIMUM, s.OFFLOAD['ADMIT'])"
-    unset = {name: value for name, value in planned.environment.items() if name != "OFFLOAD_ADMIT"}
+    code = "from shipping import settings as s; print(s.WAIT_MAXIMUM, s.OFFLOAD['MAX_CONCURRENCY'])"
+    unset = {
+        name: value
+        for name, value in planned.environment.items()
+        if name != "OFFLOAD_MAX_CONCURRENCY"
+    }
     said = subprocess.run(
         [sys.executable, "-c", code],
         env=unset,
@@ -162,7 +166,7 @@ def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
         text=True,
         check=True,
     ).stdout.split()
-    assert [float(value) for value in said] == [front.WAIT_MAXIMUM, plan_module.ADMIT]
+    assert [float(value) for value in said] == [front.WAIT_MAXIMUM, plan_module.MAX_CONCURRENCY]
 
 
 FRONTS = sorted(ROOT.glob("deploy/**/nginx.conf.in"))

@@ -21,7 +21,9 @@ async def serve_two_with_one_slot():
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    hold = HoldMiddleware(app, redis_url="redis://127.0.0.1:9/0", secret="s" * 32, admit=1)
+    hold = HoldMiddleware(
+        app, redis_url="redis://127.0.0.1:9/0", secret="s" * 32, max_concurrency=1
+    )
 
     async def request():
         messages = [{"type": "http.request", "body": b"", "more_body": False}]

@@ -8,7 +8,7 @@ from io import BytesIO
 
 import pytest
 
-from offload.asgi import PARTING
+from offload.asgi import DRAIN_SECONDS
 from offload.tests import releases
 from offload.tests.processes import eventually, start_project, until
 
@@ -124,7 +124,7 @@ async def test_bodies_reach_django_whole(http, asgi, size):
 
 
 async def test_holds_take_no_slot(http, redis_server, outcomes, started):
-    project = started(start_project(redis_server.url, outcomes, ADMIT="2"))
+    project = started(start_project(redis_server.url, outcomes, MAX_CONCURRENCY="2"))
     hold_ids = [uuid.uuid4().hex for _ in range(50)]
     urls = [f"{project.url}/hold/{hold_id}" for hold_id in hold_ids]
     tasks = [asyncio.create_task(get(http, url)) for url in urls]
@@ -134,11 +134,13 @@ async def test_holds_take_no_slot(http, redis_server, outcomes, started):
     assert {status for status, _, _ in await asyncio.gather(*tasks)} == {200}
 
 
-@pytest.mark.parametrize(("admit", "expected"), [(3, {3}), (12, set(range(4, 13)))])
+@pytest.mark.parametrize(("max_concurrency", "expected"), [(3, {3}), (12, set(range(4, 13)))])
 async def test_no_more_than_the_admitted_number_are_in_django(
-    http, redis_server, outcomes, started, admit, expected
+    http, redis_server, outcomes, started, max_concurrency, expected
 ):
-    project = started(start_project(redis_server.url, outcomes, ADMIT=str(admit)))
+    project = started(
+        start_project(redis_server.url, outcomes, MAX_CONCURRENCY=str(max_concurrency))
+    )
     url = f"{project.url}/sleep?seconds=0.1"
     await asyncio.gather(*(get(http, url) for _ in range(12)))
     depth, deepest = 0, 0
@@ -149,7 +151,7 @@ async def test_no_more_than_the_admitted_number_are_in_django(
 
 
 async def test_slow_senders_take_no_slot(http, redis_server, outcomes, started):
-    project = started(start_project(redis_server.url, outcomes, ADMIT="1"))
+    project = started(start_project(redis_server.url, outcomes, MAX_CONCURRENCY="1"))
     head = b"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 100\r\n\r\nonly this"
     slow = [socket.create_connection(("127.0.0.1", project.port)) for _ in range(10)]
     try:
@@ -162,7 +164,7 @@ async def test_slow_senders_take_no_slot(http, redis_server, outcomes, started):
 
 
 async def test_who_hung_up_in_the_queue_is_not_served(http, redis_server, outcomes, started):
-    project = started(start_project(redis_server.url, outcomes, ADMIT="1"))
+    project = started(start_project(redis_server.url, outcomes, MAX_CONCURRENCY="1"))
     url = f"{project.url}/sleep?seconds=0.5"
     first = asyncio.create_task(get(http, url))
     await asyncio.to_thread(until, (outcomes / "sleeping").exists)
@@ -209,11 +211,11 @@ async def test_the_door_is_closed_before_the_late_answers_go(http, asgi, hold_id
 async def test_with_patience_who_is_released_meanwhile_gets_it(
     http, redis_server, outcomes, started, hold_id
 ):
-    project = started(start_project(redis_server.url, outcomes, PARTING="60"))
+    project = started(start_project(redis_server.url, outcomes, DRAIN_SECONDS="60"))
     task = await held(http, project, hold_id)
     project.send(signal.SIGTERM)
     await eventually(lambda: not listens(project.port))
-    done, _ = await asyncio.wait([task], timeout=2 * PARTING)
+    done, _ = await asyncio.wait([task], timeout=2 * DRAIN_SECONDS)
     assert not done
     releases.release(redis_server.client, hold_id)
     assert (await task)[2] == releases.answer().body

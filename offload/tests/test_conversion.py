@@ -203,7 +203,7 @@ def press_button(url, receiver):
 
 @pytest.mark.integration
 def test_under_asgi(tmp_path, redis_server, started, receiver):
-    values = {"REDIS_URL": redis_server.url, "ADMIT": 1}
+    values = {"REDIS_URL": redis_server.url, "MAX_CONCURRENCY": 1}
     copy = prepare(tmp_path, SETTINGS.format(values=values))
     port = serve(started, tmp_path, copy, "uvicorn", "classic.asgi:application", "--port={port}")
     press_button(f"http://127.0.0.1:{port}", receiver)

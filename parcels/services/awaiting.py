@@ -1,6 +1,6 @@
 """Waiting in a coroutine instead of a worker: what the strategy with async views needs.
 
-A service that would have to wait returns an `Unanswered` response there, which says how to go on.
+A service that would have to wait returns a `PendingResponse` there, which says how to go on.
 The view's coroutine goes on with it (`finish`), so that no thread waits.
 """
 
@@ -23,7 +23,7 @@ R = TypeVar("R")
 _under_way: set[asyncio.Task[HttpResponse]] = set()
 
 
-class Unanswered(HttpResponse):
+class PendingResponse(HttpResponse):
     """Stands for an answer that is still to be awaited; never leaves the process."""
 
     def __init__(self, go_on: Callable[[], Awaitable[HttpResponse]]) -> None:
@@ -43,7 +43,7 @@ async def finish(response: HttpResponse) -> HttpResponse:
     Cancelling it (the client has gone) stops the waiting and not the work: a carrier that was
     asked is heard to the end.
     """
-    if not isinstance(response, Unanswered):
+    if not isinstance(response, PendingResponse):
         return response
     # In the thread of the request's synchronous part, which is kept until the answer, idle.
     await sync_to_async(_give_back)()
@@ -59,7 +59,7 @@ def _give_back() -> None:
 
 async def _go_on(response: HttpResponse) -> HttpResponse:
     headers = dict(response.items())
-    while isinstance(response, Unanswered):
+    while isinstance(response, PendingResponse):
         response = await response.go_on()
     for name, value in headers.items():
         response.headers.setdefault(name, value)

@@ -51,7 +51,7 @@ class Job:
     credentials_hash: str
     changed: bool
     guarded_at: float = 0.0
-    permission: protect.Pass | None = None
+    permission: protect.Permit | None = None
 
     @property
     def credentials(self) -> dict[str, str]:

@@ -25,10 +25,10 @@ from parcels.services import idempotency, protect
 from parcels.services.accept import Accepted, Mode, Order, accept, mode_of
 from parcels.services.announce import announce
 from parcels.services.announcer import announcer
-from parcels.services.awaiting import Unanswered, in_thread, views_are_coroutines
+from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
 from parcels.services.holds import open_hold
 from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted
-from parcels.services.patience import retry_after
+from parcels.services.retry_after import retry_after
 from parcels.services.waits import thread_to_wait
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
@@ -232,7 +232,7 @@ def wait_for(
     if offload.holds_clients():
         return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
     if views_are_coroutines():
-        return Unanswered(lambda: _wait_in_loop(asked, question, hold))
+        return PendingResponse(lambda: _wait_in_loop(asked, question, hold))
     connection.close()  # nobody waits with a database connection in hand
     with thread_to_wait(asked.account.pk, buys=buys) as free:
         if not free:
@@ -274,7 +274,7 @@ def _announce_here(asked: Asked, question: Question, accepted: Accepted) -> Http
     end = asked.asked_at + asked.seconds
     announcement_ids = [announcement.pk for announcement in accepted.announcements]
     if views_are_coroutines():
-        return Unanswered(lambda: _announce_in_loop(asked, question, announcement_ids, end))
+        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids, end))
     with metrics.waiting():
         _announce_all(announcement_ids)
     return _answer_announced(asked, question, end)

@@ -16,7 +16,7 @@ from parcels.answers import Question, final_answer, late_answer
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.models.announcement import OPEN
 from parcels.selectors import open_holds
-from parcels.services.patience import retry_after
+from parcels.services.retry_after import retry_after
 
 log = logging.getLogger(__name__)
 

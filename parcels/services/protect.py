@@ -42,10 +42,10 @@ NEVER = 2.0
 
 
 @dataclass(frozen=True, slots=True)
-class Pass:
+class Permit:
     """The permission to make one call; give it back with `leave`."""
 
-    gates: Gates
+    guards: Guards
     slot: str
 
 
@@ -58,7 +58,7 @@ class TurnedAway:
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class CarrierStatus:
     """How a carrier stands, for operators and for GET /carriers."""
 
     mode: Mode
@@ -67,7 +67,7 @@ class Standing:
     recent: Snapshot
 
 
-class Gates:
+class Guards:
     """What guards one carrier."""
 
     def __init__(self, code: str) -> None:
@@ -138,38 +138,38 @@ def _guard(purpose: str) -> RedisGuard:
 
 
 @functools.cache
-def gates_of(code: str) -> Gates:
-    """Return this process's gates to a carrier."""
-    return Gates(code)
+def guards_of(code: str) -> Guards:
+    """Return this process's guards to a carrier."""
+    return Guards(code)
 
 
 def forget() -> None:
     """Drop all connections and local states, e.g. when a test changes the settings."""
-    for cached in (_guard, gates_of):
+    for cached in (_guard, guards_of):
         cached.cache_clear()
 
 
-def enter(code: str, account_id: int | None = None) -> Pass | TurnedAway:
+def enter(code: str, account_id: int | None = None) -> Permit | TurnedAway:
     """Ask to call a carrier for an account; never waits, but for Redis' time-out.
 
     Whoever is chosen to probe a half-open carrier does so in a thread of its own.
     """
-    gates = gates_of(code)
-    slot = gates.bulkhead.acquire(str(account_id or ""))
+    guards = guards_of(code)
+    slot = guards.bulkhead.acquire(str(account_id or ""))
     if slot is None:
         return TurnedAway("bulkhead_full", settings.TIME_SCALE * random.uniform(*FULL_WAIT))
-    admission = gates.breaker.admit()
+    admission = guards.breaker.admit()
     if admission.allowed:
-        return Pass(gates, slot)
-    gates.bulkhead.release(slot)
+        return Permit(guards, slot)
+    guards.bulkhead.release(slot)
     if admission.probe:
-        _probe_aside(gates, admission.probe)
+        _probe_aside(guards, admission.probe)
     delay = admission.retry_after + settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
     return TurnedAway("breaker_open", delay)
 
 
 def leave(
-    permission: Pass,
+    permission: Permit,
     outcome: Outcome | LookupResult | VoidResult | None,
     duration: float,
     *,
@@ -181,15 +181,15 @@ def leave(
     `duration` in seconds. Only purchases count for the carrier's median: that is what clients
     wait for. `key` is the announcement's reference: its failures count once.
     """
-    gates = permission.gates
+    guards = permission.guards
     if outcome is not None:
         # Before the slot is free: the caller that takes it next must know what this call showed.
-        _note(gates, outcome, duration, buys=buys, key=key)
-    gates.bulkhead.release(permission.slot)
+        _note(guards, outcome, duration, buys=buys, key=key)
+    guards.bulkhead.release(permission.slot)
 
 
 def _note(
-    gates: Gates,
+    guards: Guards,
     outcome: Outcome | LookupResult | VoidResult,
     duration: float,
     *,
@@ -198,48 +198,48 @@ def _note(
 ) -> None:
     asked = throttled_for(outcome)
     if asked is not None and not faults.is_off("gate"):
-        gates.breaker.throttle(asked)
+        guards.breaker.throttle(asked)
     failed = is_failure(outcome)
     if failed is None:
         return
-    gates.breaker.record(failed=failed, lasted=duration, key=key)
+    guards.breaker.record(failed=failed, lasted=duration, key=key)
     if buys:
-        gates.health.record(duration, ok=not failed)
+        guards.health.record(duration, ok=not failed)
 
 
-def tend(code: str) -> None:
+def probe_if_due(code: str) -> None:
     """Probe a carrier whose breaker is due for it, although nobody calls."""
-    gates = gates_of(code)
-    if gates.breaker.mode() == "closed":
+    guards = guards_of(code)
+    if guards.breaker.mode() == "closed":
         return
-    admission = gates.breaker.admit()
+    admission = guards.breaker.admit()
     if admission.probe:
-        _probe_aside(gates, admission.probe)
+        _probe_aside(guards, admission.probe)
 
 
-def _probe_aside(gates: Gates, token: str) -> None:
-    threading.Thread(target=probe, args=(gates, token), name=f"probe-{gates.code}").start()
+def _probe_aside(guards: Guards, token: str) -> None:
+    threading.Thread(target=probe, args=(guards, token), name=f"probe-{guards.code}").start()
 
 
-def probe(gates: Gates, token: str) -> ProbeResult:
+def probe(guards: Guards, token: str) -> ProbeResult:
     """Find out, without buying, whether the carrier is back, and tell the breaker."""
-    carrier = registry.carrier(gates.code)
+    carrier = registry.carrier(guards.code)
     result = transport.perform(
         # A refusal of these credentials is a sign of life, too.
-        carrier.probe(settings.HOUSE_CREDENTIALS[gates.code]),
-        str(settings.CARRIERS[gates.code]["url"]),
+        carrier.probe(settings.HOUSE_CREDENTIALS[guards.code]),
+        str(settings.CARRIERS[guards.code]["url"]),
         settings.CARRIER_PROBE_DEADLINE,
         settings.CARRIER_CONNECT_TIMEOUT,
     )
     alive = isinstance(result, Answered)
-    gates.breaker.record_probe(token, alive=alive)
-    log.warning("probed %s: %s", gates.code, "alive" if alive else "still out")
+    guards.breaker.record_probe(token, alive=alive)
+    log.warning("probed %s: %s", guards.code, "alive" if alive else "still out")
     return result
 
 
 def is_open(code: str) -> bool:
     """Tell whether calls to the carrier are held off for now, as of a moment ago."""
-    return gates_of(code).mode() != "closed"
+    return guards_of(code).mode() != "closed"
 
 
 def carriers_out() -> set[str]:
@@ -253,15 +253,18 @@ def room(code: str) -> int:
     No more than there are slots: the share that an account alone leaves free is slack enough for
     those that free up meanwhile.
     """
-    gates = gates_of(code)
-    pace = gates.breaker.pace()
-    free = gates.bulkhead.limit - gates.bulkhead.in_flight()
+    guards = guards_of(code)
+    pace = guards.breaker.pace()
+    free = guards.bulkhead.limit - guards.bulkhead.in_flight()
     return max(0, math.ceil(free if pace is None else min(pace, free)))
 
 
-def standing(code: str) -> Standing:
+def status(code: str) -> CarrierStatus:
     """Return how the carrier stands."""
-    gates = gates_of(code)
-    return Standing(
-        gates.breaker.mode(), gates.bulkhead.in_flight(), gates.bulkhead.limit, gates.health.read()
+    guards = guards_of(code)
+    return CarrierStatus(
+        guards.breaker.mode(),
+        guards.bulkhead.in_flight(),
+        guards.bulkhead.limit,
+        guards.health.read(),
     )

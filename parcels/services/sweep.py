@@ -155,7 +155,7 @@ def not_woken(announcement_ids: list[int]) -> None:
 def tend_breakers() -> None:
     """Probe each carrier whose breaker is due for it."""
     for carrier in registry.all_carriers():
-        protect.tend(carrier.code)
+        protect.probe_if_due(carrier.code)
 
 
 def wake_all_again() -> int:

@@ -40,7 +40,7 @@ from parcels.models import (
 )
 from parcels.models.webhook import new_secret
 from parcels.services.clock import DatabaseNow
-from parcels.services.rooms import Rooms
+from parcels.services.limiter import KeyedLimiter
 from parcels.services.wake import send
 from parcels.webhooks.addresses import current_policy
 from parcels.webhooks.payload import body_of
@@ -67,7 +67,7 @@ ROWS_AT_ONCE = 200
 # Sends at once in one process, for one account, and to one endpoint. Receivers that hang cost their
 # own account's room; the worker's other threads are for carriers. What finds no room is woken again
 # by the sweeper.
-ROOMS = Rooms(whole=64, each=(16, 8))
+SENDING = KeyedLimiter(total=64, per_key=(16, 8))
 # Threads of a process that read and write these rows at once; all others wait for a receiver, or
 # for this. Few, as announcing has (`announcer`): a label is waited for, and the thousand events of
 # one account must not queue before it for a connection.
@@ -155,7 +155,7 @@ def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] |
     elif waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP):
         pending.update(state=DeliveryState.FAILED, last_error=EXPIRED)
     elif (
-        room.enter_context(ROOMS.enter(endpoint.account_id, endpoint.pk))
+        room.enter_context(SENDING.enter(endpoint.account_id, endpoint.pk))
         and _may_be_tried(endpoint)
         and (delivery := claim(delivery_id))
     ):

@@ -29,12 +29,12 @@ def test_a_carrier_that_was_never_called(shop: Shop) -> None:
 
 
 def test_what_its_calls_have_shown(shop: Shop) -> None:
-    gates = protect.gates_of("colibri")
-    gates.bulkhead.acquire()
+    guards = protect.guards_of("colibri")
+    guards.bulkhead.acquire()
     for duration in (0.5, 1.5, 2.5):
-        gates.health.record(duration, ok=duration > 1)
+        guards.health.record(duration, ok=duration > 1)
     for _ in range(10):
-        gates.breaker.record(failed=True)
+        guards.breaker.record(failed=True)
     seen = of(shop, "colibri")
     assert (seen["breaker"], seen["in_flight"]) == ("open", 1)
     assert seen["recent"] == {"calls": 3, "p50": 1.5, "p95": 2.5, "error_share": 0.3333}

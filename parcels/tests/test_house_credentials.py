@@ -32,5 +32,5 @@ def test_a_probe_takes_those_of_its_carrier(
     shown: list[Any] = []
     monkeypatch.setattr(registry.carrier(code), "probe", shown.append)
     monkeypatch.setattr(transport, "perform", lambda *_: Answered())
-    protect.probe(protect.gates_of(code), "token")
+    protect.probe(protect.guards_of(code), "token")
     assert shown == [OURS[code]]

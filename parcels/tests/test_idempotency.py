@@ -138,9 +138,9 @@ def test_a_deleted_parcel_s_key_is_409(shop: Shop) -> None:
 
 
 def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> None:
-    gates = protect.gates_of("postnl")
+    guards = protect.guards_of("postnl")
     for _ in range(10):
-        gates.breaker.record(failed=True)
+        guards.breaker.record(failed=True)
     response = shop.post("parcels", {"parcel": body(shipment=8, request_label=True)})
     parcel = response.json()["parcel"]
     assert response.status_code == 202
@@ -152,5 +152,5 @@ def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> No
 
 def test_retry_after_is_the_carrier_s_recent_median(shop: Shop) -> None:
     for duration in (9.0, 11.2, 30.0):
-        protect.gates_of("postnl").health.record(duration, ok=True)
+        protect.guards_of("postnl").health.record(duration, ok=True)
     assert shop.post("parcels", ASYNC)["Retry-After"] == "12"

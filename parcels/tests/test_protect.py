@@ -87,7 +87,7 @@ def test_a_backlog_sleeps_while_the_breaker_is_open_and_wakes_with_the_ramp(
     for row in waiting:
         announce(row.pk)
     assert list(due_announcements()) == []
-    protect.gates_of("postnl").breaker._local = BreakerState(
+    protect.guards_of("postnl").breaker._local = BreakerState(
         "closed", changed_at=monotonic(), ramping=True
     )
     # What the ramp's first second lets through: a bit over two.
@@ -114,13 +114,13 @@ def test_one_carrier_s_breaker_is_not_another_s(carrier: FakeCarrier) -> None:
 
 
 def test_a_full_bulkhead_keeps_the_row_pending(carrier: FakeCarrier) -> None:
-    gates = protect.gates_of("postnl")
-    slots = [gates.bulkhead.acquire() for _ in range(gates.bulkhead.limit)]
+    guards = protect.guards_of("postnl")
+    slots = [guards.bulkhead.acquire() for _ in range(guards.bulkhead.limit)]
     waiting = AnnouncementFactory.create()
     announce(waiting.pk)
     waiting.refresh_from_db()
     assert (waiting.state, carrier.calls) == (State.PENDING, 0)
-    gates.bulkhead.release(slots[0] or "")
+    guards.bulkhead.release(slots[0] or "")
     Announcement.objects.update(run_at=timezone.now())
     announce(waiting.pk)
     waiting.refresh_from_db()
@@ -132,7 +132,7 @@ def test_the_slot_is_given_back_however_the_call_ends(carrier: FakeCarrier, answ
     carrier.answers = [answer]
     with contextlib.suppress(RuntimeError):
         announce(AnnouncementFactory.create().pk)
-    assert protect.gates_of("postnl").bulkhead.in_flight() == 0
+    assert protect.guards_of("postnl").bulkhead.in_flight() == 0
 
 
 def test_a_recovery_is_found_by_a_probe_that_buys_nothing(
@@ -141,20 +141,20 @@ def test_a_recovery_is_found_by_a_probe_that_buys_nothing(
     settings.CARRIER_BREAKER_OPEN_FOR = 0.0
     protect.forget()
     fail_often(carrier)
-    gates = protect.gates_of("postnl")
-    assert gates.breaker.mode() == "open"
-    admission = gates.breaker.admit()
+    guards = protect.guards_of("postnl")
+    assert guards.breaker.mode() == "open"
+    admission = guards.breaker.admit()
     assert admission.probe
-    assert not gates.breaker.admit().probe  # exactly one
+    assert not guards.breaker.admit().probe  # exactly one
     carrier.answers = [Answered()]
-    protect.probe(gates, admission.probe)
-    assert gates.breaker.mode() == "closed"
+    protect.probe(guards, admission.probe)
+    assert guards.breaker.mode() == "closed"
     assert protect.room("postnl") <= 3  # ramping from two a second, not the whole room
     assert Attempt.objects.filter(kind="announce").count() == 10
 
 
 def test_an_open_carrier_has_no_room(carrier: FakeCarrier) -> None:
-    assert protect.room("postnl") >= protect.gates_of("postnl").bulkhead.limit
+    assert protect.room("postnl") >= protect.guards_of("postnl").bulkhead.limit
     fail_often(carrier)
     assert protect.room("postnl") == 0
 
@@ -163,36 +163,36 @@ def test_only_purchases_make_the_median(carrier: FakeCarrier) -> None:
     unknown = AnnouncementFactory.create(state=State.UNKNOWN, sent_at=timezone.now())
     carrier.answers = [Absent()]
     reconcile(unknown.pk)
-    assert protect.gates_of("postnl").health.read().count == 0
+    assert protect.guards_of("postnl").health.read().count == 0
     carrier.answers = [LABEL]
     announce(AnnouncementFactory.create().pk)
-    assert protect.gates_of("postnl").health.read().count == 1
+    assert protect.guards_of("postnl").health.read().count == 1
 
 
 def test_voiding_a_spare_takes_a_slot_and_gives_it_back(
     carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     in_flight: list[int] = []
-    gates = protect.gates_of("postnl")
+    guards = protect.guards_of("postnl")
 
     def perform(steps: Any, *_: Any, **__: Any) -> Voided:
         steps.close()
-        in_flight.append(gates.bulkhead.in_flight())
+        in_flight.append(guards.bulkhead.in_flight())
         return Voided()
 
     monkeypatch.setattr(transport, "perform", perform)
     void_one()
     assert in_flight == [1]
-    assert gates.bulkhead.in_flight() == 0
+    assert guards.bulkhead.in_flight() == 0
     assert Attempt.objects.get(kind="void").outcome == "voided"
 
 
 def test_a_spare_is_voided_when_there_is_room(carrier: FakeCarrier) -> None:
-    gates = protect.gates_of("postnl")
-    slots = [gates.bulkhead.acquire() for _ in range(gates.bulkhead.limit)]
+    guards = protect.guards_of("postnl")
+    slots = [guards.bulkhead.acquire() for _ in range(guards.bulkhead.limit)]
     spare = void_one()
     assert (carrier.calls, spare.state) == (0, SpareState.OPEN)
-    gates.bulkhead.release(slots[0] or "")
+    guards.bulkhead.release(slots[0] or "")
     carrier.answers = [Voided()]
     spares.settle_spare(spare.pk)
     spare.refresh_from_db()
@@ -214,7 +214,7 @@ def void_one() -> SpareLabel:
 def call(outcome: Any, *, key: str = "", duration: float = 0.0) -> None:
     """Make one call through the guards."""
     permission = protect.enter("postnl")
-    assert isinstance(permission, protect.Pass)
+    assert isinstance(permission, protect.Permit)
     protect.leave(permission, outcome, duration, key=key)
 
 
@@ -226,7 +226,7 @@ def test_a_429_closes_the_gate_and_holds_clients_all_the_same(answer: Any) -> No
     assert refused.delay > 0.9
     assert not protect.is_open("postnl")
     assert protect.room("postnl") <= 1
-    assert protect.gates_of("postnl").health.read().count == 0
+    assert protect.guards_of("postnl").health.read().count == 0
 
 
 def test_a_gate_opens_with_a_ramp(settings: Any) -> None:
@@ -245,7 +245,7 @@ def test_one_poisoned_announcement_does_not_open_the_breaker() -> None:
     assert not protect.is_open("postnl")
     for number in range(9):
         call(TIMEOUT, key=f"Q{number}")
-    assert protect.gates_of("postnl").breaker.mode() == "open"
+    assert protect.guards_of("postnl").breaker.mode() == "open"
 
 
 @pytest.fixture
@@ -260,19 +260,19 @@ def switch(settings: Any) -> Callable[[str], None]:
 def opens() -> bool:
     for _ in range(10):
         call(TIMEOUT)
-    return protect.gates_of("postnl").breaker.mode() == "open"
+    return protect.guards_of("postnl").breaker.mode() == "open"
 
 
 def ramps() -> bool:
-    breaker = protect.gates_of("postnl").breaker
+    breaker = protect.guards_of("postnl").breaker
     breaker._local = BreakerState("closed", changed_at=monotonic(), ramping=True)
     return not all(breaker.admit().allowed for _ in range(5))
 
 
 def is_bounded() -> bool:
-    gates = protect.gates_of("postnl")
+    guards = protect.guards_of("postnl")
     return not all(
-        gates.bulkhead.acquire()
+        guards.bulkhead.acquire()
         for _ in range(int(django_settings.CARRIERS["postnl"]["bulkhead"]) + 1)
     )
 
@@ -285,9 +285,9 @@ def is_gated() -> bool:
 def is_shared() -> bool:
     """Tell whether an account that takes all it can leaves another one a slot."""
     limit = int(django_settings.CARRIERS["postnl"]["bulkhead"])
-    taken = [isinstance(protect.enter("postnl", 1), protect.Pass) for _ in range(limit)]
+    taken = [isinstance(protect.enter("postnl", 1), protect.Permit) for _ in range(limit)]
     assert sum(taken) >= 0.8 * limit  # it is alone: most of the room is its own
-    return isinstance(protect.enter("postnl", 2), protect.Pass)
+    return isinstance(protect.enter("postnl", 2), protect.Permit)
 
 
 GUARDS = {

@@ -90,7 +90,7 @@ def test_no_more_are_woken_than_there_is_room_for(settings: Any) -> None:
     for _ in range(15):
         AnnouncementFactory.create()
     for _ in range(4):
-        protect.gates_of("postnl").bulkhead.acquire()
+        protect.guards_of("postnl").bulkhead.acquire()
     assert len(list(sweep.due_announcements())) == 6
 
 

@@ -22,7 +22,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.services import webhooks
-from parcels.services.rooms import Rooms
+from parcels.services.limiter import KeyedLimiter
 from parcels.tests.factories import LabelledParcelFactory
 from parcels.tests.requests import Shop
 from parcels.webhooks.post import Answer
@@ -288,13 +288,13 @@ def test_the_sweeper_finds_what_no_message_woke(shop: Shop, woken: list[Any]) ->
     assert webhooks.due_deliveries() == []
 
 
-def test_rooms_have_two_limits() -> None:
-    rooms = Rooms(whole=3, each=(2,))
-    with rooms.enter(1) as a, rooms.enter(1) as b, rooms.enter(1) as c:
+def test_a_keyed_limiter_has_two_limits() -> None:
+    limiter = KeyedLimiter(total=3, per_key=(2,))
+    with limiter.enter(1) as a, limiter.enter(1) as b, limiter.enter(1) as c:
         assert (a, b, c) == (True, True, False)
-        with rooms.enter(2) as d, rooms.enter(3) as e:
+        with limiter.enter(2) as d, limiter.enter(3) as e:
             assert (d, e) == (True, False)
-    with rooms.enter(1) as again:
+    with limiter.enter(1) as again:
         assert again
 
 
@@ -302,13 +302,13 @@ def test_one_account_s_receivers_leave_room_for_the_others() -> None:
     """Even ten endpoints that all hang."""
     with ExitStack() as stack:
         entered = [
-            stack.enter_context(webhooks.ROOMS.enter(1, endpoint))
+            stack.enter_context(webhooks.SENDING.enter(1, endpoint))
             for endpoint in range(10)
             for _ in range(20)
         ]
         assert sum(entered) == 16
         assert entered[:20] == [True] * 8 + [False] * 12
-        assert stack.enter_context(webhooks.ROOMS.enter(2, 10))
+        assert stack.enter_context(webhooks.SENDING.enter(2, 10))
 
 
 def test_sending_takes_no_turn_at_the_database(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -337,7 +337,7 @@ def test_a_receiver_that_hangs_leaves_its_delivery_for_later(
     shop: Shop, sent: list[Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     delivery = delivery_for(shop.account)
-    monkeypatch.setattr(webhooks, "ROOMS", Rooms(whole=1, each=(1, 0)))
+    monkeypatch.setattr(webhooks, "SENDING", KeyedLimiter(total=1, per_key=(1, 0)))
     webhooks.deliver(delivery.pk)
     delivery.refresh_from_db()
     assert (sent, delivery.tries) == ([], 0)

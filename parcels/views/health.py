@@ -21,7 +21,7 @@ class CarriersView(APIView):
 
 def health_payload(carrier: Carrier) -> dict[str, object]:
     """Return a carrier's health: durations in seconds, null where there were no calls."""
-    standing = protect.standing(carrier.code)
+    standing = protect.status(carrier.code)
     recent = standing.recent
     return {
         "code": carrier.code,

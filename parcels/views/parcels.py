@@ -25,7 +25,7 @@ from parcels.services.change import change_parcel
 from parcels.services.create import answer_parcel, create_parcels, replay
 from parcels.services.fill import Owned
 from parcels.services.idempotency import find
-from parcels.services.patience import retry_after
+from parcels.services.retry_after import retry_after
 from parcels.statuses import Status, status_payload
 from parcels.throttling.throttle import charge_parcels
 from parcels.views.request import account_of, asked, base_url, error_mode, idempotency_key

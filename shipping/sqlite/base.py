@@ -20,7 +20,7 @@ from typing import Any
 
 from django.db.backends.sqlite3 import base
 
-from shipping.sqlite.turn import Turn
+from shipping.sqlite.write_lock import WriteLock
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
 # Idle connections kept per process: as many as ever run statements at once on a few cores.
@@ -28,7 +28,7 @@ KEPT = 16
 
 # By process and file: neither a lock's state nor a connection survives a fork.
 Key = tuple[int, str]
-_turns: dict[Key, Turn] = {}
+_turns: dict[Key, WriteLock] = {}
 _idle: defaultdict[Key, list[sqlite3.Connection]] = defaultdict(list)
 
 
@@ -37,7 +37,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._turn: Turn | None = None
+        self._turn: WriteLock | None = None
         self.execute_wrappers.append(self._execute_in_turn)
 
     @property
@@ -101,7 +101,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         if self._turn is not None or self.is_in_memory_db():
             return
         key = self._key
-        turn = _turns.get(key) or _turns.setdefault(key, Turn(f"{key[1]}-turn"))
+        turn = _turns.get(key) or _turns.setdefault(key, WriteLock(f"{key[1]}-turn"))
         turn.take(self.settings_dict["OPTIONS"].get("timeout", 5))
         self._turn = turn
 

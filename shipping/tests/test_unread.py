@@ -4,7 +4,7 @@ import io
 
 import pytest
 
-from shipping.unread import PIECE, reading_the_rest
+from shipping.unread import PIECE, drain_unread_body
 
 
 class Body(io.BytesIO):
@@ -35,7 +35,7 @@ def ask(body, **server):
         statuses.append(status)
         return lambda data: None
 
-    answer = reading_the_rest(refuse)(environ, start_response)
+    answer = drain_unread_body(refuse)(environ, start_response)
     return statuses, answer
 
 

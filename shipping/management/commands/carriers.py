@@ -28,7 +28,7 @@ def _faults() -> dict[str, list[str]]:
 
 
 def _row(carrier: Any, faults: dict[str, list[str]]) -> dict[str, Any]:
-    standing = protect.standing(carrier.code)
+    standing = protect.status(carrier.code)
     recent = standing.recent
     return {
         "carrier": carrier.code,

@@ -13,7 +13,7 @@ from deploy.stack import Stack
 SAME = ("CARRIER_CALL_DEADLINE",)
 
 
-class Beside:
+class SecondStack:
     """At most one further stack, started and stopped in a thread."""
 
     def __init__(self, collector: Collector) -> None:

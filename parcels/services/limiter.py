@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from threading import Lock
 
 
-class Rooms:
-    """At most `whole` at once, and at most `each[n]` for an n-th key. Nobody waits for room."""
+class KeyedLimiter:
+    """At most `total` at once, and at most `per_key[n]` for an n-th key. Never waits."""
 
-    def __init__(self, *, whole: int, each: tuple[int, ...]) -> None:
-        self._limits = (whole, *each)
+    def __init__(self, *, total: int, per_key: tuple[int, ...]) -> None:
+        self._limits = (total, *per_key)
         self._inside: Counter[tuple[int, int]] = Counter()
         self._lock = Lock()
 

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError
 
-from shipping.sqlite.turn import Turn
+from shipping.sqlite.write_lock import WriteLock
 
 HOLDER = """
 import sys
-from shipping.sqlite.turn import Turn
+from shipping.sqlite.write_lock import WriteLock
 
-Turn(sys.argv[1]).take(1)
+WriteLock(sys.argv[1]).take(1)
 print("mine", flush=True)
 sys.stdin.read()
 """
@@ -45,17 +45,17 @@ def holder(path: str) -> Iterator[subprocess.Popen[str]]:
 
 def test_another_process_waits_and_gives_up(path: str, holder: subprocess.Popen[str]) -> None:
     with pytest.raises(OperationalError, match="locked"):
-        Turn(path).take(0.05)
+        WriteLock(path).take(0.05)
 
 
 def test_a_killed_process_leaves_the_turn(path: str, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     holder.wait()
-    Turn(path).take(1)
+    WriteLock(path).take(1)
 
 
 def test_who_gave_up_waiting_blocks_nobody(path: str, holder: subprocess.Popen[str]) -> None:
-    turn = Turn(path)
+    turn = WriteLock(path)
     with pytest.raises(OperationalError):
         turn.take(0.01)
     holder.kill()
@@ -64,7 +64,7 @@ def test_who_gave_up_waiting_blocks_nobody(path: str, holder: subprocess.Popen[s
 
 
 def test_threads_of_one_process_take_turns(path: str) -> None:
-    turn = Turn(path)
+    turn = WriteLock(path)
     turn.take(1)
     with pytest.raises(OperationalError, match="locked"):
         turn.take(0.01)
@@ -74,4 +74,4 @@ def test_threads_of_one_process_take_turns(path: str) -> None:
 
 def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
     with pytest.raises(OperationalError, match="no turn to write"):
-        Turn(str(tmp_path / "nowhere" / "db-turn")).take(1)
+        WriteLock(str(tmp_path / "nowhere" / "db-turn")).take(1)

@@ -13,7 +13,7 @@ from django.db import OperationalError
 LOOK_EVERY = 0.001
 
 
-class Turn:
+class WriteLock:
     """The turn to write to one database, as seen by this process.
 
     The kernel gives the file's lock back when its process ends, however it does.

@@ -23,6 +23,6 @@ def retry_after(parcels: Sequence[Parcel]) -> int | None:
 
 
 def _of(carrier: str) -> int:
-    gates = protect.gates_of(carrier)
-    median = gates.recent().retry_after(DEFAULT)
-    return median if gates.mode() == "closed" else max(median, DEFAULT)
+    guards = protect.guards_of(carrier)
+    median = guards.recent().retry_after(DEFAULT)
+    return median if guards.mode() == "closed" else max(median, DEFAULT)

@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from django.http.response import HttpResponseBase
 
 
-class EitherWay:
+class SyncAsyncMiddleware:
     """Calls `answer` or `answer_async`, as the next one is sync or async."""
 
     sync_capable = True
