@@ -1,7 +1,7 @@
 """The adapter protocol: how to talk to a carrier, without any input or output.
 
 An adapter speaks in *steps*: a generator that yields a `CarrierRequest`, is sent the
-`CarrierResponse`, and returns an outcome. Who waits, and how (threads, gevent, asyncio), is the
+`CarrierResponse`, and returns an outcome. How the caller waits (threads, gevent, asyncio) is the
 transport's business: `carriers.transport` and `carriers.transport_async` drive the same generators.
 A carrier with one request per purchase writes `build` and `parse` only.
 """

@@ -1,7 +1,7 @@
 """One talk with a carrier: its deadline, and whether a purchase has left. Shared by the transports.
 
-Why `leaving` is asked at the first byte and not before the connection is made: whoever is frozen or
-waits for DNS in between must find out that its time is over before it buys, not after.
+Why `leaving` is asked at the first byte and not before the connection is made: a process that is
+frozen or waits for DNS in between must find out that its time is over before it buys, not after.
 """
 
 from __future__ import annotations

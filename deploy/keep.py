@@ -46,7 +46,7 @@ class Keeper:
         self._deaths = {name: Deaths() for name in stack.names}
 
     def look(self, now: float) -> None:
-        """Note who has died, start again what is due; GaveUpError where one keeps dying."""
+        """Note what has ended, restart what is due; GaveUpError where one keeps ending."""
         for name, deaths in self._deaths.items():
             if self._stack.running(name):
                 continue

@@ -180,7 +180,7 @@ def _columns() -> Iterator[Column]:
     yield Column("other pages meanwhile, slowest 1 %", "talk", canary("talk"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
     each = _with_failed("capacity", "labels", memory_each, lambda value: f"{value:,.0f} KB")
-    yield Column("memory for one more who waits", "capacity", each)
+    yield Column("memory per waiting client", "capacity", each)
     yield Column("a reload", "reload", reload)
 
 

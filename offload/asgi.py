@@ -36,9 +36,9 @@ MAX_CONCURRENCY = 32
 # memory: what is larger goes through a slot of its own kind, in pieces.
 BUFFER = 2_621_440
 
-# Seconds from the signal to the late answers, at least. A server closes its door a moment after the
-# signal (uvicorn: 0.1 s); whoever is answered before comes back to that door, and is cut when it
-# falls. More is patience: whose outcome comes meanwhile gets it, and the process ends the later.
+# Seconds from the signal to the late answers, at least. A server closes its socket a moment after
+# the signal (uvicorn: 0.1 s); a client answered earlier may reconnect to the closing socket and be
+# reset. In a longer drain more outcomes come in time, and the process ends later.
 DRAIN_SECONDS = 0.5
 
 _TICKET = TICKET_HEADER.lower().encode()

@@ -35,7 +35,7 @@ class Batcher(Generic[Item, Result]):
         return future
 
     def fail_queued(self, error: Exception) -> None:
-        """Give the error to everyone who is not in a batch yet."""
+        """Give the error to each caller that is not in a batch yet."""
         while self._queue:
             _fail([self._queue.popleft()[1]], error)
 

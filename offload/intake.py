@@ -171,7 +171,7 @@ class _Body:
 def _address(scope: Message) -> str:
     """Return what counts as one client: an IPv4 address, or half an IPv6 address."""
     client = scope.get("client")
-    if not client:  # a Unix socket: whoever is behind it counts
+    if not client:  # a Unix socket: its peer counts the connections
         return ""
     host: str = client[0]
     return ":".join(host.split(":")[:4])

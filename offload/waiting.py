@@ -42,10 +42,10 @@ LAST_READ = 0.25
 READ_CHUNK = 100
 # Hold ids in one question to the app: one indexed query, and under SQLite's limit of variables.
 ASK_CHUNK = 500
-# Seconds for the app's answer. Longer than its slowest query should be, shorter than patience.
+# Seconds for the app's answer. Longer than its slowest query should be.
 ASK_TIMEOUT = 3.0
 # Seconds between two questions, and between two readings out of turn.
-BREATH = 0.1
+PAUSE_BETWEEN = 0.1
 # Seconds by which a timer may strike too early: uvloop rounds to milliseconds, and counts them from
 # the last whole one. Nobody is to wait less than was asked for.
 TIMER_EARLY = 0.002
@@ -105,7 +105,7 @@ class Waiters:
         await self._store.aclose()
 
     def drain(self) -> None:
-        """Answer late to everyone who waits, and to everyone who comes from now on."""
+        """Answer all holds late, and every one that begins from now on."""
         self.draining = True
         for future in itertools.chain.from_iterable(self._futures.values()):
             _settle(future, Ending.LATE)
@@ -254,7 +254,7 @@ class Waiters:
                 await self._reread()
             except Exception:
                 logger.exception("rereading failed; tried again")
-            await asyncio.sleep(BREATH)
+            await asyncio.sleep(PAUSE_BETWEEN)
 
     async def _reread(self) -> None:
         if self._in_doubt():
@@ -294,7 +294,7 @@ class Waiters:
         for chunk in _chunks(self._in_doubt(), ASK_CHUNK):
             for hold_id, answer in (await self._ask_app(chunk, final_only=True)).items():
                 self._deliver(hold_id, answer)
-        await asyncio.sleep(BREATH)
+        await asyncio.sleep(PAUSE_BETWEEN)
 
     async def _ask_late(self, hold_ids: list[str]) -> list[Answer | None]:
         answers = await self._ask_app(hold_ids, final_only=False)

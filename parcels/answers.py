@@ -87,7 +87,7 @@ def unfinished_answer(
 def late_answer(
     question: Question, parcels: Sequence[Parcel], retry_after: int | None
 ) -> HttpResponse:
-    """Answer whoever has waited in vain: 202 to a request that creates, what is there to a GET."""
+    """Answer after a wait in vain: 202 to a request that creates, what is there to a GET."""
     response = unfinished_answer(question, parcels, retry_after)
     if not question.creates:
         return response

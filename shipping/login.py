@@ -35,7 +35,7 @@ KNOWN_FOR = 90 * 24 * 3600
 
 @functools.wraps(admin.site.login)
 def login(request: HttpRequest) -> HttpResponseBase:
-    """Answer the login page; a 429 to whoever has failed too often. Redis gone: to nobody."""
+    """Answer the login page; a 429 after too many failures. Without Redis there is no limit."""
     if request.method != "POST":
         return admin.site.login(request)
     name = _hashed_name(request)

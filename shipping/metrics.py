@@ -1,7 +1,7 @@
 """`/metrics`: what all processes of this machine have counted, and what the database shows.
 
-Each process writes to files of its own in METRICS_DIR, whichever server runs it; whoever is asked
-adds them up. The hub has no Django and shows its own on its own address.
+Each process writes to files of its own in METRICS_DIR, whichever server runs it; the one that
+is asked adds them up. The hub has no Django and shows its own on its own address.
 """
 
 from __future__ import annotations

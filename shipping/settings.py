@@ -243,15 +243,15 @@ OFFLOAD = {
     "DEADLINE": WAIT_MAXIMUM,
     # Threads of a web process under `asgi-hold`. More would wait for the interpreter, not for work.
     "MAX_CONCURRENCY": env.integer("OFFLOAD_MAX_CONCURRENCY", 8, minimum=1),
-    # Less, and late answers go before the door is closed; more, and the server's own limit (20 s,
-    # the strategy's Procfile) cuts who is still held.
+    # Less, and late answers leave before the socket is closed; more, and the server's own
+    # limit (20 s, the strategy's Procfile) cuts the clients still held.
     "DRAIN_SECONDS": env.seconds("OFFLOAD_DRAIN_SECONDS", 0.5, minimum=0.5, maximum=15),
     "MAX_HOLDS": env.integer("OFFLOAD_MAX_HOLDS", 10_000, minimum=1),
     "MAX_HOLDS_PER_ACCOUNT": env.integer("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", 1_000, minimum=1),
 }
 
 # Webhooks ------------------------------------------------------------------------------------
-# Seconds for one try at a receiver: who needs longer should answer first and work then.
+# Seconds for one try at a receiver: a slower one should answer first and work then.
 WEBHOOK_DEADLINE = env.seconds("WEBHOOK_DEADLINE", 10, minimum=0.1)
 # Opens private networks, loopback, plain HTTP and every port to webhooks; see docs/operations.md.
 WEBHOOK_ALLOW_PRIVATE = env.boolean("WEBHOOK_ALLOW_PRIVATE", False)

@@ -73,7 +73,7 @@ class ColibriExpress(Carrier):
 
     def build_probe(self, credentials: Credentials) -> CarrierRequest:
         # It has no lookup. Voiding what never was buys nothing, and takes the way of real work: an
-        # empty list would be turned away at the door of a carrier that hangs behind it.
+        # empty list would be refused early by a carrier that hangs behind its front.
         return _post("/v1/voids", [{"client_id": PROBE}], credentials, buys=False)
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:

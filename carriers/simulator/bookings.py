@@ -38,7 +38,7 @@ class Booking:
     receiver: dict[str, str] | None = None
     voided: bool = False
     stage: int = 0
-    # Set while its line is on the way to the disk: whoever asks for it waits for that.
+    # Set while its line is on the way to the disk: a lookup of it waits for that.
     committing: asyncio.Future[None] | None = None
 
     def is_seen_by(self, owner: str) -> bool:

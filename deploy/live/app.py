@@ -163,7 +163,7 @@ class Live:
 
 
 def _say_why(task: asyncio.Task[None]) -> None:
-    """Say what the collector ended of: whoever waits for its figures would wait unheard."""
+    """Log why the collector ended: clients would wait for its figures without a word."""
     if not task.cancelled() and (error := task.exception()):
         logger.critical("No figures come any more", exc_info=error)
 

@@ -201,7 +201,7 @@ async def test_drain_answers_late_to_all(http, asgi, number):
 
 
 async def test_the_door_is_closed_before_the_late_answers_go(http, asgi, hold_id):
-    """Who is answered before comes back to the same door, and is cut when it falls."""
+    """A client answered earlier may reconnect to the closing socket and be reset."""
     task = await held(http, asgi, hold_id)
     asgi.send(signal.SIGTERM)
     await task

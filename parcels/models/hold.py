@@ -1,4 +1,4 @@
-"""Who waits for which announcements."""
+"""Which client waits for which announcements."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from parcels.models.announcement import Announcement
 class Hold(models.Model):
     """A client connection that is held: what it waits for, and how to word its answer.
 
-    A row, and not only a key in Redis: any worker finds who waits, and a lost key costs nothing.
+    A row, and not only a key in Redis: any worker finds its clients, and a lost key costs nothing.
     """
 
     id = models.CharField(max_length=32, primary_key=True)

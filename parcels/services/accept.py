@@ -1,4 +1,4 @@
-"""Accept parcels: one transaction writes parcels, announcements and who waits.
+"""Accept parcels: one transaction writes parcels, announcements and holds.
 
 After the commit a best-effort wake-up. The request never fails because the broker is down.
 """

@@ -128,7 +128,7 @@ def _create(intake: _Intake, orders: Sequence[Order]) -> HttpResponse:
 
 @dataclass(slots=True)
 class _Intake:
-    """What is written in one transaction with the parcels: the key's row, and who waits."""
+    """What is written in one transaction with the parcels: the key's row, and the hold."""
 
     asked: Asked
     failed: list[dict[str, object]]

@@ -1,4 +1,4 @@
-"""Who waits, and telling them."""
+"""Waiting clients, and answering them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 def open_hold(
     *, account: Account, question: Question, announcements: Sequence[Announcement], wait: float
 ) -> Hold:
-    """Write down who waits for what, for at most `wait` seconds.
+    """Write down which announcements a client waits for, for at most `wait` seconds.
 
     Call it in the transaction that writes the announcements, or look afterwards whether they have
     ended meanwhile: an outcome that was recorded before finds no hold.

@@ -152,7 +152,7 @@ def forget() -> None:
 def enter(code: str, account_id: int | None = None) -> Permit | TurnedAway:
     """Ask to call a carrier for an account; never waits, but for Redis' time-out.
 
-    Whoever is chosen to probe a half-open carrier does so in a thread of its own.
+    A caller chosen to probe a half-open carrier does so in a thread of its own.
     """
     guards = guards_of(code)
     slot = guards.bulkhead.acquire(str(account_id or ""))

@@ -35,7 +35,7 @@ REWAKE_LONGEST = 60
 ROWS_AT_ONCE = 200
 OVERDUE = "It could not be announced within its maximum age."
 UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
-# Seconds: a hold is kept this long after its deadline, for whoever asks late.
+# Seconds: a hold is kept this long after its deadline, for clients that ask late.
 KEEP_HOLDS = 3600
 HOLDS_AT_ONCE = 500
 # A round (a second) forgets more than all processes of a machine can hold anew in one.
@@ -126,7 +126,7 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
     order = "wake_at" if faults.is_off("turns") else "turn + coalesce(calls, 0), wake_at"
-    # Who has fewest calls in flight comes first, and each account's oldest before its second: a
+    # The account with fewest calls in flight comes first, each one's oldest before its second: a
     # backlog's oldest is older than any newcomer. The choice can't lock: PostgreSQL has no FOR
     # UPDATE beside a window. So what is locked is looked at again.
     sql = (

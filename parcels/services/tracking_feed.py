@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 FEED = "carriers"
 # One transaction's worth: on SQLite it keeps other writers waiting for some 50 ms.
 EVENTS_AT_ONCE = 200
-# Seconds: the feed is news, not truth; who is slower is asked again later.
+# Seconds: the feed is news, not truth; a slower carrier is asked again later.
 DEADLINE = 5.0
 CONNECT_TIMEOUT = 1.0
 # Seconds until a feed that gave no answer is asked again.

@@ -173,7 +173,7 @@ def _may_be_tried(endpoint: WebhookEndpoint) -> bool:
 
 
 def _lease() -> float:
-    """Return the seconds after which whoever has a delivery is taken for dead."""
+    """Return the seconds after which the process that has a delivery is taken for dead."""
     return 3.0 * settings.WEBHOOK_DEADLINE
 
 

@@ -1,4 +1,4 @@
-"""The page that a shop's customer follows a parcel on. Whoever has its address may see it."""
+"""The page that a shop's customer follows a parcel on. Its address alone opens it."""
 
 from __future__ import annotations
 

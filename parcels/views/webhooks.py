@@ -19,7 +19,7 @@ from parcels.services import webhooks
 from parcels.views.request import account_of, base_url
 from parcels.webhooks.addresses import NotAllowed, current_policy, target
 
-# The newest; who needs older ones asks the operator.
+# The newest; older ones are the operator's to find.
 DELIVERIES_SHOWN = 100
 
 

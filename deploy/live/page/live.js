@@ -158,7 +158,7 @@ function say(words, lost = false) {
 const start = await (await fetch("/api/start", { headers: headers() })).json();
 const page = new Page(start);
 page.animate();
-// For tests: the same door that events come by.
+// For tests: what events call, too.
 window.live = page;
 const events = new EventSource("/events");
 events.onmessage = event => { page.show(JSON.parse(event.data)); say("Live"); };

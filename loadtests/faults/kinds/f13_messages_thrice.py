@@ -17,7 +17,7 @@ BLOCK = 20
 
 @register
 class MessagesThrice(Fault):
-    """A message is a hint: whoever comes second finds the row taken."""
+    """A message is a hint: the second worker finds the row taken."""
 
     id = "F13"
     title = "each message delivered three times, shuffled"

@@ -66,7 +66,7 @@ class HangUp(Fault):
             load.join()
 
     def _count(self, rig: Rig, load: Load) -> None:
-        # Before the connections: who is answered in between must not hide one that was left.
+        # Before the connections: a client answered in between must not hide one that was left.
         open_ = connections(rig.port)
         held = sum(told.status is None and not told.hung_up for told in load.told)
         self.held += held

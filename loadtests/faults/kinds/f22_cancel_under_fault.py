@@ -17,7 +17,7 @@ CARRIERS = ("postnl", "colibri", "meridian", "tortoise")
 CANCELLED, DECIDED = 2000, (94, 2000)
 # Share of the calls that are reset before or after they take the label back, each.
 SHARE = 0.15
-# Messages for each void: whoever comes second finds the row taken.
+# Messages for each void: the second worker finds the row taken.
 TIMES = 3
 # Seconds at full scale that a cancellation may take, with the waits between its tries.
 CANCELLING = 300.0

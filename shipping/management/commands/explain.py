@@ -9,7 +9,7 @@ from typing import Any
 from deploy import strategy as strategies
 from shipping.terminal import TerminalCommand, Trouble
 
-# By backend: who has the client's connection while a carrier is being waited for, and which
+# By backend: what keeps the client's connection while a carrier is being waited for, and which
 # headers go over the wire between app and front (the client sees none of them).
 HOLDERS = {
     "inline": ("the worker that took the request; it serves nobody else", "none: no held answer"),
