@@ -64,7 +64,7 @@ def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
 
 
 def publish(answers: Mapping[str, Answer]) -> bool:
-    """Store the answers and send the wake-ups, in one transaction; False if the store is in trouble.
+    """Store answers and send wake-ups, in one transaction; False if the store is in trouble.
 
     The first release counts, before a hold as after it.
     """
