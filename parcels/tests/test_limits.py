@@ -7,6 +7,7 @@ it, and of which character they are made.
 from __future__ import annotations
 
 import gc
+import itertools
 import json
 import logging
 import re
@@ -330,14 +331,16 @@ def test_over_a_limit_no_memory_is_kept(place: Shop, what: str) -> None:
     gc.collect()
     tracemalloc.start()
     try:
-        before, _ = tracemalloc.get_traced_memory()
-        for call in calls:
-            send(place, call)
-        gc.collect()
-        after, _ = tracemalloc.get_traced_memory()
+        seen = [tracemalloc.get_traced_memory()[0]]
+        for _ in range(3):
+            for call in calls:
+                send(place, call)
+            gc.collect()
+            seen.append(tracemalloc.get_traced_memory()[0])
     finally:
         tracemalloc.stop()
-    assert after - before < LEFT
+    # What is kept grows each time; a cache that fills for the first time does so once.
+    assert min(after - before for before, after in itertools.pairwise(seen)) < LEFT
 
 
 def test_the_front_has_the_same_limits() -> None:
