@@ -25,8 +25,8 @@ from carriers.redis_guard import Gone, RedisGuard
 
 LOCAL = "local:"
 # Why 4: an owner alone has four fifths of the room, two that take all they can 44 % each. With 9 a
-# newcomer found a tenth free, and who needed more in its next second was turned away. Under five
-# slots it bounds nobody.
+# newcomer found a tenth free, and was turned away when it needed more in its next second. Under
+# five slots it bounds nobody.
 SHARE = 4
 
 

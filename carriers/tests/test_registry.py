@@ -9,7 +9,9 @@ from types import ModuleType
 import pytest
 
 from carriers import registry
+from carriers.adapters import CODES
 from carriers.methods import EUROPEAN_UNION, EVERYWHERE
+from carriers.simulator.catalogue import CATALOGUE
 
 
 @pytest.fixture
@@ -57,6 +59,11 @@ def test_the_carriers_and_their_methods():
         30: ("Lantern Freight 0-70kg", "lantern"),
         40: ("Meridian Mail 0-20kg", "meridian"),
     }
+
+
+def test_each_carrier_has_its_simulated_counterpart():
+    """Both number their default ports by it."""
+    assert [*CATALOGUE] == CODES == [spec.code for spec in CATALOGUE.values()]
 
 
 @pytest.mark.parametrize("method", registry.SHIPPING_METHODS.values(), ids=lambda m: str(m.id))

@@ -122,7 +122,7 @@ def sleep_for(refusal: NotSent) -> float:
     """Return the seconds until an announcement that was turned away is due again.
 
     At once where the breaker said no: the sweeper wakes nobody while it is open, and no more than
-    its ramp lets through after that. Who slept on would miss the ramp's begin.
+    its ramp lets through after that. A row that sleeps on misses the ramp's begin.
     """
     return 0.0 if refusal.reason == "breaker_open" else refusal.retry_after
 

@@ -30,6 +30,16 @@ def test_two_accounts_and_an_operator(tmp_path: Path) -> None:
     assert path.stat().st_mode & 0o077 == 0
 
 
+def test_a_load_test_may_limit_the_second_account(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The scenario `neighbour`, as shipped."""
+    monkeypatch.setenv("DEMO_WRITE_LIMIT_2", "100/min,15/s")
+    call_command("demo_account", env_file=tmp_path / "accounts.env")
+    limits = Account.objects.order_by("pk").values_list("read_limit", "write_limit")
+    assert list(limits) == [("none", "none"), ("none", "100/min,15/s")]
+
+
 def test_a_second_start_keeps_the_keys(tmp_path: Path) -> None:
     path = tmp_path / "accounts.env"
     call_command("demo_account", env_file=path)

@@ -1,4 +1,4 @@
-"""The carriers, each a file that defines `spec`. One that is put here is found.
+"""The carriers, each a file that defines `spec` and is named after its code.
 
 Prices are plausible list prices; what matters is that a wrong purchase costs something, and that
 those of two carriers never add up to the same sum by chance.
@@ -14,8 +14,7 @@ from carriers.simulator.spec import CarrierSpec
 
 def _found() -> dict[str, CarrierSpec]:
     names = sorted(module.name for module in pkgutil.iter_modules(__path__))
-    specs = [importlib.import_module(f"{__name__}.{name}").spec for name in names]
-    return {spec.code: spec for spec in specs}
+    return {name: importlib.import_module(f"{__name__}.{name}").spec for name in names}
 
 
 CATALOGUE = _found()

@@ -39,6 +39,17 @@ CROWD = f"""
     const diagram = [...page.stacks.values()][0].diagram, before = diagram.drawn;
     return () => [diagram.drawn - before, diagram.dots];
 """
+# The page's own figures, but the first server refuses connections.
+REFUSED = """
+    const page = window.live, show = page.show.bind(page);
+    page.show = () => {};
+    const figures = structuredClone(page.figures);
+    figures.targets[0].canary.now = null;
+    show(figures);
+    delete page.show;
+    const canary = document.querySelector(".canary");
+    return [canary.querySelector("strong").textContent, canary.classList.contains("dead")];
+"""
 HOLD_UP = """
     const holdUp = () => {
       for (const end = performance.now() + 100; performance.now() < end;);
@@ -125,6 +136,21 @@ def test_an_outage_by_a_click_opens_the_breaker_and_leaves_the_canary_alone(page
     click(page, card('[data-kind="end"]'))
     until(lambda: words(page, card(".state")) == "Breaker closed", "the closed breaker", 60)
     assert "hang" not in words(page, card(".latency"))
+
+
+def test_a_server_that_refuses_connections_is_red(page):
+    assert page.execute_script(REFUSED) == ["no answer", True]
+
+
+def test_the_figures_dim_while_their_feed_is_lost(page):
+    page.set_network_conditions(offline=True, latency=0, throughput=0)
+    try:
+        until(lambda: "last seen at" in words(page, "#link"), "the lost feed")
+        assert page.find_elements("css selector", "main.lost")
+    finally:
+        page.delete_network_conditions()
+    until(lambda: words(page, "#link") == "Live", "the feed again", 60)
+    assert not page.find_elements("css selector", "main.lost")
 
 
 def test_the_knobs_work_by_keyboard(page):
