@@ -16,7 +16,7 @@ from parcels.models import State
 from parcels.statuses import Status
 
 pytestmark = pytest.mark.integration
-# Enough for either side to come first a dozen times; two seconds.
+# Enough to find the moment at which the order is open, and to stay there; two seconds.
 ROUNDS = 60
 
 
