@@ -63,7 +63,9 @@ class Carrier:
         self.spec = spec
         self.bookings = bookings
         self.faults: dict[str, Fault] = {}
-        self.calls = self.buys = self.in_flight = self.peak = 0
+        self.calls = self.buys = self.peak = 0
+        # When each call in flight came, in the order in which they came.
+        self._came: dict[int, float] = {}
         self.latency = self._first_latency = latency
         self.tuning = Tuning()
         self._seed = seed
@@ -75,6 +77,15 @@ class Carrier:
             routes=self.shape.routes(), exception_handlers=self.shape.exception_handlers()
         )
 
+    @property
+    def in_flight(self) -> int:
+        """Return how many calls wait for an answer."""
+        return len(self._came)
+
+    def oldest(self, now: float) -> float:
+        """Return for how many seconds the oldest of them has been waiting; 0 without any."""
+        return now - next(iter(self._came.values()), now)
+
     def reset(self) -> None:
         """Go back to what the environment said: no faults, first latency and settings."""
         self.faults.clear()
@@ -85,14 +96,15 @@ class Carrier:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Count the call while it is in flight."""
         self.calls += 1
-        self.in_flight += 1
+        number = self.calls
+        self._came[number] = time.monotonic()
         self.peak = max(self.peak, self.in_flight)
         try:
             await self._app(scope, receive, send)
         except asyncio.CancelledError:
             pass  # only the end of the process cancels calls; their connections are gone
         finally:
-            self.in_flight -= 1
+            del self._came[number]
 
     async def answer(self, call: Call, work: Work) -> Response:
         """Do `work` as slowly as this carrier is, through the faults that strike this call."""

@@ -218,6 +218,7 @@ class Control:
             "latency": carrier.latency.as_json(),
             **asdict(carrier.tuning),
             "in_flight": carrier.in_flight,
+            "oldest": carrier.oldest(now),
             "peak_in_flight": carrier.peak,
             "calls": carrier.calls,
             "buys": carrier.buys,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
 from collections.abc import Coroutine
@@ -71,12 +72,16 @@ class Fault:
         """Return whether the carrier's port is closed now."""
         return False
 
+    @property
+    def ends_at(self) -> float:
+        """Return when it is over, by the monotonic clock."""
+        return math.inf if self.lasts is None else self.began + self.after + self.lasts
+
     def state(self, now: float) -> str:
         """Return waiting, active or over; `now` by the monotonic clock."""
-        age = now - self.began - self.after
-        if age < 0:
+        if now < self.began + self.after:
             return "waiting"
-        return "active" if self.lasts is None or age < self.lasts else "over"
+        return "active" if now < self.ends_at else "over"
 
     def strikes(self, call: Call, now: float) -> bool:
         """Decide whether this call is struck; the same calls with the same seed always are."""
@@ -98,6 +103,8 @@ class Fault:
             "kind": self.kind,
             "params": self.params.values,
             "state": self.state(now),
+            # Seconds until it is over; None where only somebody ends it.
+            "left": None if self.lasts is None else max(0.0, self.ends_at - now),
             "struck": self.struck,
         }
 

@@ -37,6 +37,7 @@ async def test_carriers_are_shown_as_they_are(clients):
         "book_at": "start",
         "token_ttl": 600,
         "in_flight": 0,
+        "oldest": 0,
         "peak_in_flight": 1,
         "calls": 1,
         "buys": 1,
@@ -57,7 +58,9 @@ async def test_calls_in_flight_are_counted(clients):
     await clients.control("PUT", "/carriers/tortoise/faults/hang")
     calls = [asyncio.create_task(clients.buy("tortoise", f"r{n}")) for n in range(3)]
     for _ in range(500):
-        if (await state(clients, "tortoise"))["in_flight"] == 3:
+        shown = await state(clients, "tortoise")
+        if shown["in_flight"] == 3:
+            assert shown["oldest"] > 0
             break
         await asyncio.sleep(0.01)
     else:
@@ -76,6 +79,7 @@ async def test_faults_are_set_listed_counted_and_ended(clients):
     assert [(f["carrier"], f["kind"], f["state"], f["struck"]) for f in listed["faults"]] == [
         ("postnl", "error", "active", 1)
     ]
+    assert listed["faults"][0]["left"] is None
     assert "flap" in listed["kinds"]
     assert (await clients.control("DELETE", path)).status == 204
     assert (await clients.buy("postnl", "r1")).status == 201
