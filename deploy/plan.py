@@ -11,7 +11,7 @@ from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
 from deploy.front import front_values
-from deploy.ports import free_ports
+from deploy.ports import LOWEST, free_ports, is_free
 from deploy.readiness import is_question
 from deploy.stores import redis_command
 from deploy.strategy import Strategy, StrategyError, fill_in, search_path
@@ -119,7 +119,12 @@ def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
     names += CARRIERS
     names += strategy.ports
     ports = dict(zip(names, free_ports(len(names)), strict=True))
-    return ports | ({"PORT": port} if port else {})
+    if port:
+        ports["PORT"] = port
+        # Addresses that people can keep in mind; among the free ports it may be another run's.
+        if port < LOWEST and is_free(port + 1):
+            ports["LIVE_PORT"] = port + 1
+    return ports
 
 
 def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
@@ -171,6 +176,7 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
         "STRATEGY": strategy.name,
         "PROJECT_DIR": str(ROOT),
         "RUN_DIR": str(run_dir),
+        "PROMETHEUS_MULTIPROC_DIR": str(run_dir / "metrics"),
         "ACCOUNTS_FILE": str(run_dir / "accounts.env"),
         "HUB_BIND": f"127.0.0.1:{ports['HUB_PORT']}",
         "LIVE_PORT": str(ports["LIVE_PORT"]),

@@ -138,9 +138,7 @@ class Collector:
         return None
 
     def _busy(self) -> Mapping[str, int]:
-        directory = Path(
-            self._stack.env.get("PROMETHEUS_MULTIPROC_DIR", self._stack.plan.run_dir / "metrics")
-        )
+        directory = Path(self._stack.env["PROMETHEUS_MULTIPROC_DIR"])
         pids = [process.pid for process in self._processes.tree("web")]
         return read_counted(directory, pids).busy
 

@@ -41,8 +41,7 @@ class Target:
     @property
     def metrics_dir(self) -> Path:
         """Return where the stack's processes keep their metrics."""
-        given = self.environment.get("PROMETHEUS_MULTIPROC_DIR")
-        return Path(given or f"{self.environment['RUN_DIR']}/metrics")
+        return Path(self.environment["PROMETHEUS_MULTIPROC_DIR"])
 
     @cached_property
     def login(self) -> tuple[str, str]:

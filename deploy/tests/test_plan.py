@@ -1,5 +1,6 @@
 import re
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 from deploy import front
 from deploy import plan as plan_module
 from deploy.plan import ROOT, make_plan
+from deploy.ports import LOWEST, is_free
 from deploy.prepare import PrepareError, prepare
 from deploy.strategy import StrategyError, load, names
 from deploy.tests.tiny import tiny_strategy
@@ -89,6 +91,15 @@ def test_ports_never_meet(plan):
     assert len({plan.environment[name].rpartition(":")[2] for name in names}) == len(names)
 
 
+def test_the_live_page_is_beside_the_app_where_a_person_chose_the_port(strategy, tmp_path):
+    port = next(one for one in range(LOWEST - 2, 1024, -2) if is_free(one) and is_free(one + 1))
+    plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, port=port)
+    assert plan.environment["LIVE_PORT"] == str(port + 1)
+    with socket.create_server(("127.0.0.1", port + 1)):
+        again = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, port=port)
+    assert int(again.environment["LIVE_PORT"]) >= LOWEST
+
+
 def test_the_callers_environment_wins_over_defaults_and_loses_against_overrides(strategy, tmp_path):
     plan = make_plan(
         strategy,
@@ -103,6 +114,7 @@ def test_the_callers_environment_wins_over_defaults_and_loses_against_overrides(
 
 def test_what_must_differ_from_stack_to_stack_is_not_inherited(strategy, tmp_path):
     leak = {"SIMULATOR_URL": "http://elsewhere", "PORT": "1", "RUN_DIR": "/elsewhere"}
+    leak |= {"PROMETHEUS_MULTIPROC_DIR": "/elsewhere"}
     plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=leak)
     assert not set(leak.items()) & set(plan.environment.items())
 

@@ -1,6 +1,5 @@
 """What looks at the servers says so when it can't any more."""
 
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +10,8 @@ from deploy.rows import Rows
 from loadtests import collector
 from loadtests.collector import Collector, serving_memory
 
-STACK: Any = SimpleNamespace(names=[], env={}, plan=SimpleNamespace(run_dir=Path("/nowhere")))
+ENV = {"PROMETHEUS_MULTIPROC_DIR": "/nowhere"}
+STACK: Any = SimpleNamespace(names=[], env=ENV)
 
 
 class Nothing:
@@ -92,7 +92,7 @@ def test_a_row_has_each_figure_of_the_servers(made, monkeypatch):
 
 def test_what_is_held_is_the_hubs_own_figure_where_there_is_a_hub(monkeypatch):
     stack: Any = SimpleNamespace(
-        names=["hub"], env={"HUB_BIND": "x"}, plan=STACK.plan, pid=lambda name: 2**22 + 1
+        names=["hub"], env={**ENV, "HUB_BIND": "x"}, pid=lambda name: 2**22 + 1
     )
     page = b"# TYPE offload_holds gauge\noffload_holds 9.0\n"
     monkeypatch.setattr(collector, "PostgreSQL", Known)
