@@ -81,7 +81,7 @@ def test_the_web_process_answers_who_is_in_flight(stack, shop, pool):
 
 @pytest.mark.parametrize(
     ("impatience", "carrier", "status"),
-    [({}, "10", 200), ({"OFFLOAD_DRAIN_SECONDS": "0.5"}, "70", 202)],
+    [({}, "10", 200), ({"OFFLOAD_DRAIN_SECONDS": "0.5"}, "105", 202)],
     ids=str,
 )
 def test_a_reload_lets_labels_come(impatience, carrier, status, pool):
@@ -89,7 +89,7 @@ def test_a_reload_lets_labels_come(impatience, carrier, status, pool):
     # holds may be the second: where the label must not come before its turn, the carrier takes
     # longer than two starts on any machine, and less than a client waits.
     slow = {"WEB_WORKERS": "2", "SIMULATOR_LATENCY_TORTOISE": carrier}
-    slow |= {"CARRIER_CALL_DEADLINE": "75", "WAIT_DEFAULT": "80"}
+    slow |= {"CARRIER_CALL_DEADLINE": "110", "WAIT_DEFAULT": "118"}
     with Stack("asgi-hold", env=ENV | slow | impatience) as stack:
         shop = Shop(stack).use(stack.public_key, stack.secret_key)
         answer = request_in_flight(shop, stack, pool)

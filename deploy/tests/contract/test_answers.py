@@ -136,5 +136,5 @@ def test_a_late_answer_says_where_and_when_to_look(shop, answers):
 def test_what_was_answered_late_is_announced_all_the_same(shop, answers):
     """And who waits for it on a GET is answered when it is there, not before."""
     parcel_id = answers["late"].json["parcel"]["id"]
-    answer = shop.get(f"parcels/{parcel_id}?wait=15")
+    answer = shop.get(f"parcels/{parcel_id}?wait=60")
     assert (answer.status, answer.json["parcel"]["status"]["id"]) == (200, 1000)
