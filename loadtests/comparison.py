@@ -7,17 +7,21 @@ ranges of two overlap, their order would say nothing.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from deploy import strategy as strategies
 from deploy.strategy import Strategy
 from loadtests.aggregate import Group, Run, stream_of, streams
+from loadtests.figures import outage_of
 from loadtests.tables import PROMISED, Figure, Table, number, percent, spread
 
 NOT_MEASURED = "not measured"
 DOUBT = " †"
 SYSTEM = "apt-get install "
+# Traffic grows over an outage's run: what is three times the most of before is a backlog.
+BACKLOG = 3
 # A share that rounds to nothing in a table.
 NONE_WORTH_SAYING = 0.0005
 
@@ -118,6 +122,11 @@ def seconds(value: float) -> str:
     return "no answer" if value == math.inf else f"{number(value)} s"
 
 
+def in_the_run(value: float) -> str:
+    """Return seconds in words; endless where the run ended before."""
+    return "not in the run" if value == math.inf else f"{number(value)} s"
+
+
 def memory_each(run: Run) -> float | None:
     """Return the KB that web, front and hub took for each client that waited.
 
@@ -132,6 +141,34 @@ def memory_each(run: Run) -> float | None:
     first = next((row["serving_memory"] for row in run["timeline"] if "serving_memory" in row), 0)
     memory, clients = max(looks, key=lambda look: look[1], default=(0.0, 0.0))
     return (memory - first) * 1000 / clients if clients else None
+
+
+def worked_off(run: Run) -> float | None:
+    """Return the seconds from the carrier's return until nobody waits longer than for his label.
+
+    Whoever is larger counts: clients that wait, at the server's door among them, or announcements
+    that have not ended, also those of whom no client waits any more. Endless where a backlog was
+    left at the run's end; None without an outage.
+    """
+    phase = next(iter(run.get("phases", ())), None)
+    hours = outage_of(phase["events"]) if phase else None
+    if phase is None or hours is None:
+        return None
+    level: Counter[int] = Counter()
+    for stream in phase["streams"].values():
+        for second in stream["seconds"]:
+            level[int(second["at"])] += second["in_flight"]
+    for row in run["timeline"]:
+        at = int(row["at"] - phase["start"])
+        level[at] = max(level[at], row.get("open", 0))
+    begin, end = hours
+    usual = max((waiting for at, waiting in level.items() if at < begin), default=0)
+    behind = [
+        at for at, waiting in level.items() if at >= end and waiting > BACKLOG * max(usual, 1)
+    ]
+    if max(behind, default=0) == max(level):
+        return math.inf
+    return max(behind) + 1 - end if behind else 0.0
 
 
 def _waiting(run: Run) -> dict[int, float]:
@@ -179,6 +216,7 @@ def _columns() -> Iterator[Column]:
     yield Column("wait, slowest 1 %", "talk", _cell(labels(_percentile("p99")), seconds))
     yield Column("other pages meanwhile, slowest 1 %", "talk", canary("talk"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
+    yield Column("backlog worked off after the outage", "outage", _cell(worked_off, in_the_run))
     each = _with_failed("capacity", "labels", memory_each, lambda value: f"{value:,.0f} KB")
     yield Column("memory per waiting client", "capacity", each)
     yield Column("a reload", "reload", reload)

@@ -1,5 +1,6 @@
 """What README and pages say of the results is what the raw data say."""
 
+import math
 import re
 
 import pytest
@@ -18,6 +19,7 @@ from loadtests.comparison import (
     needs,
     reload,
     to_install,
+    worked_off,
 )
 from loadtests.results import NAME, Published, newest, write
 from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
@@ -132,6 +134,24 @@ def test_rows_stand_by_family_and_name_and_none_is_left_out(seen):
 def test_rows_can_be_chosen(seen):
     names = ["uwsgi-prefork", "asgi-hold"]
     assert [row[0] for row in comparison(seen, names).rows] == names
+
+
+@pytest.mark.parametrize(
+    ("waiting", "rows", "seconds"),
+    [
+        ([2] * 30, [2] * 30, 0.0),  # nothing was left over
+        ([2] * 10 + [40] * 10 + [2] * 10, [2] * 30, 5.0),  # clients wait five seconds longer
+        ([2] * 30, [2] * 10 + [40] * 12 + [5] * 8, 7.0),  # nobody waits, but labels are to come
+        ([2] * 10 + [40] * 20, [2] * 30, math.inf),
+    ],
+)
+def test_a_backlog_is_worked_off_when_neither_clients_nor_rows_wait(waiting, rows, seconds):
+    flight = [{"at": at, "in_flight": count} for at, count in enumerate(waiting)]
+    events = [{"at": 10.0, "kind": "fault"}, {"at": 15.0, "kind": "heal"}]
+    phase = {"start": 4.0, "events": events, "streams": {"labels": {"seconds": flight}}}
+    timeline = [{"at": 4.0 + at, "open": count} for at, count in enumerate(rows)]
+    assert worked_off({"phases": [phase], "timeline": timeline}) == seconds
+    assert worked_off({"phases": [{**phase, "events": []}], "timeline": timeline}) is None
 
 
 def test_memory_is_counted_from_nobody_to_the_most():
