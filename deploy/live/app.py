@@ -22,6 +22,7 @@ from deploy.live.collector import Collector
 from deploy.live.faults import UnknownOutageError, fault_of
 from deploy.live.second_stack import SecondStack
 from deploy.live.target import Target
+from deploy.plan import ROOT
 from deploy.simulator import Simulator
 
 logger = logging.getLogger(__name__)
@@ -29,6 +30,9 @@ logger = logging.getLogger(__name__)
 PAGE = Path(__file__).parent / "page"
 # The chart library.
 ASSETS = Path(__file__).parent / "assets"
+# What `make docs` has built; where it hasn't there is no link.
+SITE = ROOT / ".run" / "site"
+REPORT = "which-one.html"
 # No script or style from elsewhere, and no other page around ours: a button must be seen.
 HEADERS = {
     b"content-security-policy": b"default-src 'self'; img-src 'self' data:; "
@@ -64,6 +68,7 @@ class Live:
                 Route("/api/beside", self.compare, methods=["POST"]),
                 Mount("/assets", StaticFiles(directory=ASSETS, check_dir=False)),
                 Mount("/page", StaticFiles(directory=PAGE)),
+                Mount("/docs", StaticFiles(directory=SITE, check_dir=False)),
             ],
             middleware=[Middleware(WithHeaders), Middleware(Guarded, access=self.access)],
             lifespan=self.lifespan,
@@ -95,12 +100,16 @@ class Live:
         return JSONResponse({"status": "ok"})
 
     async def start(self, request: Request) -> Response:
-        """Answer what a page needs once: may it control, what could be compared, the history."""
+        """Answer what a page needs once: may it control, what could be compared, the history.
+
+        `report` is the comparison's address, empty where the pages aren't built.
+        """
         return JSONResponse(
             {
                 "controls": self.access.may_see_controls(request),
                 "strategies": self.beside.choices(),
                 "history": list(self.collector.history),
+                "report": f"/docs/{REPORT}" if (SITE / REPORT).exists() else "",
             }
         )
 
@@ -205,7 +214,8 @@ class WithHeaders:
         """Pass on, with headers."""
 
         async def send_more(message: Message) -> None:
-            if message["type"] == "http.response.start":
+            # The documentation's theme has scripts of its own within its pages; it has no buttons.
+            if message["type"] == "http.response.start" and not scope["path"].startswith("/docs/"):
                 message["headers"] = [*message["headers"], *HEADERS.items()]
             await send(message)
 

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import time
-from collections import deque
+from collections import defaultdict, deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -74,7 +74,7 @@ class Watch:
         self._file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
         self._usage = Usage(0, 0, None)
         self._usage_at = float("-inf")
-        self._rates = {name: Rate() for name in ("offered", "goodput", "errors")}
+        self._rates: defaultdict[str, Rate] = defaultdict(Rate)
         self._carriers: dict[str, dict[str, Any]] = {}
         self._rows = Rows()
 
@@ -97,13 +97,16 @@ class Watch:
 
     def _ask_simulator(self) -> dict[str, dict[str, Any]]:
         faults = [fault for fault in self.simulator.faults() if fault["state"] == "active"]
+        now = time.monotonic()
         return {
             carrier["code"]: {
                 "title": carrier["name"],
                 "in_flight": carrier["in_flight"],
+                "oldest": carrier["oldest"],
                 "calls": carrier["calls"],
+                "rate": self._rates[carrier["code"]].add(now, carrier["calls"]),
                 "faults": [
-                    {"kind": fault["kind"], "params": fault["params"]}
+                    {"kind": fault["kind"], "left": fault["left"]}
                     for fault in faults
                     if fault["carrier"] == carrier["code"]
                 ],
@@ -116,16 +119,22 @@ class Watch:
         announced = sum(n for (_, outcome), n in counted.tries.items() if outcome == "announced")
         rows = self._rows
         connections = rows.connections
+        serving = counted.busy.get("serving", 0)
+        # Where the worker itself waits there is a row for that, too, but no client is held.
+        holds = rows.holds if self.target.holds else 0
+        # Whom nobody serves yet: their connections wait at the server's door.
+        at_door = max(0, tally["open"] - serving - holds)
         return {
             "name": self.target.name,
             "title": self.target.strategy.title,
             "family": self.target.strategy.family,
             "base_url": self.target.base_url,
             "slots": self.target.slots,
-            "serving": counted.busy.get("serving", 0),
-            "waiting": min(counted.busy.get("waiting", 0), counted.busy.get("serving", 0)),
-            # Where the worker itself waits there is a row for that, too, but no client is held.
-            "holds": rows.holds if self.target.holds else 0,
+            "serving": serving,
+            "waiting": min(counted.busy.get("waiting", 0), serving),
+            "holds": holds,
+            "at_door": at_door,
+            "to_come": rows.open + at_door,
             "queued": sum(states.get("pending", 0) for states in rows.queues.values()),
             "queue_age": rows.oldest,
             "offered": self._rates["offered"].add(now, tally["sent"]),
@@ -220,10 +229,17 @@ class Collector:
     def _remember(self) -> None:
         if self.history and self.latest["at"] - self.history[-1]["at"] < 1.0:
             return
-        points = {
-            one["name"]: [one["canary"]["now"], one["goodput"]] for one in self.latest["targets"]
-        }
-        self.history.append({"at": self.latest["at"], "points": points})
+        targets = self.latest["targets"]
+        self.history.append(
+            {
+                "at": self.latest["at"],
+                "outage": any(c["faults"] for one in targets for c in one["carriers"].values()),
+                "points": {
+                    one["name"]: [one["canary"]["now"], one["goodput"], one["to_come"]]
+                    for one in targets
+                },
+            }
+        )
 
     async def news(self) -> dict[str, Any]:
         """Wait for the next figures and return them."""

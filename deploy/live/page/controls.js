@@ -1,7 +1,9 @@
-// The knobs and buttons. Each says which command does the same.
+// The controls. Each says which command does the same.
+import { trouble } from "./words.js";
 
-const KINDS = ["slow", "hang", "errors", "reset", "flap"];
-const LABELS = { slow: "Slow", hang: "Hang", errors: "Errors", reset: "Reset", flap: "Flap" };
+const KINDS = { slow: "Slow", hang: "Hang", errors: "Errors", reset: "Reset", flap: "Flap" };
+// What the second step compares with, and the carrier that the third one breaks: it has most of the load.
+const USUAL = "uwsgi-prefork", INSTEAD = "asgi-hold", CARRIER = "colibri";
 const byId = id => document.getElementById(id);
 
 // An operator's ticket comes in the fragment, which no server sees; it stays in this tab.
@@ -13,116 +15,131 @@ export const headers = () => {
   return { "X-Live": "1", ...(ticket ? { Authorization: `Bearer ${ticket}` } : {}) };
 };
 
-async function send(method, path, body) {
-  byId("said").textContent = "";
+function say(words, bad = false) {
+  if (byId("said").textContent !== words) byId("said").textContent = words;
+  byId("said").classList.toggle("bad", bad);
+}
+
+async function send({ method = "POST", path, body }) {
+  say("");
   try {
     const answer = await fetch(path, {
       method, body: JSON.stringify(body),
       headers: { ...headers(), "Content-Type": "application/json" },
     });
-    if (!answer.ok) byId("said").textContent = (await answer.json()).error;
+    if (!answer.ok) say((await answer.json()).error, true);
   } catch {
-    byId("said").textContent = "The live page's process doesn't answer. Start it again: make run";
+    say("The live page's process doesn't answer. Start it again: make run", true);
   }
 }
 
-const curl = (path, body) => `curl -H 'X-Live: 1' -d '${JSON.stringify(body)}' ${location.origin}${path}`;
+const asCommand = ({ method = "POST", path, body }) =>
+  `curl -X ${method} -H 'X-Live: 1'${body ? ` -d '${JSON.stringify(body)}'` : ""} ${location.origin}${path}`;
 const seconds = () => Number(byId("seconds").value);
-
-function outageCommand(code, kind, stacks) {
-  if (stacks > 1) return curl(`/api/carriers/${code}/outage`, { kind, for: seconds() });
-  return `.venv/bin/python manage.py outage ${code} ${kind} --for ${seconds()}s`;
-}
+const outage = (code, kind) => ({ path: `/api/carriers/${code}/outage`, body: { kind, for: seconds() } });
+const ending = code => ({ method: "DELETE", path: `/api/carriers/${code}/outage` });
 
 export class Controls {
   constructor(start) {
     this.allowed = start.controls;
-    this.stacks = 1;
-    this.explainers = [];
-    byId("knobs").hidden = byId("duration").hidden = !this.allowed;
+    this.figures = null;
+    byId("bar").hidden = !this.allowed;
+    document.body.classList.toggle("watching", !this.allowed);
     if (!this.allowed) return;
-    byId("beside").closest(".knob").hidden = !start.strategies.length;
+    // The three steps carry their numbers until somebody has gone them once.
+    byId("bar").classList.toggle("first", !localStorage.getItem("seen"));
+    byId("comparison").hidden = !start.strategies.length;
     for (const name of start.strategies) byId("beside").add(new Option(name));
-    const usual = start.strategies.includes("uwsgi-prefork") ? "uwsgi-prefork" : "asgi-hold";
-    byId("beside").value = usual;
-    this.connectLoad();
-    byId("compare").addEventListener("click", () =>
-      send("POST", "/api/beside", { strategy: this.stacks > 1 ? "" : byId("beside").value }));
-    for (const event of ["focus", "pointerenter", "change"]) {
-      byId("beside").addEventListener(event, () => this.showBeside());
-      byId("compare").addEventListener(event, () => this.showBeside());
+    byId("beside").value = start.strategies.includes(USUAL) ? USUAL : INSTEAD;
+    this.connect(byId("traffic"), () => this.load(this.figures.load.rate ? 0 : Number(byId("rate").value)));
+    this.connect(byId("compare"), () =>
+      ({ path: "/api/beside", body: { strategy: this.stacks > 1 ? "" : byId("beside").value } }));
+    this.connect(byId("break"), () => {
+      localStorage.setItem("seen", "1");
+      return this.broken.length ? ending(this.broken[0]) : outage(CARRIER, "hang");
+    });
+    for (const knob of [byId("rate"), byId("share")]) {
+      knob.addEventListener("input", () => this.label());
+      knob.addEventListener("change", () => this.figures.load.rate && send(this.load(Number(byId("rate").value))));
+    }
+    byId("copy").addEventListener("click", () => this.copy());
+    this.explain(this.load(6));
+    this.label();
+  }
+
+  // A button does what `wish` says when it is pressed, and shows that as a command before.
+  connect(button, wish) {
+    button.addEventListener("click", () => { this.explain(wish()); send(wish()); });
+    for (const event of ["focus", "pointerenter"]) button.addEventListener(event, () => this.explain(wish()));
+  }
+
+  load(rate) {
+    return { path: "/api/load", body: { rate, share: Number(byId("share").value) / 100 } };
+  }
+
+  explain(wish) {
+    const [, code, kind] = [...(wish.path.match(/carriers\/(\w+)/) ?? []), wish.body?.kind ?? "end"];
+    // Where one deployment runs its own command does it, too.
+    byId("copy").title = code && this.stacks < 2
+      ? `.venv/bin/python manage.py outage ${code} ${kind}${kind === "end" ? "" : ` --for ${seconds()}s`}`
+      : asCommand(wish);
+  }
+
+  async copy() {
+    const command = byId("copy").title;
+    try {
+      await navigator.clipboard.writeText(command);
+      say(`Copied: ${command}`);
+    } catch { // a page that isn't on this machine and not over TLS has no clipboard
+      say(command);
     }
   }
 
-  showBeside() {
-    const strategy = this.stacks > 1 ? "" : byId("beside").value;
-    byId("load-command").textContent = curl("/api/beside", { strategy });
-    byId("load-command").dataset.of = "beside";
+  get stacks() {
+    return this.figures?.targets.length ?? 1;
   }
 
-  connectLoad() {
-    const rate = byId("rate"), share = byId("share");
-    const knobs = () => ({ rate: Number(rate.value), share: Number(share.value) / 100 });
-    const show = () => {
-      byId("rate-shown").textContent = rate.value;
-      byId("share-shown").textContent = `${share.value} %`;
-      byId("load-command").textContent = curl("/api/load", knobs());
-      byId("load-command").dataset.of = "load";
-    };
-    for (const knob of [rate, share]) {
-      knob.addEventListener("input", show);
-      knob.addEventListener("change", () => send("POST", "/api/load", knobs()));
-      knob.addEventListener("focus", show);
-    }
-    byId("play").addEventListener("click", () => { rate.value = 6; show(); send("POST", "/api/load", knobs()); });
-    byId("pause").addEventListener("click", () => { rate.value = 0; show(); send("POST", "/api/load", knobs()); });
-    this.showLoad = load => {
-      if (document.activeElement === rate || document.activeElement === share) return;
-      rate.value = load.rate; share.value = Math.round(load.share * 100);
-      if (byId("load-command").dataset.of === "load") show();
-    };
-    show();
+  get broken() {
+    return Object.entries(this.figures?.targets[0]?.carriers ?? {})
+      .filter(([, carrier]) => trouble(carrier)).map(([code]) => code);
   }
 
-  connectCarrier(card, code) {
+  label() {
+    byId("rate-shown").textContent = byId("rate").value;
+    byId("share-shown").textContent = `${byId("share").value} %`;
+  }
+
+  connectCarrier(place, code, title) {
     if (!this.allowed) return;
-    const place = card.querySelector(".buttons"), line = card.querySelector(".command");
-    place.hidden = line.hidden = false;
-    const command = line.querySelector("code");
-    const explain = kind => { command.textContent = outageCommand(code, kind, this.stacks); };
-    for (const kind of KINDS) {
+    for (const [kind, word] of [...Object.entries(KINDS), ["end", "End"]]) {
       const button = document.createElement("button");
-      button.type = "button"; button.dataset.kind = kind; button.textContent = LABELS[kind];
-      button.setAttribute("aria-pressed", "false");
-      button.setAttribute("aria-label", `${LABELS[kind]}: an outage of ${code}`);
-      button.addEventListener("click", () => send("POST", `/api/carriers/${code}/outage`, { kind, for: seconds() }));
-      for (const event of ["focus", "pointerenter", "click"]) button.addEventListener(event, () => explain(kind));
-      place.append(button);
+      button.type = "button"; button.dataset.kind = kind; button.textContent = word;
+      const isEnd = kind === "end";
+      button.setAttribute("aria-label", isEnd ? `End all outages of ${title}` : `${word}: an outage of ${title}`);
+      this.connect(button, () => isEnd ? ending(code) : outage(code, kind));
+      place.append(button, " ");
     }
-    const end = document.createElement("button");
-    end.type = "button"; end.dataset.kind = "end"; end.textContent = "End";
-    end.setAttribute("aria-label", `End all outages of ${code}`);
-    end.addEventListener("click", () => send("DELETE", `/api/carriers/${code}/outage`));
-    const ending = () => { command.textContent = `.venv/bin/python manage.py outage ${code} end`; };
-    for (const event of ["focus", "pointerenter", "click"]) end.addEventListener(event, ending);
-    place.append(end);
-    byId("seconds").addEventListener("change", () => explain("hang"));
-    this.explainers.push(() => explain("hang"));
-    explain("hang");
   }
 
   show(figures) {
+    this.figures = figures;
     if (!this.allowed) return;
-    if (this.stacks !== figures.targets.length) {
-      this.stacks = figures.targets.length;
-      for (const explain of this.explainers) explain();
-    }
-    this.showLoad(figures.load);
-    const { name, state } = figures.beside;
-    byId("compare").textContent = this.stacks > 1 ? "End" : "Start";
+    const { load, beside: { name, state }, targets } = figures;
+    const write = (id, text) => { if (byId(id).textContent !== text) byId(id).textContent = text; };
+    write("traffic", load.rate ? "Stop traffic" : "Start traffic");
+    write("compare", this.stacks > 1 ? "End the comparison" : "Compare with");
+    byId("beside").hidden = this.stacks > 1;
     byId("compare").disabled = state === "started" || state === "stopped";
-    if (state === "started") byId("said").textContent = `${name} is being started …`;
-    else if (state && state !== "stopped") byId("said").textContent = state;
-    else if (byId("said").textContent.endsWith("is being started …")) byId("said").textContent = "";
+    const title = targets[0]?.carriers[this.broken[0] ?? CARRIER]?.title ?? CARRIER;
+    write("break", this.broken.length ? `End the outage of ${title}` : `Hang ${title}`);
+    byId("break").setAttribute("aria-pressed", Boolean(this.broken.length));
+    if (load.rate && document.activeElement !== byId("rate") && document.activeElement !== byId("share")) {
+      byId("rate").value = load.rate; byId("share").value = Math.round(load.share * 100);
+      this.label();
+    }
+    const starting = " is being started …";
+    if (state === "started") say(name + starting);
+    else if (state && state !== "stopped") say(state, true);
+    else if (byId("said").textContent.endsWith(starting)) say("");
   }
 }

@@ -1,18 +1,23 @@
-// The flow: where the parcels are, as dots. Figures set how many there are at each place; this file
-// only lets them move. 10,000 dots are two arrays to walk and one fill per colour.
+// Clients, web server, label queue and carriers as four columns of boxes, with a dot for each request
+// in the box where it is. Figures set how many there are at each place; this file only lets them
+// move. 10,000 dots are two arrays to walk and one fill per colour.
+import { trouble } from "./words.js";
 
-const NODES = {
-  clients: [0.07, 0.5], front: [0.24, 0.5], workers: [0.43, 0.5], hub: [0.43, 0.13],
-  queue: [0.66, 0.83], carrier: [0.87, 0],
+// Left, top, width, height as shares of the canvas. Both sides of a comparison have the same ones.
+const BOXES = {
+  clients: [0.003, 0.1, 0.19, 0.8],
+  held: [0.27, 0.01, 0.24, 0.44],
+  workers: [0.27, 0.57, 0.24, 0.42],
+  queue: [0.575, 0.01, 0.175, 0.6],
 };
-const WAYS = [["clients", "front"], ["front", "workers"]];
-const WAYS_WHEN_HELD = [["front", "hub"], ["workers", "queue"], ["hub", "queue"]];
+const CARRIERS = [0.82, 0.01, 0.177, 0.98];
+// Pixels between two boxes of the carriers' column, and around what is in a box.
+const GAP = 6, INSIDE = 8, TITLE = 20;
 // One snapshot shows no more newcomers than this: beyond it single dots can't be told apart.
 const NEWCOMERS = 250;
 // Seconds in which a dot covers most of its way: between two snapshots it should be seen moving.
 const PACE = 5;
-const GOLDEN_ANGLE = 2.39996;
-const STATES = ["moving", "queued", "held", "stuck", "done"];
+const STATES = ["own", "queued", "held", "stuck", "done"];
 
 class Dot {
   constructor(x, y, state, route) {
@@ -25,8 +30,10 @@ export class Diagram {
     this.canvas = canvas;
     this.context = canvas.getContext("2d");
     this.carriers = carriers;
-    this.parked = new Map();
+    this.shown = [];
+    this.boxes = new Map();
     this.places = new Map();
+    this.parked = new Map([...Object.keys(BOXES), ...carriers].map(name => [name, []]));
     this.travelling = [];
     this.figures = null;
     this.before = null;
@@ -42,16 +49,41 @@ export class Diagram {
     this.width = this.canvas.clientWidth; this.height = this.canvas.clientHeight;
     this.canvas.width = this.width * ratio; this.canvas.height = this.height * ratio;
     this.context.setTransform(ratio, 0, 0, ratio, 0, 0);
-    const style = getComputedStyle(document.documentElement);
-    this.colour = name => style.getPropertyValue(`--${name}`).trim();
-    this.colours = Object.fromEntries(
-      [...STATES, "idle", "line", "ink", "faint", "card"].map(name => [name, this.colour(name)]));
-    for (const [name, [x, y]] of Object.entries(NODES)) this.places.set(name, [x * this.width, y * this.height]);
-    this.carriers.forEach((code, index) => this.places.set(code,
-      [NODES.carrier[0] * this.width, (index + 0.4) / this.carriers.length * this.height]));
-    this.places.set("gone", this.places.get("hub"));
-    for (const name of this.places.keys()) if (!this.parked.has(name)) this.parked.set(name, []);
-    if (this.figures) this.draw(0);
+    const style = getComputedStyle(this.canvas);
+    this.colours = Object.fromEntries([...STATES, "idle", "line", "ink", "faint", "card", "trouble"]
+      .map(name => [name, style.getPropertyValue(`--${name}`).trim()]));
+    this.colours.held = this.colours.own;
+    this.colours.stuck = this.colours.trouble;
+    this.narrow = this.width < 460;
+    for (const [name, box] of Object.entries(BOXES)) this.place(name, this.pixels(box));
+    const [left, top, , height] = this.boxes.get("clients");
+    this.places.set("door", [left, top + height / 2]);
+    this.places.set("gone", this.places.get("held"));
+    this.placeCarriers();
+    if (this.figures) this.draw();
+  }
+
+  pixels([left, top, width, height]) {
+    return [left * this.width, top * this.height, width * this.width, height * this.height];
+  }
+
+  place(name, box) {
+    this.boxes.set(name, box);
+    this.places.set(name, [box[0] + box[2] / 2, box[1] + box[3] / 2]);
+  }
+
+  // Carriers without traffic share one line below the others.
+  placeCarriers() {
+    const [left, top, width, height] = this.pixels(CARRIERS);
+    const line = this.shown.length < this.carriers.length ? TITLE + GAP : 0;
+    const each = (height - line) / Math.max(1, this.shown.length);
+    this.boxes.delete("idle");
+    if (line) this.place("idle", [left, this.shown.length ? top + height - TITLE : top, width, TITLE]);
+    for (const code of this.carriers) {
+      const index = this.shown.indexOf(code);
+      if (index < 0) { this.boxes.delete(code); this.places.set(code, this.places.get("idle")); }
+      else this.place(code, [left, top + index * each, width, each - GAP]);
+    }
   }
 
   get dots() {
@@ -65,44 +97,45 @@ export class Diagram {
   feed(figures) {
     this.before = this.figures ?? figures;
     this.figures = figures;
-    const held = figures.family === "is held by a front";
-    this.newcomers(this.grown("clients.sent"), held);
+    const held = this.holds = figures.family === "is held by a front";
+    const shown = this.carriers.filter(code => {
+      const carrier = figures.carriers[code];
+      return carrier && (carrier.rate > 0 || carrier.in_flight || carrier.faults.length);
+    });
+    if (String(shown) !== String(this.shown)) { this.shown = shown; this.placeCarriers(); }
+    for (let n = Math.min(this.grown(one => one.clients.sent), NEWCOMERS); n > 0; n--) {
+      this.start("door", "own", ["clients", "workers"]);
+    }
     for (const code of this.carriers) this.feedCarrier(code, held);
     this.fit("queue", figures.queued, "queued", ["workers"], []);
-    this.fit("hub", held ? figures.holds : 0, "held", ["front"], ["clients"]);
-    const served = figures.serving + (held ? figures.holds : 0);
-    this.fit("front", Math.max(0, figures.clients.open - served), "queued", ["clients"], ["workers"]);
+    this.fit("held", held ? figures.holds : 0, "held", ["clients"], ["clients", "door"]);
+    this.fit("clients", figures.at_door, "queued", ["door"], ["workers"]);
     this.sendHome("workers", Math.max(0, figures.serving - figures.waiting));
-    const waits = figures.waiting ? `, ${figures.waiting} of them waiting for a carrier` : "";
+    const waits = figures.waiting ? `, ${figures.waiting} of them stuck at a carrier` : "";
     this.canvas.setAttribute("aria-label",
-      `${figures.serving} workers busy${waits}; ${figures.holds} clients held; ` +
-      `${figures.queued} announcements queued`);
+      `${figures.serving} workers busy${waits}; ${figures.at_door} clients in the queue; ` +
+      `${figures.holds} clients held; ${figures.queued} labels in the queue`);
     if (this.still.matches) this.settle();
   }
 
-  grown(path) {
-    const read = figures => path.split(".").reduce((value, key) => value?.[key], figures) ?? 0;
-    return Math.max(0, read(this.figures) - read(this.before));
-  }
-
-  newcomers(count) {
-    for (let n = 0; n < Math.min(count, NEWCOMERS); n++) this.start("clients", "moving", ["front", "workers"]);
+  grown(count) {
+    return Math.max(0, count(this.figures) - count(this.before));
   }
 
   feedCarrier(code, held) {
     const carrier = this.figures.carriers[code];
     if (!carrier) return;
-    const trouble = carrier.faults.length > 0 || carrier.breaker !== "closed";
-    const started = Math.min(this.grown(`carriers.${code}.calls`), NEWCOMERS);
+    const bad = trouble(carrier) || carrier.breaker !== "closed";
+    const started = Math.min(this.grown(one => one.carriers[code]?.calls ?? 0), NEWCOMERS);
     const here = this.parked.get(code).length;
     const coming = this.travelling.filter(dot => dot.route.at(-1) === code).length;
     const wanted = Math.max(started, carrier.in_flight - here - coming);
-    for (let n = 0; n < wanted; n++) this.take(["queue", "workers"], held ? ["queue", code] : [code], "moving");
+    for (let n = 0; n < wanted; n++) this.take(["queue", "workers"], held ? ["queue", code] : [code]);
     const list = this.parked.get(code);
-    for (const dot of list) dot.state = trouble ? 3 : 0;
-    // An outcome goes to the hub past the workers; the client held there is a dot of its own.
-    const home = held ? ["gone"] : ["workers", "clients"];
-    while (list.length > carrier.in_flight) this.depart(list.pop(), trouble ? "stuck" : "done", home);
+    for (const dot of list) dot.state = STATES.indexOf(bad ? "stuck" : "own");
+    // An outcome goes to the held clients past the workers; the client held there is a dot of its own.
+    const home = held ? ["queue", "gone"] : ["workers", "clients", "door"];
+    while (list.length > carrier.in_flight) this.depart(list.pop(), bad ? "stuck" : "done", home);
   }
 
   fit(name, wanted, state, from, onward) {
@@ -111,21 +144,21 @@ export class Diagram {
     for (let n = list.length + coming; n < wanted; n++) this.start(from[0], state, [name]);
     while (list.length > wanted) {
       const dot = list.pop();
-      if (onward.length) this.depart(dot, name === "hub" ? "done" : "moving", onward);
+      if (onward.length) this.depart(dot, name === "held" ? "done" : "own", onward);
     }
   }
 
   sendHome(name, wanted) {
     const list = this.parked.get(name), now = performance.now();
-    while (list.length > wanted && now - list[0].since > 400) this.depart(list.shift(), "moving", ["clients"]);
+    while (list.length > wanted && now - list[0].since > 400) this.depart(list.shift(), "own", ["clients", "door"]);
   }
 
-  take(sources, route, state) {
+  take(sources, route) {
     for (const name of sources) {
       const dot = this.parked.get(name)?.pop();
-      if (dot) return this.depart(dot, state, route.filter(stop => stop !== name));
+      if (dot) return this.depart(dot, "own", route.filter(stop => stop !== name));
     }
-    return this.start("workers", state, route);
+    return this.start("workers", "own", route);
   }
 
   start(from, state, route) {
@@ -143,13 +176,13 @@ export class Diagram {
     for (const dot of this.travelling) this.park(dot, dot.route.at(-1));
     this.travelling = [];
     for (const name of this.parked.keys()) this.arrange(name, 1);
-    this.draw(0);
+    this.draw();
   }
 
   park(dot, name) {
-    if (name === "clients" || name === "gone") return;
+    if (name === "door" || name === "gone") return;
     dot.since = performance.now();
-    if (name === "queue") dot.state = 1;
+    if (name === "queue") dot.state = STATES.indexOf("queued");
     this.parked.get(name).push(dot);
   }
 
@@ -168,64 +201,113 @@ export class Diagram {
     }
     this.travelling = going;
     for (const name of this.parked.keys()) this.arrange(name, share);
-    this.draw(seconds);
+    this.draw();
   }
 
+  // Dots stand in rows below their box's title.
   arrange(name, share) {
-    const list = this.parked.get(name), [x, y] = this.places.get(name);
-    const radius = this.radius(name);
-    const gap = Math.min(5, radius / Math.sqrt(list.length || 1));
+    const list = this.parked.get(name), box = this.boxes.get(name) ?? this.boxes.get("idle");
+    if (!list.length || !box) return;
+    const above = TITLE * (trouble(this.figures?.carriers[name]) ? 2 : 1);
+    const width = Math.max(1, box[2] - 2 * INSIDE), height = Math.max(1, box[3] - above - INSIDE);
+    const gap = Math.min(8, Math.sqrt(width * height / list.length));
+    const columns = Math.max(1, Math.floor(width / gap));
+    const rowGap = Math.min(gap, height / Math.ceil(list.length / columns));
+    const left = box[0] + INSIDE + gap / 2, top = box[1] + above + rowGap / 2;
     list.forEach((dot, index) => {
-      const far = gap * Math.sqrt(index), angle = index * GOLDEN_ANGLE;
-      dot.x += (x + far * Math.cos(angle) - dot.x) * share;
-      dot.y += (y + far * Math.sin(angle) - dot.y) * share;
+      dot.x += (left + index % columns * gap - dot.x) * share;
+      dot.y += (top + Math.floor(index / columns) * rowGap - dot.y) * share;
     });
-  }
-
-  // How far dots may lie from a place's middle: its words stand below them.
-  radius(name) {
-    if (name === "hub") return this.height * 0.11;
-    return Math.min(this.height * (this.carriers.includes(name) ? 0.07 : 0.085), this.width * 0.1);
   }
 
   // Drawing -----------------------------------------------------------------------------------
 
   draw() {
-    const c = this.context;
-    c.clearRect(0, 0, this.width, this.height);
-    this.drawWays(); this.drawSquares(); this.drawDots(); this.drawWords();
+    this.context.clearRect(0, 0, this.width, this.height);
+    this.drawWays(); this.drawBoxes(); this.drawSquares(); this.drawDots();
     this.drawn += 1;
   }
 
+  // Requests by a line, answers by a dashed one.
   drawWays() {
-    const c = this.context;
-    c.strokeStyle = this.colours.line; c.lineWidth = 1.5;
-    const held = this.figures.family === "is held by a front";
-    const ways = held ? [...WAYS, ...WAYS_WHEN_HELD] : WAYS;
-    const source = held ? "queue" : "workers";
-    c.beginPath();
-    for (const [from, to] of [...ways, ...this.carriers.map(code => [source, code])]) {
-      c.moveTo(...this.places.get(from)); c.lineTo(...this.places.get(to));
+    const right = name => this.boxes.get(name)[0] + this.boxes.get(name)[2];
+    const left = name => this.boxes.get(name)[0];
+    const level = share => share * this.height;
+    const carriers = CARRIERS[0] * this.width;
+    this.arrow(right("clients"), level(0.72), left("workers"), level(0.72));
+    this.arrow(right("workers"), level(0.6), left("queue"), level(0.5));
+    this.arrow(right("queue"), level(0.4), carriers, level(0.4));
+    if (this.holds) {
+      this.arrow(right("clients"), level(0.32), left("held"), level(0.32));
+      this.arrow(carriers, level(0.2), right("queue"), level(0.2), true);
+      this.arrow(left("queue"), level(0.2), right("held"), level(0.2), true);
+      this.arrow(left("held"), level(0.2), right("clients"), level(0.2), true);
+    } else {
+      this.arrow(right("workers"), level(0.74), carriers, level(0.74));
+      this.arrow(carriers, level(0.88), right("workers"), level(0.88), true);
+      this.arrow(left("workers"), level(0.85), right("clients"), level(0.85), true);
     }
-    c.stroke();
+  }
+
+  arrow(fromX, fromY, toX, toY, isAnswer = false) {
+    const c = this.context, head = 5, way = Math.sign(toX - fromX);
+    c.strokeStyle = c.fillStyle = isAnswer ? this.colours.done : this.colours.faint;
+    c.lineWidth = 1.5; c.setLineDash(isAnswer ? [5, 4] : []);
+    c.beginPath(); c.moveTo(fromX, fromY); c.lineTo(toX - way * head, toY); c.stroke();
+    c.setLineDash([]);
+    c.beginPath(); c.moveTo(toX, toY); c.lineTo(toX - way * head * 1.6, toY - head); c.lineTo(toX - way * head * 1.6, toY + head); c.fill();
+  }
+
+  drawBoxes() {
+    const { figures, narrow } = this;
+    this.box("clients", narrow ? "Clients" : "Clients in the queue", figures.at_door);
+    this.box("held", narrow ? "Held" : "Clients held", figures.holds, !this.holds);
+    this.box("workers", narrow ? "Work" : "Workers", `${figures.serving}${narrow ? "/" : " of "}${figures.slots ?? "∞"}`);
+    this.box("queue", narrow ? "Labels" : "Label queue", figures.queued);
+    for (const code of this.shown) {
+      const carrier = figures.carriers[code], bad = trouble(carrier);
+      this.box(code, narrow ? carrier.title.split(" ")[0] : carrier.title, carrier.in_flight, false, bad);
+    }
+    const idle = this.carriers.length - this.shown.length;
+    if (idle) this.box("idle", narrow ? "Idle" : "Without traffic", idle, true);
+  }
+
+  box(name, title, count, unused = false, bad = null) {
+    const c = this.context, [left, top, width, height] = this.boxes.get(name);
+    c.fillStyle = this.colours.card; c.fillRect(left, top, width, height);
+    c.strokeStyle = bad ? this.colours.trouble : this.colours.line;
+    c.lineWidth = bad ? 2.5 : 1.5;
+    c.setLineDash(unused ? [3, 4] : []); c.strokeRect(left, top, width, height); c.setLineDash([]);
+    const font = this.narrow ? 10.5 : 12.5;
+    c.textBaseline = "middle"; c.textAlign = "right";
+    c.font = `600 ${font}px system-ui, sans-serif`;
+    c.fillStyle = unused ? this.colours.faint : this.colours.ink;
+    const number = String(count);
+    c.fillText(number, left + width - 5, top + TITLE / 2 + 1);
+    const room = width - 14 - c.measureText(number).width;
+    c.textAlign = "left"; c.font = `${font}px system-ui, sans-serif`;
+    c.fillStyle = bad ? this.colours.trouble : this.colours.faint;
+    c.fillText(title, left + 5, top + TITLE / 2 + 1, room);
+    if (!bad) return;
+    const [does, seconds] = bad;
+    c.font = `600 ${font}px system-ui, sans-serif`;
+    c.fillText(seconds < Infinity ? `${does}, ${Math.ceil(seconds)} s left` : does, left + 5, top + TITLE * 1.5, width - 10);
   }
 
   drawSquares() {
     const { serving, waiting, slots } = this.figures, c = this.context;
     const all = slots ?? Math.max(8, serving);
-    const columns = all <= 8 ? Math.min(all, 5) : Math.ceil(Math.sqrt(all * 1.4));
-    const size = Math.max(3, Math.min(14, this.width * 0.15 / columns - 1));
-    const rows = Math.ceil(all / columns), [x, y] = this.places.get("workers");
-    const left = x - columns * (size + 1) / 2, top = y - rows * (size + 1) / 2;
-    c.fillStyle = this.colours.card;
-    c.fillRect(left - 4, top - 4, columns * (size + 1) + 7, rows * (size + 1) + 7);
+    const [left, top, width, height] = this.boxes.get("workers");
+    const room = [width - 2 * INSIDE, height - TITLE - INSIDE];
+    const columns = all <= 64 ? Math.min(all, 8) : Math.ceil(Math.sqrt(all * room[0] / room[1]));
+    const rows = Math.ceil(all / columns);
+    const size = Math.max(1.5, Math.min(16, room[0] / columns - 2, room[1] / rows - 2));
     for (let n = 0; n < all; n++) {
-      c.fillStyle = this.colours[n < waiting ? "stuck" : n < serving ? "moving" : "idle"];
-      const at = [left + n % columns * (size + 1), top + Math.floor(n / columns) * (size + 1)];
+      c.fillStyle = this.colours[n < waiting ? "stuck" : n < serving ? "own" : "idle"];
+      const at = [left + INSIDE + n % columns * (size + 2), top + TITLE + Math.floor(n / columns) * (size + 2)];
       c.fillRect(...at, size, size);
       if (n < waiting && size >= 8) this.cross(...at, size);
     }
-    this.squaresEnd = top + rows * (size + 1);
   }
 
   cross(x, y, size) {
@@ -255,38 +337,5 @@ export class Diagram {
     c.beginPath();
     for (const dot of dots) { c.moveTo(dot.x + size / 2, dot.y); c.arc(dot.x, dot.y, size / 2, 0, 7); }
     hollow ? c.stroke() : c.fill();
-  }
-
-  drawWords() {
-    const { figures } = this, held = figures.family === "is held by a front";
-    const words = [
-      ["clients", "Clients", figures.clients.open, 22],
-      ["front", "Front", Math.max(0, figures.clients.open - figures.serving - (held ? figures.holds : 0)), this.radius("front") + 11],
-      ["workers", "Workers", `${figures.serving}/${figures.slots ?? "∞"}`, this.squaresEnd - this.places.get("workers")[1] + 14],
-    ];
-    if (held || figures.queued) words.push(["queue", "Queue", figures.queued, this.radius("queue") + 11]);
-    if (held) words.push(["hub", "Hub", figures.holds, this.radius("hub") + 11]);
-    for (const [name, word, count, below] of words) this.word(name, word, count, below);
-    for (const code of this.carriers) {
-      const carrier = figures.carriers[code];
-      const title = this.width < 460 ? code : carrier?.title ?? code;
-      this.word(code, title, carrier?.in_flight ?? 0, this.radius(code) + 9);
-    }
-  }
-
-  word(name, word, count, below) {
-    const c = this.context, [x, y] = this.places.get(name);
-    const font = this.width < 460 ? 11 : 12.5;
-    c.textAlign = "left"; c.textBaseline = "middle";
-    c.font = `${font}px system-ui, sans-serif`;
-    const text = `${word} `, number = String(count);
-    const ahead = c.measureText(text).width, both = ahead + c.measureText(number).width * 1.1;
-    const left = Math.max(2, Math.min(x - both / 2, this.width - both - 2));
-    c.fillStyle = this.colours.card; c.globalAlpha = 0.8;
-    c.fillRect(left - 2, y + below - font * 0.7, both + 6, font * 1.4);
-    c.globalAlpha = 1;
-    c.fillStyle = this.colours.faint; c.fillText(text, left, y + below);
-    c.font = `600 ${font}px system-ui, sans-serif`;
-    c.fillStyle = this.colours.ink; c.fillText(number, left + ahead, y + below);
   }
 }

@@ -2,46 +2,41 @@
 import { Charts } from "./charts.js";
 import { Controls, headers } from "./controls.js";
 import { Diagram } from "./diagram.js";
+import { duration, otherPages, rate, sentence, trouble } from "./words.js";
 
 const byId = id => document.getElementById(id);
-const clone = id => byId(id).content.firstElementChild.cloneNode(true);
-const KINDS_SHOWN = { error: "errors", reset_before: "reset" };
 // Seconds. A shop's page feels slow from a third of a second on, and gives up after some.
 const SLOW = 0.35, DEAD = 2;
-
-const duration = seconds => seconds == null ? "–"
-  : seconds < 0.0995 ? `${Math.max(1, Math.round(seconds * 1000))} ms`
-  : seconds < 9.95 ? `${seconds.toFixed(seconds < 0.995 ? 2 : 1)} s` : `${Math.round(seconds)} s`;
-const rate = value => value < 9.95 ? value.toFixed(1) : String(Math.round(value));
-const megabytes = bytes => `${Math.round(bytes / 1e6)} MB`;
+// Milliseconds. A sentence that changed with each event couldn't be read.
+const READ = 1000;
 
 const TILES = [
-  ["Offered /s", one => rate(one.offered)],
-  ["Labels /s", one => rate(one.goodput), one => one.offered > 1 && one.goodput < one.offered / 2],
-  ["p50", one => duration(one.clients.p50)],
-  ["p95", one => duration(one.clients.p95)],
-  ["p99", one => duration(one.clients.p99)],
-  ["Errors", one => one.clients.errors, one => one.error_rate > 0],
-  ["Label later", one => one.clients.late],
-  ["Held", one => one.holds],
-  ["Busy", one => `${one.serving}/${one.slots ?? "∞"}`, one => one.slots !== null && one.serving >= one.slots],
-  ["Queue age", one => duration(one.queue_age || null), one => one.queue_age > 30],
-  ["Database", one => one.connections === null ? "–" : `${one.connections} conn.`],
-  ["Memory", one => megabytes(one.memory)],
+  ["Parcels sent", "a second", one => rate(one.offered)],
+  ["Labels bought", "a second", one => rate(one.goodput), one => one.offered > 1 && one.goodput < one.offered / 2],
+  ["Half of the clients that wait", "have their answer in", one => duration(one.clients.p50)],
+  ["95 % of them", "in", one => duration(one.clients.p95)],
+  ["99 % of them", "in", one => duration(one.clients.p99)],
+  ["Told “not yet”", "202, the label comes later", one => one.clients.late],
+  ["Errors", "5xx, no connection, time-out", one => one.clients.errors, one => one.error_rate > 0],
+  ["Label queue's oldest", "waits for a label worker", one => duration(one.queue_age || null), one => one.queue_age > 30],
+  ["Database", "open connections", one => one.connections ?? "–"],
+  ["Memory", "of all its processes", one => `${Math.round(one.memory / 1e6)} MB`],
 ];
+
+const put = (element, text) => { if (element.textContent !== text) element.textContent = text; };
 
 class StackView {
   constructor(figures) {
-    this.root = clone("stack-template");
+    this.root = byId("stack-template").content.firstElementChild.cloneNode(true);
     this.root.querySelector(".name").textContent = figures.name;
     this.root.querySelector(".title").textContent = figures.title;
     byId("stacks").append(this.root);
     this.diagram = new Diagram(this.root.querySelector("canvas"), Object.keys(figures.carriers));
-    this.tiles = TILES.map(([title]) => {
+    this.tiles = TILES.map(([title, meaning]) => {
       const tile = document.createElement("div");
-      const term = document.createElement("dt"), value = document.createElement("dd");
-      term.textContent = title;
-      tile.append(term, value);
+      for (const [kind, text] of [["dt", title], ["dd", ""], ["dd", meaning]]) {
+        tile.append(Object.assign(document.createElement(kind), { textContent: text }));
+      }
       this.root.querySelector(".tiles").append(tile);
       return tile;
     });
@@ -49,92 +44,110 @@ class StackView {
 
   show(figures) {
     this.diagram.feed(figures);
-    const seconds = figures.canary.now, canary = this.root.querySelector(".canary");
-    canary.querySelector("strong").textContent = seconds === null ? "no answer" : duration(seconds);
-    canary.classList.toggle("slow", seconds > SLOW && seconds <= DEAD);
-    canary.classList.toggle("dead", seconds === null || seconds > DEAD);
-    TILES.forEach(([, text, isBad], index) => {
-      this.tiles[index].lastChild.textContent = text(figures);
+    const seconds = figures.canary.now, { waiting, slots, holds, at_door: atDoor } = figures;
+    this.answer("other", otherPages(seconds), seconds === null || seconds > DEAD, seconds > SLOW);
+    this.answer("stuck", `${waiting} of ${slots ?? "∞"}`, waiting > 0 && waiting >= slots, waiting > slots / 2);
+    const where = [atDoor && `${atDoor} in the queue`, holds && `${holds} held`].filter(Boolean);
+    this.answer("waiting", String(figures.clients.open), atDoor > slots, false, where.join(", "));
+    TILES.forEach(([, , text, isBad], index) => {
+      put(this.tiles[index].children[1], String(text(figures)));
       this.tiles[index].classList.toggle("bad", Boolean(isBad?.(figures)));
     });
+  }
+
+  answer(name, text, bad, warns, more = "") {
+    const place = this.root.querySelector(`.${name}`);
+    put(place.lastElementChild, text);
+    place.classList.toggle("bad", bad);
+    place.classList.toggle("warns", warns && !bad);
+    place.dataset.more = more;
   }
 }
 
 class CarrierView {
   constructor(code, title, controls) {
     this.code = code;
-    this.root = clone("carrier-template");
+    this.root = byId("carriers").tBodies[0].insertRow();
     this.root.dataset.carrier = code;
-    this.root.querySelector("h3").textContent = title;
-    controls.connectCarrier(this.root, code);
-    byId("carriers").append(this.root);
-    this.guards = [];
+    this.root.innerHTML = '<th scope="row"></th><td class="share"></td><td class="now"></td><td class="calls"></td><td class="breaking"></td>';
+    this.root.firstChild.textContent = title;
+    controls.connectCarrier(this.root.querySelector(".breaking"), code, title);
   }
 
   show(targets) {
-    while (this.guards.length > targets.length) this.guards.pop().remove();
-    while (this.guards.length < targets.length) this.addGuard();
-    targets.forEach((target, index) => this.showGuard(this.guards[index], target, targets.length > 1));
-    const first = targets[0].carriers[this.code];
-    const usual = first.p50 === null ? "not called yet" : `${duration(first.p50)}, p95 ${duration(first.p95)}`;
-    const faults = first.faults.map(fault => KINDS_SHOWN[fault.kind] ?? fault.kind);
-    this.root.querySelector(".latency").textContent =
-      `Latency ${usual}${faults.length ? ` · outage: ${faults.join(", ")}` : ""}`;
-    for (const button of this.root.querySelectorAll("button")) {
-      if (button.dataset.kind !== "end") button.setAttribute("aria-pressed", faults.includes(button.dataset.kind));
+    const rates = target => Object.values(target.carriers).reduce((sum, one) => sum + one.rate, 0);
+    const first = targets[0], own = first.carriers[this.code], all = rates(first);
+    const broken = trouble(own);
+    this.root.classList.toggle("bad", Boolean(broken));
+    put(this.root.querySelector(".share"), own.rate ? `${Math.round(own.rate / all * 100)} %` : "no traffic");
+    this.lines(".now", targets, one => !one.in_flight ? one.p50 === null ? "–" : duration(one.p50)
+      : `${one.in_flight} ${one.in_flight > 1 ? "wait" : "waits"}, oldest ${duration(one.oldest)}`);
+    const states = { closed: "normal", open: "paused", half_open: "trying one" };
+    this.lines(".calls", targets, one => `${states[one.breaker]} · ${one.bulkhead[0]} of ${one.bulkhead[1]} open`,
+      one => one.breaker);
+    for (const button of this.root.querySelectorAll("button[data-kind]")) {
+      const on = own.faults.some(fault => fault.kind.startsWith(button.dataset.kind.replace(/s$/, "")));
+      if (button.dataset.kind === "end") button.hidden = !broken;
+      else button.setAttribute("aria-pressed", on);
     }
   }
 
-  addGuard() {
-    const guard = document.createElement("div");
-    guard.className = "guard";
-    guard.innerHTML = '<span class="who"></span><span class="state"></span><span class="words"></span><meter min="0"></meter>';
-    this.root.querySelector(".guards").append(guard);
-    this.guards.push(guard);
-  }
-
-  showGuard(guard, target, named) {
-    const carrier = target.carriers[this.code], [taken, limit] = carrier.bulkhead;
-    guard.querySelector(".who").textContent = named ? target.name : "";
-    guard.querySelector(".words").textContent = `Bulkhead ${taken}/${limit}`;
-    const state = guard.querySelector(".state"), words = { closed: "closed", open: "OPEN", half_open: "half-open" };
-    state.textContent = `Breaker ${words[carrier.breaker]}`;
-    state.className = `state ${carrier.breaker}`;
-    const meter = guard.querySelector("meter");
-    meter.max = limit; meter.value = taken;
-    meter.setAttribute("aria-label", `${taken} of ${limit} calls in flight`);
+  lines(selector, targets, text, kind = () => "") {
+    const cell = this.root.querySelector(selector);
+    while (cell.childElementCount > targets.length) cell.lastChild.remove();
+    while (cell.childElementCount < targets.length) cell.append(document.createElement("div"));
+    targets.forEach((target, index) => {
+      const one = target.carriers[this.code], line = cell.children[index];
+      put(line, text(one));
+      line.className = `of-${targets.length > 1 ? index : "one"} ${kind(one)}`;
+    });
   }
 }
 
 class Page {
   constructor(start) {
     this.controls = new Controls(start);
-    this.charts = new Charts();
-    this.charts.fill(start.history);
+    this.charts = new Charts(start.history);
     this.stacks = new Map();
     this.carriers = new Map();
     this.figures = null;
+    // A page that is opened after an outage tells of its backlog, too.
+    this.mood = start.history.some(point => point.outage) ? "recovering" : "";
+    this.said = 0;
+    byId("to-report").hidden = !start.report;
+    byId("to-report").href = start.report;
   }
 
   show(figures) {
     this.figures = figures;
-    const names = new Set(figures.targets.map(target => target.name));
+    const targets = figures.targets.filter(target => Object.keys(target.carriers).length);
+    const names = new Set(targets.map(target => target.name));
     for (const [name, view] of this.stacks) if (!names.has(name)) { view.root.remove(); this.stacks.delete(name); }
-    for (const target of figures.targets) {
-      if (!Object.keys(target.carriers).length) continue;
+    for (const target of targets) {
       if (!this.stacks.has(target.name)) this.stacks.set(target.name, new StackView(target));
       this.stacks.get(target.name).show(target);
     }
-    this.showCarriers(figures.targets.filter(target => Object.keys(target.carriers).length));
-    this.controls.show(figures);
-    this.charts.add(figures);
-  }
-
-  showCarriers(targets) {
     for (const [code, carrier] of Object.entries(targets[0]?.carriers ?? {})) {
       if (!this.carriers.has(code)) this.carriers.set(code, new CarrierView(code, carrier.title, this.controls));
       this.carriers.get(code).show(targets);
     }
+    if (targets.length) {
+      byId("to-parcels").href = `${targets[0].base_url}/operator/parcels`;
+      byId("to-docs").href = `${targets[0].base_url}/api/v2/docs`;
+    }
+    this.controls.show(figures);
+    this.charts.add(figures);
+    this.say(...sentence(figures, this.mood));
+  }
+
+  // The sentence keeps up with the figures; a screen reader hears it when it says something new.
+  say(mood, words) {
+    const now = performance.now(), turned = mood !== this.mood;
+    if (turned) put(byId("announced"), words);
+    if (turned || now - this.said > READ) { put(byId("state"), words); this.said = now; }
+    this.mood = mood;
+    byId("state").className = mood.split(":")[0];
+    document.querySelector("main").classList.toggle("lost", mood === "lost");
   }
 
   animate() {
@@ -149,18 +162,12 @@ class Page {
   }
 }
 
-function say(words, lost = false) {
-  byId("link").textContent = words;
-  byId("link").classList.toggle("lost", lost);
-  document.querySelector("main").classList.toggle("lost", lost);
-}
-
 const start = await (await fetch("/api/start", { headers: headers() })).json();
 const page = new Page(start);
 page.animate();
 // For tests: what events call, too.
 window.live = page;
 const events = new EventSource("/events");
-events.onmessage = event => { page.show(JSON.parse(event.data)); say("Live"); };
-events.onerror = () => say(
-  `The live process is away; last seen at ${new Date((page.figures?.at ?? 0) * 1000).toTimeString().slice(0, 8)}`, true);
+events.onmessage = event => page.show(JSON.parse(event.data));
+events.onerror = () => page.say("lost",
+  `The live page's process is away; last seen at ${new Date((page.figures?.at ?? 0) * 1000).toTimeString().slice(0, 8)}`);

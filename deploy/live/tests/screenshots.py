@@ -69,7 +69,7 @@ def _until(look: Callable[[], Any]) -> None:
 
 def _open(driver: Chrome, address: str) -> None:
     driver.get(address)
-    _until(lambda: driver.find_elements("css selector", ".carrier"))
+    _until(lambda: driver.find_elements("css selector", "[data-carrier]"))
     time.sleep(2)  # the dots must have found their places
 
 

@@ -1,4 +1,4 @@
-"""Black box, by a browser: an outage by a click, the breaker opens, the canary sings on."""
+"""Black box, by a browser: what a visitor sees, and what three clicks do."""
 
 import contextlib
 import json
@@ -14,6 +14,7 @@ import pytest
 from deploy.env_file import read_env_file
 from deploy.live.tests.browser import INSTALL, browser, missing
 from deploy.plan import ROOT
+from deploy.processes import tree
 from deploy.tests.fixtures import absent
 from deploy.tests.waiting import DIRECT, end, get, until
 
@@ -21,7 +22,7 @@ pytestmark = pytest.mark.deployment
 
 START_SECONDS = 150
 # The carrier that the page's load uses most.
-CARRIER = "colibri"
+CARRIER, TITLE = "colibri", "Colibri Express"
 # So that a hang is a failed call, and ten of them a breaker's reason, within a test's patience.
 CALL_DEADLINE = "5"
 MANY = 10_000
@@ -33,8 +34,7 @@ CROWD = f"""
     const page = window.live, show = page.show.bind(page);
     page.show = () => {{}};
     const figures = structuredClone(page.figures);
-    figures.targets[0].holds = {MANY};
-    figures.targets[0].clients.open = {MANY};
+    figures.targets[0].holds = figures.targets[0].clients.open = {MANY};
     show(figures);
     const diagram = [...page.stacks.values()][0].diagram, before = diagram.drawn;
     return () => [diagram.drawn - before, diagram.dots];
@@ -47,8 +47,8 @@ REFUSED = """
     figures.targets[0].canary.now = null;
     show(figures);
     delete page.show;
-    const canary = document.querySelector(".canary");
-    return [canary.querySelector("strong").textContent, canary.classList.contains("dead")];
+    const answer = document.querySelector(".answers .other");
+    return [answer.querySelector("dd").textContent, answer.classList.contains("bad")];
 """
 HOLD_UP = """
     const holdUp = () => {
@@ -76,7 +76,8 @@ def run(tmp_path_factory):
             text=True,
         )
     try:
-        yield until(lambda: read_env_file(folder / "run" / "demo.env"), "demo.env", START_SECONDS)
+        told = until(lambda: read_env_file(folder / "run" / "demo.env"), "demo.env", START_SECONDS)
+        yield told | {"pid": process.pid}
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(process.pid, signal.SIGINT)
@@ -89,17 +90,24 @@ def run(tmp_path_factory):
 def page(run):
     with browser() as driver:
         driver.get(run["LIVE_URL"])
-        until(lambda: words(driver, "#link") == "Live", "the first figures")
-        until(lambda: driver.find_elements("css selector", ".carrier"), "the carriers' cards")
+        shown(driver)
         yield driver
+
+
+def shown(driver):
+    until(lambda: driver.find_elements("css selector", "[data-carrier]"), "the first figures")
 
 
 def words(driver, selector):
     return driver.execute_script(f"return document.querySelector({selector!r})?.textContent")
 
 
-def card(selector):
-    return f'.carrier[data-carrier="{CARRIER}"] {selector}'
+def row(selector):
+    return f'[data-carrier="{CARRIER}"] {selector}'
+
+
+def has(driver, selector):
+    return bool(driver.find_elements("css selector", selector))
 
 
 def click(driver, selector):
@@ -115,54 +123,105 @@ def test_the_apps_address_leads_to_the_page(run):
         assert answer.url == f"{run['LIVE_URL']}/"
 
 
-def test_an_outage_by_a_click_opens_the_breaker_and_leaves_the_canary_alone(page):
-    click(page, "#play")
+def test_a_first_visit_leads_to_a_collapse_in_three_clicks(page):
+    """Each is a numbered button, and what happens is said in words and to screen readers."""
+    assert [words(page, f"#{step}") for step in ("traffic", "compare", "break")] == [
+        "Start traffic",
+        "Compare with",
+        "Hang Colibri Express",
+    ]
+    assert has(page, "#bar.first")
+    click(page, "#traffic")
+    click(page, "#compare")
+    until(lambda: has(page, ".stack:nth-child(2)"), "the second deployment", START_SECONDS)
+    until(lambda: not has(page, ".other.bad"), "answers of both", 60)
+    click(page, "#break")
+    until(lambda: words(page, "#announced").startswith(f"{TITLE} hangs, "), "the outage in words")
+    until(
+        lambda: (
+            has(page, ".stack:nth-child(2) .other.bad")
+            and words(page, ".stack:nth-child(2) .stuck dd") == "5 of 5"
+            and not has(page, ".stack:nth-child(1) .other.bad")
+        ),
+        "the collapse on one side",
+        60,
+    )
+    assert "uwsgi-prefork" in words(page, "#state")
+    click(page, "#break")
+    until(lambda: not has(page, "tr.bad"), "the end of the outage")
+    click(page, "#compare")
+    until(lambda: not has(page, ".stack:nth-child(2)"), "one deployment", 60)
+    page.refresh()
+    shown(page)
+    assert not has(page, "#bar.first")
+    until(lambda: words(page, row(".calls")).startswith("normal"), "calls again", 60)
+
+
+def test_an_outage_by_a_click_pauses_calls_and_leaves_other_pages_alone(page):
     until(lambda: figures(page)["clients"]["labels"] > 5, "labels")
-    assert "--for 30s" in words(page, card(".command"))
-    click(page, card('[data-kind="hang"]'))
-    until(lambda: "hang" in words(page, card(".latency")), "the outage on the card")
+    click(page, row('[data-kind="hang"]'))
+    assert "--for 30s" in page.find_element("id", "copy").get_attribute("title")
+    until(
+        lambda: "waits" in words(page, row(".now")) or "wait," in words(page, row(".now")),
+        "who waits",
+    )
     looks = []
 
-    def opened():
+    def paused():
         looks.append(figures(page))
-        return words(page, card(".state")) == "Breaker OPEN"
+        return words(page, row(".calls")).startswith("paused")
 
-    until(opened, "the open breaker", 60)
+    until(paused, "the open breaker", 60)
     # A held request costs no worker: the cheap read doesn't wait for a carrier's deadline. The
     # median, since single looks also show what else this machine was busy with.
     assert median(look["canary"]["now"] for look in looks) < float(CALL_DEADLINE) / 5
     assert median(look["serving"] for look in looks) < looks[0]["slots"] / 2
     assert max(look["holds"] for look in looks) > 0
-    click(page, card('[data-kind="end"]'))
-    until(lambda: words(page, card(".state")) == "Breaker closed", "the closed breaker", 60)
-    assert "hang" not in words(page, card(".latency"))
+    click(page, row('[data-kind="end"]'))
+    until(lambda: words(page, row(".calls")).startswith("normal"), "the closed breaker", 60)
+    assert not has(page, "tr.bad")
+
+
+def test_the_figures_are_the_simulators_own(page, run):
+    """Once all is quiet: each call that it counts, and each label that it sold."""
+    click(page, "#traffic")
+
+    def same():
+        carriers = json.loads(get(f"{run['SIMULATOR_URL']}/carriers"))["carriers"]
+        now = figures(page)
+        return (
+            now["to_come"] == 0
+            and {one["code"]: one["calls"] for one in carriers}
+            == {code: one["calls"] for code, one in now["carriers"].items()}
+            and sum(one["booked"] for one in carriers) == now["announced"] > 0
+        )
+
+    until(same, "the simulator's figures on the page", 90)
 
 
 def test_a_server_that_refuses_connections_is_red(page):
     assert page.execute_script(REFUSED) == ["no answer", True]
 
 
-def test_the_figures_dim_while_their_feed_is_lost(page):
-    page.set_network_conditions(offline=True, latency=0, throughput=0)
-    try:
-        until(lambda: "last seen at" in words(page, "#link"), "the lost feed")
-        assert page.find_elements("css selector", "main.lost")
-    finally:
-        page.delete_network_conditions()
-    until(lambda: words(page, "#link") == "Live", "the feed again", 60)
-    assert not page.find_elements("css selector", "main.lost")
+def test_the_figures_dim_while_their_feed_is_lost(page, run):
+    """The live page's process is killed; what starts all starts it again."""
+    (live,) = (one for one in tree(run["pid"]) if "deploy.live" in one.cmdline())
+    live.kill()
+    until(lambda: "last seen at" in words(page, "#state"), "the lost feed")
+    assert has(page, "main.lost")
+    until(lambda: not has(page, "main.lost"), "the feed again", 60)
 
 
-def test_the_knobs_work_by_keyboard(page):
+def test_the_controls_work_by_keyboard(page):
+    load = "return window.live.figures.load.rate"
     knob = page.find_element("css selector", "#rate")
     before = int(knob.get_attribute("value"))
+    page.find_element("css selector", "#traffic").send_keys("\ue007")  # enter
+    until(lambda: page.execute_script(load) == before, "traffic")
     knob.send_keys("\ue014")  # the right arrow
-    until(
-        lambda: page.execute_script("return window.live.figures.load.rate") == before + 1,
-        "one parcel a second more",
-    )
-    click(page, "#pause")
-    until(lambda: page.execute_script("return window.live.figures.load.rate") == 0, "no load")
+    until(lambda: page.execute_script(load) == before + 1, "one parcel a second more")
+    click(page, "#traffic")
+    until(lambda: page.execute_script(load) == 0, "no traffic")
 
 
 def test_each_control_can_be_reached_and_has_a_name(page):
@@ -179,8 +238,7 @@ def frames(driver, url, prepare=""):
     """Return the frames that the browser shows in three seconds, and what `prepare` looks at."""
     driver.get(url)
     if url != EMPTY:
-        until(lambda: words(driver, "#link") == "Live", "the first figures")
-        until(lambda: driver.find_elements("css selector", ".carrier"), "the carriers' cards")
+        shown(driver)
     return driver.execute_async_script(f"""
         const done = arguments[0];
         const look = (() => {{ {prepare or "return () => 0"} }})();
@@ -224,16 +282,19 @@ def test_a_page_that_jumps_is_told_from_one_that_glides(run):
 
 
 def test_nothing_was_blocked_or_thrown(page):
-    assert [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"] == []
+    """But for the feed, which a test above has cut."""
+    severe = [entry for entry in page.get_log("browser") if entry["level"] == "SEVERE"]
+    assert [entry for entry in severe if "/events" not in entry["message"]] == []
 
 
 def test_on_a_phone_nothing_sticks_out(run):
     with browser(390, 844, dark=True) as driver:
         driver.get(run["LIVE_URL"])
-        until(lambda: words(driver, "#link") == "Live", "the first figures")
-        until(lambda: driver.find_elements("css selector", ".carrier"), "the carriers' cards")
+        shown(driver)
+        answers = driver.find_element("css selector", ".answers").rect
         width = driver.execute_script("return document.documentElement.scrollWidth")
     assert width <= 390
+    assert answers["y"] + answers["height"] <= 844
 
 
 def test_without_controls_there_are_none(run):
