@@ -5,9 +5,11 @@ share one state, as one atomic Lua script per operation (`carriers/lua/breaker_*
 both with the same random histories), and in this process, starting closed, while Redis is gone.
 Nothing is locked during a call to a carrier.
 
-closed → (share of failures) → open → (time) → half-open: exactly one caller is told to probe, with
-a request that buys nothing → closed, ramping | open. After a recovery the backlog is let out at a
-rising rate: a carrier just back is the easiest to knock over again.
+closed → (share of failures) → open → (time) → half-open: one caller is told to probe, with a
+request that buys nothing → closed, ramping | open. The next probe is due as long after the last
+one's beginning, also while that one hangs: a probe begun in the outage may have no end, and a
+recovery would wait for it. After it the backlog is let out at a rising rate: a carrier just back is
+the easiest to knock over again.
 
 Beside the mode there is a gate: a 429 closes it for as long as the carrier asks. Then one trial
 call a second passes, until one of them is answered with anything but a 429 or a failure: that opens
@@ -46,8 +48,6 @@ class BreakerConfig:
     share: float = 0.5
     # Why 5 s: one cheap probe each 5 s burdens nobody, and a recovery waits for 5 s at most.
     open_for: float = 5.0
-    # Why 20 s: longer than a probe's total deadline; a killed prober's claim is free after it.
-    probe_lease: float = 20.0
     # Why 10 s from 2/s to 50/s: some 260 calls, by when a window of 20 has judged many times over.
     ramp_for: float = 10.0
     ramp_from: float = 2.0
@@ -60,6 +60,7 @@ class BreakerConfig:
 class BreakerState:
     """All that a breaker knows. `outcomes`: (time, failed, key), oldest first.
 
+    `changed_at`: when it came to its mode; while it is half-open, when the last probe began.
     `gated_at`: when the gate closed, 0 while it is open; `gated_until`: when the next call may
     pass it.
     """
@@ -70,7 +71,6 @@ class BreakerState:
     ramping: bool = False
     admitted: int = 0
     probe: str = ""
-    probe_until: float = 0.0
     gated_at: float = 0.0
     gated_until: float = 0.0
 
@@ -97,11 +97,12 @@ def admit(
         return Admission(True), replace(state, gated_until=now + config.trial_every)
     if state.mode == "closed":
         return _admit_closed(state, now, config)
-    until = state.probe_until if state.mode == "half_open" else state.changed_at + config.open_for
+    until = state.changed_at + config.open_for
     if now < until:
         return Admission(False, until - now), state
-    claimed = replace(state, mode="half_open", probe=token, probe_until=now + config.probe_lease)
-    return Admission(False, probe=token), claimed
+    return Admission(False, probe=token), replace(
+        state, mode="half_open", probe=token, changed_at=now
+    )
 
 
 def _admit_closed(
@@ -171,8 +172,8 @@ def throttle(
 
 
 def record_probe(state: BreakerState, now: float, token: str, alive: bool) -> BreakerState:
-    """Note the probe's result; that of a claim which has run out and gone to another is ignored."""
-    if state.mode != "half_open" or state.probe != token:
+    """Note a probe's result: of any a sign of life, of the last one a failure."""
+    if state.mode != "half_open" or not (alive or state.probe == token):
         return state
     return _turned(state, "closed" if alive else "open", now)
 
@@ -222,7 +223,7 @@ class CircuitBreaker:
         token = uuid.uuid4().hex
         config = self.config
         ramping = [config.ramp_for, config.ramp_from, config.ramp_to]
-        arguments = [token, config.open_for, config.probe_lease, *ramping, config.trial_every]
+        arguments = [token, config.open_for, *ramping, config.trial_every]
         try:
             allowed, retry_after, probe = self._admit(self._keys, [_clock(now), *arguments])
         except Gone:

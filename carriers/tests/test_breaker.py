@@ -24,7 +24,7 @@ from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Thrott
 
 CONFIG = BreakerConfig()
 OPEN = BreakerState("open", changed_at=100.0)
-PROBING = BreakerState("half_open", probe="p", probe_until=125.0)
+PROBING = BreakerState("half_open", probe="p", changed_at=105.0)
 RAMPING = BreakerState("closed", changed_at=100.0, ramping=True)
 GATED = BreakerState("closed", gated_at=100.0, gated_until=130.0)
 
@@ -33,8 +33,8 @@ ADMISSIONS = [
     (BreakerState(), 0.0, True, False, 0.0, "closed from the start"),
     (OPEN, 101.0, False, False, 4.0, "open: come back when it may be probed"),
     (OPEN, 105.0, False, True, 0.0, "the first after the wait is the prober"),
-    (PROBING, 110.0, False, False, 15.0, "somebody is probing"),
-    (PROBING, 125.0, False, True, 0.0, "the prober was killed: its claim has run out"),
+    (PROBING, 107.0, False, False, 3.0, "somebody is probing"),
+    (PROBING, 110.0, False, True, 0.0, "that probe hangs, or its process was killed: the next one"),
     (RAMPING, 100.0, True, False, 0.0, "the first after a recovery"),
     (replace(RAMPING, admitted=1), 100.0, False, False, 0.5, "2/s: the next in half a second"),
     (replace(RAMPING, admitted=261), 109.99, False, False, 0.02, "nearly up, still bounded"),
@@ -99,12 +99,13 @@ def test_calls_begun_before_the_recovery_do_not_open_it_again():
     assert recovered.mode == "open"
 
 
-def test_the_probe_decides_and_only_the_one_that_holds_the_claim():
+def test_any_probe_may_find_it_alive_and_the_last_one_dead():
     closed = record_probe(PROBING, 111.0, "p", True)
     assert closed.mode == "closed"
     assert closed.ramping
     assert record_probe(PROBING, 111.0, "p", False) == BreakerState("open", changed_at=111.0)
-    assert record_probe(PROBING, 111.0, "another", True) == PROBING
+    assert record_probe(PROBING, 111.0, "an older one", True) == closed
+    assert record_probe(PROBING, 111.0, "an older one", False) == PROBING
     assert record_probe(OPEN, 111.0, "p", True) == OPEN
 
 
@@ -168,24 +169,22 @@ EVENTS = st.lists(
 
 
 @given(EVENTS)
-def test_at_most_one_claim_to_probe_is_live(events):
-    state, now, claimed_until = BreakerState(), 0.0, -1.0
+def test_probes_are_five_seconds_apart(events):
+    state, now, due = BreakerState(), 0.0, 0.0
     for number, (passed, event) in enumerate(events):
         now += passed
         if event == "admit":
             admission, state = admit(state, now, str(number), CONFIG)
             if admission.probe:
-                assert now >= claimed_until
-                claimed_until = now + CONFIG.probe_lease
+                assert now >= due
+                due = now + CONFIG.open_for
             assert admission.allowed + bool(admission.probe) <= 1
             assert admission.allowed or admission.probe or admission.retry_after > 0
         elif event in ("fail", "ok"):
             state = record(state, now, event == "fail", CONFIG)
         else:
-            before = state
             state = record_probe(state, now, state.probe, event == "alive")
-            if before.mode == "half_open":
-                claimed_until = -1.0
+            due = 0.0 if state.mode == "closed" else due
         assert len(state.outcomes) <= CONFIG.window
 
 

@@ -86,7 +86,6 @@ LIMITS = BreakerConfig(
     window=4,
     horizon=8.0,
     open_for=4.0,
-    probe_lease=16.0,
     ramp_for=8.0,
     ramp_from=0.25,
     ramp_to=4.0,

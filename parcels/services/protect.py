@@ -112,8 +112,6 @@ def breaker_config() -> BreakerConfig:
         min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
         share=NEVER if faults.is_off("breaker") else settings.CARRIER_BREAKER_SHARE,
         open_for=settings.CARRIER_BREAKER_OPEN_FOR,
-        # Twice the probe's deadline: a killed prober's claim is free after it.
-        probe_lease=2 * settings.CARRIER_PROBE_DEADLINE,
         ramp_for=0.0 if faults.is_off("ramp") else settings.CARRIER_BREAKER_RAMP_FOR,
         ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
         ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
