@@ -2,7 +2,7 @@
 /* global uPlot */
 import { duration } from "./words.js";
 
-const SPAN = 120, HEIGHT = 170;
+const SPAN = 120, HEIGHT = 165;
 const DECADES = [0.001, 0.01, 0.1, 1, 10, 100];
 // Pixels: an outage that is shorter has no room for its name.
 const ROOM = 50;
@@ -65,10 +65,10 @@ export class Charts {
     const decades = { splits: () => DECADES, values: (chart, values) => values.map(duration), filter: (chart, splits) => splits };
     return new uPlot({
       width: parent.clientWidth, height: HEIGHT, cursor: { show: false }, legend: { show: false },
-      padding: [8, 8, 0, 0],
+      padding: [8, 30, 0, 0],
       scales: { x: { time: true }, y: { auto: false, distr: logarithmic ? 3 : 1 } },
       axes: [
-        { ...axis, values: (chart, values) => values.map(time), space: 90 },
+        { ...axis, values: (chart, values) => values.map(time), space: 90, size: 28 },
         { ...axis, size: 54, ...(logarithmic ? decades : {}) },
       ],
       series: [{}, ...this.names.map((name, index) => ({

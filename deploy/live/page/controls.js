@@ -131,7 +131,7 @@ export class Controls {
     byId("beside").hidden = this.stacks > 1;
     byId("compare").disabled = state === "started" || state === "stopped";
     const title = targets[0]?.carriers[this.broken[0] ?? CARRIER]?.title ?? CARRIER;
-    write("break", this.broken.length ? `End the outage of ${title}` : `Hang ${title}`);
+    write("break", this.broken.length ? "End the outage" : `Hang ${title}`);
     byId("break").setAttribute("aria-pressed", Boolean(this.broken.length));
     if (load.rate && document.activeElement !== byId("rate") && document.activeElement !== byId("share")) {
       byId("rate").value = load.rate; byId("share").value = Math.round(load.share * 100);

@@ -260,7 +260,7 @@ export class Diagram {
 
   drawBoxes() {
     const { figures, narrow } = this;
-    this.box("clients", narrow ? "Clients" : "Clients in the queue", figures.at_door);
+    this.box("clients", narrow ? "Clients" : "In the queue", figures.at_door);
     this.box("held", narrow ? "Held" : "Clients held", figures.holds, !this.holds);
     this.box("workers", narrow ? "Work" : "Workers", `${figures.serving}${narrow ? "/" : " of "}${figures.slots ?? "∞"}`);
     this.box("queue", narrow ? "Labels" : "Label queue", figures.queued);

@@ -82,7 +82,7 @@ class CarrierView {
     put(this.root.querySelector(".share"), own.rate ? `${Math.round(own.rate / all * 100)} %` : "no traffic");
     this.lines(".now", targets, one => !one.in_flight ? one.p50 === null ? "–" : duration(one.p50)
       : `${one.in_flight} ${one.in_flight > 1 ? "wait" : "waits"}, oldest ${duration(one.oldest)}`);
-    const states = { closed: "normal", open: "paused", half_open: "trying one" };
+    const states = { closed: "normal", open: "paused", half_open: "paused, probing" };
     this.lines(".calls", targets, one => `${states[one.breaker]} · ${one.bulkhead[0]} of ${one.bulkhead[1]} open`,
       one => one.breaker);
     for (const button of this.root.querySelectorAll("button[data-kind]")) {
