@@ -1,9 +1,14 @@
 """The README's pieces are there, and its links lead somewhere."""
 
 import re
+from types import SimpleNamespace
+from typing import Any
+from unittest import mock
 
 import pytest
+from django.http import HttpRequest, JsonResponse
 
+import offload
 from deploy.plan import ROOT
 
 TEXT = (ROOT / "README.md").read_text()
@@ -23,6 +28,22 @@ def test_a_piece_is_there_and_about_as_long_as_it_says(piece):
 
 def test_there_are_pieces():
     assert len(PIECE.findall(PIECES)) >= 8
+
+
+def test_the_lines_to_take_call_what_is_there():
+    """With the real signatures, and stand-ins for what they call."""
+    (code,) = re.findall(r"```python\n(.*?)```", TEXT, re.DOTALL)
+    run, answered = mock.create_autospec(offload.run), mock.MagicMock()
+    task = mock.create_autospec(offload.task, side_effect=lambda model: lambda work: work)
+    orders, here = mock.MagicMock(), SimpleNamespace(run=run, task=task)
+    orders.objects.create.return_value.pk = 7
+    names: dict[str, Any] = {"offload": here, "Order": orders, "requests": answered}
+    names["JsonResponse"] = JsonResponse
+    exec(code, names)
+    assert names["buy"](HttpRequest()) is run.return_value
+    assert run.call_args.args[0] is names["buy_label"]
+    names["buy_label"](order := SimpleNamespace(label=""))
+    assert order.label is answered.post.return_value.json.return_value["label"]
 
 
 def test_it_is_read_in_two_minutes():
