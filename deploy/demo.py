@@ -3,7 +3,7 @@
     python -m deploy.demo [--short] [--strategies uwsgi-prefork asgi-hold] [--report DIR]
 
 What it says is read from the collector that feeds the live page, never from a script. Exit codes:
-0 shown; 1 a stack did not start; 2 refused to start; 130, 143 after a signal.
+0 shown, or stopped by Ctrl-C; 1 a stack did not start; 2 refused to start; 143 after SIGTERM.
 """
 
 import argparse
@@ -78,7 +78,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         parts = demo.run()
     except KeyboardInterrupt:
-        return 130
+        print("Stopped.")
+        return 0
     except (NotReadyError, PrepareError, StoreMissingError) as error:
         print(f"{error}\nWhat is missing here, and how to get it:  make doctor", file=sys.stderr)
         return FAILED

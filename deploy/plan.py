@@ -61,6 +61,13 @@ class Plan:
     run_dir: Path
     environment: Mapping[str, str]
     processes: tuple[PlannedProcess, ...]
+    # Names in the caller's environment that mean nothing to us; they are in `environment`, too.
+    foreign: frozenset[str]
+
+    @property
+    def own(self) -> dict[str, str]:
+        """Return what tells this run from another; the rest is the caller's own shell."""
+        return {name: value for name, value in self.environment.items() if name not in self.foreign}
 
     @property
     def base_url(self) -> str:
@@ -96,7 +103,9 @@ def make_plan(
     ports = _ports(strategy, port)
     # A value of ours that happens to be in the caller's shell must not leak in.
     fixed = _fixed(strategy, run_dir, ports)
-    chosen = _defaults(run_dir) | outside | fixed
+    chosen = _defaults(run_dir) | fixed
+    foreign = frozenset(outside) - {*chosen, *strategy.environment, "DATABASE_URL", "REDIS_URL"}
+    chosen |= {name: value for name, value in outside.items() if name not in fixed}
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
     password = secrets.token_urlsafe(24)
     chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"
@@ -111,7 +120,7 @@ def make_plan(
     embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir, password)}
     lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
-    return Plan(strategy, run_dir, chosen, processes)
+    return Plan(strategy, run_dir, chosen, processes, foreign)
 
 
 def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:

@@ -2,8 +2,9 @@
 
     python -m deploy.run [--strategy NAME] [--port N] [--run-dir DIR] [--list]
 
-Exit codes: 130, 143, 129 after Ctrl-C, SIGTERM, SIGHUP; 1 when a process kept dying or never got
-ready; 2 when it refused to start (the message says what to do next).
+Exit codes: 0 after Ctrl-C, which is how a run ends (make would report anything else as an error);
+143, 129 after SIGTERM, SIGHUP; 1 when a process kept dying or never got ready; 2 when it refused to
+start (the message says what to do next).
 """
 
 import argparse
@@ -70,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(refusal, file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
-        return 130
+        print("Stopped.")
+        return 0
 
 
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -148,7 +150,7 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
         follower.show(f"Preparing {stack.strategy.name} in {folder} …")
         try:
             stack.open()
-            write_env_file(manage_file, _own(stack.plan))
+            write_env_file(manage_file, stack.plan.own)
             write_env_file(demo_file, _demo(stack.plan))
             follower.show(_welcome(stack.plan, bold=colour))
             keeper = Keeper(stack, follower.say)
@@ -160,12 +162,6 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
         finally:
             follower.say("stopping")
             stack.close()
-
-
-def _own(plan: Plan) -> dict[str, str]:
-    """Return what manage.py needs to work on this run: all that we have set ourselves."""
-    given = plan.environment.items()
-    return {name: value for name, value in given if os.environ.get(name) != value}
 
 
 def _demo(plan: Plan) -> dict[str, str]:

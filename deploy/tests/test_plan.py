@@ -32,6 +32,16 @@ def plan(strategy, tmp_path):
     return make_plan(strategy, run_dir=tmp_path / "run", redis_url=REDIS, inherited={})
 
 
+def test_what_a_shell_said_of_this_run_is_its_own(strategy, tmp_path):
+    """`make run PORT=8100` puts PORT into the environment: another shell still has to be told."""
+    said = {"PORT": "8100", "DATABASE_URL": "sqlite:///x", "WEB_WORKERS": "3", "EDITOR": "vi"}
+    plan = make_plan(strategy, run_dir=tmp_path / "run", port=8100, redis_url=REDIS,
+                     database_url=said["DATABASE_URL"], inherited=said)  # fmt: skip
+    assert plan.own.items() >= {name: said[name] for name in said if name != "EDITOR"}.items()
+    assert "EDITOR" in plan.environment
+    assert "EDITOR" not in plan.own
+
+
 def question(plan, name):
     return next(planned.readiness for planned in plan.processes if planned.name == name)
 
