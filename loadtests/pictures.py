@@ -6,9 +6,6 @@ import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from matplotlib import rc_context
-from matplotlib.figure import Figure
-
 from loadtests.charts import Chart, Line
 
 HELD = "is held by a front"
@@ -32,6 +29,10 @@ def colours(families: Mapping[str, str]) -> dict[str, str]:
 
 def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
     """Draw one chart."""
+    # Not above: `--help` and `list` work with the packages of `make run` alone.
+    from matplotlib import rc_context
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(8, 3.6), layout="constrained")
     axes = figure.subplots()
     for line in chart.lines:
