@@ -8,11 +8,11 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from shipping.terminal import Trouble
+from shipping.terminal import Trouble, manage
 
 # Seconds: loopback answers in milliseconds.
 TIME_OUT = 5.0
-# Words of the live page's buttons that the simulator calls otherwise; all its own kinds work, too.
+# Words of the live page's buttons that the simulator calls otherwise; what is printed are its own.
 ALIASES = {"errors": "error", "reset": "reset_before"}
 # A proxy of the machine has no business with loopback.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
@@ -30,7 +30,7 @@ def ask(method: str, path: str, body: dict[str, Any] | None = None) -> Any:
             return json.loads(answer.read() or b"null")
     except urllib.error.HTTPError as error:
         with error:
-            raise Trouble(_reason(error.read()), "python manage.py carriers") from None
+            raise Trouble(_reason(error.read()), manage("outage --help")) from None
     except OSError as error:
         reason = getattr(error, "reason", error)
         raise Trouble(f"The simulator at {url} doesn't answer: {reason}", "make run") from None

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 from rich.console import Console
+from rich.markdown import Markdown
 from rich.table import Table
 from rich.text import Text
+
+from deploy.plan import ROOT
 
 # Words that mean good or bad news, wherever they stand first in a cell. The colour only repeats
 # what the word says.
@@ -24,6 +30,13 @@ class Trouble(CommandError):
 
     def __init__(self, cause: str, following: str) -> None:
         super().__init__(f"{cause}\nNext: {following}")
+
+
+def manage(arguments: str) -> str:
+    """Return the line to type for another command: by the Python that runs this one."""
+    python = Path(sys.executable)
+    shown = python.relative_to(ROOT) if python.is_relative_to(ROOT) else python
+    return f"{shlex.quote(str(shown))} manage.py {arguments}"
 
 
 class TerminalCommand(BaseCommand):
@@ -43,6 +56,16 @@ class TerminalCommand(BaseCommand):
             self._show_table(rows)
         else:
             self._show_lines(rows)
+
+    def show_page(self, text: str) -> None:
+        """Print Markdown: on a terminal as it is meant, its tables drawn."""
+        if not self.stdout.isatty():
+            self.stdout.write(text)
+            return
+        console = Console(force_terminal=True, no_color="NO_COLOR" in os.environ)
+        with console.capture() as capture:
+            console.print(Markdown(text))
+        self.stdout.write(capture.get(), ending="")
 
     def say(self, words: str) -> None:
         """Print a sentence."""

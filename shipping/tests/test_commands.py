@@ -3,6 +3,8 @@
 import io
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import sys
@@ -103,7 +105,25 @@ def asked(monkeypatch):
 def test_an_outage_goes_to_the_simulator_in_its_own_words(asked):
     text = printed("outage", "colibri", "errors", "--for", "30s")
     assert asked == [("PUT", "/carriers/colibri/faults/error", {"calls": "all", "for": 30.0})]
-    assert "outage colibri end" in text
+    assert text.startswith("colibri: error, for 30 s.")  # as `carriers` and the messages call it
+
+
+def test_a_printed_command_runs_as_it_is_printed(asked):
+    line = printed("outage", "colibri", "hang").partition("End it:")[2].strip()
+    help_of_it = [*shlex.split(line)[:2], "outage", "--help"]
+    assert line.endswith("manage.py outage colibri end")
+    done = subprocess.run(help_of_it, cwd=ROOT, env={**NOTHING_SAID, "PATH": "/nowhere"},
+                          capture_output=True, text=True, check=False)  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    known = re.search(r"slow,.*?end", done.stdout, re.DOTALL)
+    assert {"hang", "error", "reset_before"} <= set(re.findall(r"\w+", known[0]))
+
+
+@pytest.mark.integration
+def test_carriers_are_not_called_well_while_redis_is_away(settings):
+    settings.REDIS_URL = "redis://127.0.0.1:1/0"
+    with pytest.raises(Trouble, match=r"(?s)Nothing is known.*Next: make doctor"):
+        printed("carriers")
 
 
 def test_an_outage_without_end_until_it_is_ended(asked):
@@ -141,6 +161,27 @@ def test_doctor_says_how_to_get_what_is_missing(tmp_path):
     rows = {row["what"]: row for row in json.loads(done.stdout)}
     assert rows["zsh"]["state"] == "missing"
     assert "install zsh" in rows["zsh"]["how to get it"]
+
+
+def test_doctor_tells_a_run_in_trouble_from_what_is_missing(tmp_path):
+    (tmp_path / "manage.env").write_text(
+        "DEMO=1\nSIMULATOR_URL=http://127.0.0.1:1\nPORT=1\nREDIS_URL=redis://127.0.0.1:1/0\n"
+        f"DATABASE_URL=postgresql://a@127.0.0.1:1/b\nRUN_DIR={tmp_path}\n"
+    )
+    done = manage("doctor", RUN_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert "The run here is in trouble: redis, simulator, web, database." in done.stdout
+    assert f"{tmp_path}/web.log" in done.stdout
+    assert done.stderr == ""  # no pool that tries for a quarter of a minute
+
+
+def test_an_explanation_has_no_source_of_a_diagram(monkeypatch):
+    monkeypatch.setenv("NO_COLOR", "1")
+    for screen in (None, Screen()):
+        text = printed("explain", "asgi-hold", to=screen)
+        assert "What holds the socket" in text
+        assert "sequenceDiagram" not in text
+        assert ("|---" in text) is (screen is None)
 
 
 def _only(folder, *programs):

@@ -5,16 +5,21 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from django.conf import settings
+
 from carriers import registry
+from deploy.readiness import why_not_ready
 from parcels.services import protect
 from shipping.simulation import ask
-from shipping.terminal import TerminalCommand
+from shipping.terminal import TerminalCommand, Trouble
 
 
 class Command(TerminalCommand):
     help = "List the carriers: breaker, calls in flight, recent latency, outages."
 
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
+        if why := why_not_ready(f"redis {settings.REDIS_URL}"):
+            raise Trouble(f"Nothing is known of the carriers: {why}", "make doctor")
         faults = _faults() if os.environ.get("SIMULATOR_URL") else {}
         self.show([_row(carrier, faults) for carrier in registry.all_carriers()], as_json=json)
 

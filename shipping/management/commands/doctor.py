@@ -6,7 +6,6 @@ import os
 import resource
 import subprocess
 import sys
-from collections.abc import Callable
 from typing import Any
 
 from django.conf import settings
@@ -34,15 +33,17 @@ class Command(TerminalCommand):
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
         rows = [_python(), *_components(), _descriptors(), *_strategies(), *_run()]
         self.show(rows, as_json=json)
-        missing = [row for row in rows if row["state"] == "missing"]
         if not json:
-            self.say(_verdict(missing))
+            self.say(f"\n{_verdict(rows)}")
 
 
-def _verdict(missing: list[Row]) -> str:
-    if not missing:
-        return "\nAll is there."
-    return f"\n{len(missing)} missing, with how to get each above. `make run` needs none of them."
+def _verdict(rows: list[Row]) -> str:
+    missing = sum(row["state"] == "missing" for row in rows)
+    broken = [row["what"].removeprefix("run: ") for row in rows if row["state"] == "not ready"]
+    words = [f"The run here is in trouble: {', '.join(broken)}."] if broken else []
+    if missing:
+        words.append(f"{missing} missing, with how to get each above; `make run` needs none.")
+    return "\n".join(words) or "All is there."
 
 
 def _row(what: str, there: bool, get: str = "", without: str = "") -> Row:
@@ -106,14 +107,32 @@ def _run() -> list[Row]:
         "simulator": f"GET {simulator}/healthz",
         "web": f"GET http://127.0.0.1:{os.environ['PORT']}/readyz",
     }
-    asked = {name: why_not_ready(question) for name, question in questions.items()}
-    rows = [_row(f"run: {name}", not why, "make run", why) for name, why in asked.items()]
-    return [*rows, _trouble_of("run: database", _why_not_migrated)]
+    log = f"its last lines: {os.environ.get('RUN_DIR', '.run')}/{{}}.log; then `make run` again"
+    rows = [
+        _part(name, why_not_ready(question), log.format(name))
+        for name, question in questions.items()
+    ]
+    return [*rows, _part("database", *_database())]
 
 
-def _trouble_of(what: str, look: Callable[[], str]) -> Row:
-    why = look()
-    return _row(what, not why, "make run migrates it", why)
+def _part(name: str, why: str, next_step: str) -> Row:
+    return {
+        "what": f"run: {name}",
+        "state": "not ready" if why else "ready",
+        "how to get it": next_step if why else "",
+        "without it": why,
+    }
+
+
+def _database() -> tuple[str, str]:
+    """Return why it can't be used, and what to do."""
+    server = connections["default"].settings_dict
+    # The pool would try for a quarter of a minute, with a line for each attempt.
+    address = f"{server['HOST']}:{server['PORT']}"
+    on_tcp = server["PORT"] and not server["HOST"].startswith("/")
+    if on_tcp and (why := why_not_ready(f"port {address}")):
+        return why, "start the server that DATABASE_URL names"
+    return _why_not_migrated(), "make run migrates it"
 
 
 def _why_not_migrated() -> str:

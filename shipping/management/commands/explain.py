@@ -58,7 +58,7 @@ class Command(TerminalCommand):
             self.say(f"\n{name}:\n  {line}")
         readme = found.folder / "README.md"
         if readme.exists():
-            self.say("\n" + _without_title(readme.read_text()))
+            self.show_page("\n" + _for_a_terminal(readme.read_text()))
 
 
 def _facts(strategy: strategies.Strategy) -> dict[str, Any]:
@@ -76,5 +76,6 @@ def _facts(strategy: strategies.Strategy) -> dict[str, Any]:
     }
 
 
-def _without_title(text: str) -> str:
-    return re.sub(r"\A# .*\n+", "", text).rstrip()
+def _for_a_terminal(text: str) -> str:
+    """Return it without its title, which stands above, and its diagram's source."""
+    return re.sub(r"\A# [^\n]*\n+|^```mermaid\n.*?^```\n+", "", text, flags=re.M | re.S).rstrip()

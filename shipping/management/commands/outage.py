@@ -7,7 +7,7 @@ from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
 from shipping.simulation import ALIASES, ask
-from shipping.terminal import TerminalCommand
+from shipping.terminal import TerminalCommand, manage
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
 # What a kind needs to be seen at once; the simulator's own defaults are for tests.
@@ -29,30 +29,31 @@ def duration(text: str) -> float:
 
 
 class Command(TerminalCommand):
-    help = "An outage at a simulated carrier: slow, hang, errors, reset, flap, …; `end` ends all."
+    help = "Begin an outage at a simulated carrier, or end all that it has."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
         parser.add_argument("carrier", help="a code, as `carriers` lists them")
-        parser.add_argument("kind", help="slow, hang, errors, reset, flap; or end")
+        parser.add_argument("kind", help="slow, hang, error, reset_before, flap, or another "
+                            "that carriers/simulator/README.md lists; or end")  # fmt: skip
         parser.add_argument("--for", type=duration, dest="seconds", metavar="30s",
                             help="how long; without it until `end`")  # fmt: skip
 
     def handle(
         self, *args: Any, carrier: str, kind: str, seconds: float | None, json: bool, **options: Any
     ) -> None:
+        own = ALIASES.get(kind, kind)
         if kind == "end":
             ask("DELETE", f"/carriers/{carrier}/faults")
         else:
-            own = ALIASES.get(kind, kind)
             parameters = dict(_PARAMETERS.get(kind, {}))
             parameters |= {} if own in _WHOLE else {"calls": "all"}
             parameters |= {} if seconds is None else {"for": seconds}
             ask("PUT", f"/carriers/{carrier}/faults/{own}", parameters)
         if json:
-            self.show([{"carrier": carrier, "kind": kind, "seconds": seconds}], as_json=True)
+            self.show([{"carrier": carrier, "kind": own, "seconds": seconds}], as_json=True)
         elif kind == "end":
             self.say(f"{carrier} is well again.")
         else:
             until = f"for {seconds:g} s" if seconds else "until you end it"
-            self.say(f"{carrier}: {kind}, {until}. End it:  python manage.py outage {carrier} end")
+            self.say(f"{carrier}: {own}, {until}. End it:  {manage(f'outage {carrier} end')}")
