@@ -4,6 +4,8 @@ A strategy is described in its folder and offload in its own; here they become p
 copy. Links between them are followed to where they stand on disk: one to a page becomes a link to
 the page, one to any other file its path, and one to nothing stops the build. So does an excerpt of
 code that isn't there any more: `{{ file | its first line | number of lines }}`.
+
+Mermaid's source becomes a picture, and a report's long tables are folded.
 """
 
 import logging
@@ -12,6 +14,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from merm import render_diagram
 from mkdocs.structure.files import File, Files
 
 from deploy import strategy as strategies
@@ -21,6 +24,9 @@ log = logging.getLogger("mkdocs.plugins.hooks")
 
 LINK = re.compile(r"(?<!!)\[([^\]]+)\]\(([^)#\s]+)(#[^)\s]*)?\)")
 EXCERPT = re.compile(r"^\{\{ (\S+) \| (.+) \| (\d+) \}\}$", re.MULTILINE)
+DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+# A heading and all that belongs to it but its pictures.
+SECTION = r"(<h{0}.*?</h{0}>)(.*?)(?=<h[1-6]|<p><img|\Z)"
 ELSEWHERE = ("http:", "https:", "mailto:")
 
 
@@ -98,7 +104,25 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     address = page.file.src_uri
     home = borrowed().get(address, docs / address).parent
     followed = LINK.sub(lambda match: _followed(match, home, address, pages), markdown)
-    return EXCERPT.sub(_quoted, followed)
+    return DIAGRAM.sub(_drawn, EXCERPT.sub(_quoted, followed))
+
+
+def _drawn(match: re.Match[str]) -> str:
+    # Its size is for its own page; the stylesheet gives it ours, and its colours.
+    size = r' width="[^"]*" height="[^"]*" style="[^"]*"'
+    drawn = re.sub(size, "", render_diagram(match[1]), count=1)
+    # Markdown ends a block of HTML at an empty line.
+    one_line = " ".join(drawn.split())
+    return f'<div class="diagram">{one_line}</div>'
+
+
+def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:
+    """Fold a report's sections, at the deepest level that it has: pictures and headings stay."""
+    if not page.file.src_uri.endswith("report.md"):
+        return html
+    section = SECTION.format(3 if "<h3" in html else 2)
+    folded = r"<details><summary>\1</summary>\2</details>"
+    return re.sub(section, folded, html, flags=re.DOTALL)
 
 
 def _followed(match: re.Match[str], home: Path, address: str, pages: dict[Path, str]) -> str:

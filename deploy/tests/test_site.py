@@ -8,7 +8,9 @@ import sys
 import pytest
 
 from deploy import strategy as strategies
+from deploy.live.tests.browser import INSTALL, browser, missing
 from deploy.plan import ROOT
+from deploy.tests.fixtures import absent
 
 # A file of the pages, in no package.
 hooks = importlib.import_module("docs.hooks")
@@ -27,10 +29,15 @@ def build(folder, *options):
 
 
 @pytest.fixture(scope="module")
-def pages(tmp_path_factory):
+def folder(tmp_path_factory):
     folder = tmp_path_factory.mktemp("site")
     done = build(folder)
     assert done.returncode == 0, done.stderr
+    return folder
+
+
+@pytest.fixture(scope="module")
+def pages(folder):
     return {str(path.relative_to(folder)): path.read_text() for path in folder.rglob("*.html")}
 
 
@@ -54,6 +61,47 @@ def test_the_tour_shows_the_code_as_it_is(pages):
 def test_an_excerpt_is_one_place(first):
     with pytest.raises(ValueError, match="lines begin with"):
         hooks.excerpt("docs/hooks.py", first, 3)
+
+
+def test_a_diagram_is_a_picture_and_no_source(pages):
+    for name in strategies.names():
+        assert pages[f"strategies/{name}.html"].count("<svg") == 1, name
+    assert [name for name, text in pages.items() if "sequenceDiagram" in text] == []
+
+
+def test_the_pages_stand_in_five_groups(pages):
+    groups = re.findall(r'nav-link dropdown-toggle[ "][^>]*>([^<]+)<', pages["index.html"])
+    assert [group.strip() for group in groups if group.strip()] == [
+        "Start",
+        "Choose",
+        "The API",
+        "Operate",
+        "Build",
+    ]
+
+
+def test_a_report_s_tables_are_folded_and_its_pictures_are_not(pages):
+    reports = {name: text for name, text in pages.items() if name.endswith("report.html")}
+    assert len(reports) >= 2
+    for name, text in reports.items():
+        folds = re.findall(r"<details>.*?</details>", text, re.DOTALL)
+        assert len(folds) >= 3, name
+        assert "<table>" in "".join(folds)
+        assert "<img" not in "".join(folds)
+
+
+@pytest.mark.deployment
+@pytest.mark.parametrize("dark", [False, True])
+def test_a_phone_shows_all_without_widening_the_page(folder, dark):
+    if program := missing():
+        absent(program, INSTALL)
+    with browser(390, 844, dark=dark) as driver:
+        for page in ("operations", "strategies/asgi-hold", "which-one", "faults/report"):
+            driver.get(f"file://{folder}/{page}.html")
+            assert driver.execute_script("return document.documentElement.scrollWidth") == 390, page
+            ground = driver.execute_script("return getComputedStyle(document.body).backgroundColor")
+            lightness = sum(map(int, re.findall(r"\d+", ground)[:3]))
+            assert (lightness < 200) is dark, ground
 
 
 def test_each_decision_is_listed(pages):
