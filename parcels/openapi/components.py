@@ -41,7 +41,7 @@ _PARCEL = record(
     date_announced=or_null(DIALECT_DATE),
     tracking_number=TEXT,
     tracking_url=TEXT,
-    weight={"type": "string", "pattern": r"^\d+\.\d{3}$"},
+    weight={"type": "string", "pattern": r"^\d+\.\d{3}$", "examples": ["2.000"]},
     label={"anyOf": [ref("LabelLinks"), EMPTY]},
     documents=listing(record(type=TEXT, size=TEXT, link=LINK)),
     customs_declaration={"anyOf": [record(normal_printer=LINK, label_printer=LINK), EMPTY]},

@@ -14,7 +14,7 @@ from rest_framework.exceptions import APIException
 
 from parcels import limits
 from parcels.openapi.components import COMPONENTS
-from parcels.openapi.operations import JSON, OPERATIONS, Operation
+from parcels.openapi.operations import GROUPS, JSON, OPERATIONS, Operation
 from parcels.openapi.shapes import ID, TEXT, Shape, ref
 from parcels.serializers import ParcelIn
 
@@ -23,20 +23,41 @@ Endpoint = tuple[str, str, str, Any]
 PREFIX = "/api/v2/"
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _PRINTERS = ("normal_printer", "label_printer")
-# What any route may answer; none of it is worth a row in each of the table's entries.
+# What any route may answer, with what it means and what it says; none of it is worth a row in each
+# of the table's entries.
 COMMON_ERRORS = {
-    400: "Something in the request can't be read or is refused",
-    401: "The keys are missing or wrong",
-    406: "There is no such form of the answer",
-    413: "The body is too large",
-    429: "Too many requests; `Retry-After` says when",
-    503: "The database is away for the moment",
+    400: (
+        "Something in the request can't be read or is refused",
+        "weight: 'A valid number is required.'",
+    ),
+    401: ("The keys are missing or wrong", "Authentication credentials were not provided."),
+    406: (
+        "There is no such form of the answer",
+        "Could not satisfy the request Accept header.",
+    ),
+    413: ("The body is too large", "The body is too large."),
+    429: (
+        "Too many requests; `Retry-After` says when",
+        "Request was throttled. Expected available in 7 seconds.",
+    ),
+    503: (
+        "The database is away for the moment",
+        "The database is away for the moment. Nothing was stored: try again.",
+    ),
 }
 OTHER_ERRORS = {
-    404: "There is nothing of yours by this id",
-    409: "It conflicts with what is stored",
-    422: "The Idempotency-Key was used with another body",
+    404: ("There is nothing of yours by this id", "No Parcel matches the given query."),
+    409: ("It conflicts with what is stored", "Idempotency-Key: 'What it made was deleted.'"),
+    422: (
+        "The Idempotency-Key was used with another body",
+        "Idempotency-Key: 'It was used with another request.'",
+    ),
 }
+ABOUT = """
+A parcel is created by one request; its label comes with the answer (`request_label`) or later
+(`request_label_async`). *Authorize* takes the public key as user and the secret key as password:
+`make run` prints both. Each error has the same form, and its message names the field.
+""".strip()
 
 
 class DialectSchema(AutoSchema):
@@ -83,12 +104,13 @@ def described(name: str, path: str, method: str, entry: Operation) -> dict[str, 
         "summary": entry.summary,
         "tags": [path.removeprefix(PREFIX).split("/")[0]],
         "security": [{"keys": []}],
-        "responses": responses(entry, has_id="{" in path),
+        "responses": responses(entry, path),
     }
     if parameters:
         operation["parameters"] = parameters
     if entry.body is not None:
-        operation["requestBody"] = {"required": True, "content": {JSON: {"schema": entry.body}}}
+        content = {"schema": entry.body} | ({"example": entry.example} if entry.example else {})
+        operation["requestBody"] = {"required": True, "content": {JSON: content}}
     return operation
 
 
@@ -107,16 +129,18 @@ def path_parameter(name: str) -> Shape:
     return {"in": "path", "name": name, "required": True, "schema": shape}
 
 
-def responses(entry: Operation, *, has_id: bool) -> dict[str, Any]:
+def responses(entry: Operation, path: str) -> dict[str, Any]:
     """Return every answer by its status."""
+    has_id = "{" in path
     found: dict[str, Any] = {str(status): answer(shape) for status, shape in entry.answers.items()}
     errors = {*COMMON_ERRORS, *entry.errors, *([404] if has_id else [])}
     for status in sorted(errors):
-        words = (COMMON_ERRORS | OTHER_ERRORS)[status]
+        words, message = (COMMON_ERRORS | OTHER_ERRORS)[status]
         shape: Shape = ref("Error")
         if status == 400 and entry.answers.get(200) == ref("Verdict"):
             shape = {"anyOf": [ref("Verdict"), shape]}
-        content = {JSON: {"schema": shape}}
+        example = {"error": {"code": status, "request": path.lstrip("/"), "message": message}}
+        content = {JSON: {"schema": shape, "example": example}}
         found.setdefault(str(status), {"description": words, "content": content})
     return found
 
@@ -147,7 +171,9 @@ def paths_of_the_dialect(endpoints: list[Endpoint]) -> list[Endpoint]:
 
 
 def add_components(result: dict[str, Any], **_: Any) -> dict[str, Any]:
-    """Put the answers' shapes and the way of authenticating beside the serializers' shapes."""
+    """Add the opening, the groups, the answers' shapes and the way of authenticating."""
+    result["info"]["description"] = ABOUT
+    result["tags"] = [{"name": name, "description": words} for name, words in GROUPS.items()]
     components = result.setdefault("components", {})
     components["schemas"] = {**components.get("schemas", {}), **COMPONENTS}
     components["securitySchemes"] = {

@@ -29,6 +29,20 @@ SEVERAL = record(
     failed_parcels=listing(ref("FailedParcel")),
 )
 CREATED: Shape = {"anyOf": [PARCEL, SEVERAL]}
+# What the page shows, in its order; the first part of a path names the group.
+GROUPS = {
+    "parcels": "Create, show, change and cancel parcels",
+    "labels": "Labels to print",
+    "tracking": "Where a parcel has been",
+    "webhooks": "Be told when a parcel changes, and what was sent",
+    "shipping_methods": "What can be sent, by which carrier",
+    "carriers": "How well each carrier answers",
+    "customs_declaration": "Papers for parcels that leave the European Union",
+    "user": "Your account and its sender addresses",
+    "contracts": "Your contracts with carriers",
+    "brands": "Your brands",
+    "integrations": "Your shop systems",
+}
 # Which shape a body must have; the names are those of the serializers that read it.
 Body = dict[str, Any]
 
@@ -95,6 +109,22 @@ LABELS: Body = record(
 )
 
 
+# README's: the answer has the label.
+EXAMPLE = {
+    "parcel": {
+        "name": "Ada Example",
+        "address": "Havenstraat",
+        "house_number": "12",
+        "city": "Utrecht",
+        "postal_code": "3511 AB",
+        "country": "NL",
+        "weight": "2.000",
+        "request_label": True,
+        "shipment": {"id": 8},
+    }
+}
+
+
 @dataclass(frozen=True, slots=True)
 class Operation:
     """One method of a route. `answers` by status: a shape, None without a body, or DOCUMENTS."""
@@ -103,6 +133,7 @@ class Operation:
     answers: dict[int, Shape | tuple[str, ...] | None]
     parameters: list[Shape] = field(default_factory=list)
     body: Body | None = None
+    example: Any = None  # of the body; a made-up one fits its patterns and nothing else
     errors: tuple[int, ...] = ()  # beside those that every route has
 
 
@@ -118,6 +149,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: CREATED, 202: CREATED},
         [ERRORS, PREFER, IDEMPOTENCY_KEY],
         {"anyOf": [ONE, MANY]},
+        EXAMPLE,
         errors=(409, 422),
     ),
     ("parcels", "PUT"): Operation(
@@ -125,6 +157,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         {200: PARCEL, 202: PARCEL},
         [CARRIER_ERRORS, PREFER],
         CHANGE,
+        {"parcel": {"id": 1, "weight": "1.500", "request_label": True}},
         errors=(404, 409),
     ),
     ("parcel", "GET"): shown(
@@ -147,6 +180,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Show where the labels of several parcels are",
         {200: record(label=ref("LabelLinks"))},
         body=LABELS,
+        example={"label": {"parcels": [1, 2]}},
         errors=(404,),
     ),
     ("label", "GET"): shown("Show where a label is", record(label=ref("LabelLinks"))),
@@ -211,12 +245,14 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Register a webhook; its secret is shown only here",
         {200: record(webhook=ref("Webhook"))},
         body=record(webhook=ref("EndpointIn")),
+        example={"webhook": {"url": "https://shop.example/parcels"}},
     ),
     ("webhook", "GET"): shown("Show a webhook", record(webhook=ref("Webhook"))),
     ("webhook", "PUT"): Operation(
         "Change a webhook",
         {200: record(webhook=ref("Webhook"))},
         body=record(webhook=ref("PatchedEndpointIn")),
+        example={"webhook": {"active": False}},
     ),
     ("webhook", "DELETE"): Operation("Forget a webhook", {204: None}),
     ("deliveries", "GET"): shown(

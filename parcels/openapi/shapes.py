@@ -15,7 +15,11 @@ ID: Shape = {"type": "integer", "minimum": 1}
 LINK: Shape = {"type": "string", "format": "uri"}
 MOMENT: Shape = {"type": "string", "format": "date-time"}
 # Two dates by the dialect's clock: DD-MM-YYYY HH:MM:SS, in UTC.
-DIALECT_DATE: Shape = {"type": "string", "pattern": r"^\d\d-\d\d-\d{4} \d\d:\d\d:\d\d$"}
+DIALECT_DATE: Shape = {
+    "type": "string",
+    "pattern": r"^\d\d-\d\d-\d{4} \d\d:\d\d:\d\d$",
+    "examples": ["22-11-2026 10:15:00"],
+}
 
 
 def or_null(shape: Shape) -> Shape:

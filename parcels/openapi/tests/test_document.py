@@ -12,12 +12,16 @@ from django.test import Client
 from django.urls import URLPattern, get_resolver
 from jsonschema import Draft202012Validator
 
+from deploy.plan import ROOT
 from parcels import urls
 from parcels.openapi.document import document
-from parcels.openapi.operations import OPERATIONS
+from parcels.openapi.operations import GROUPS, OPERATIONS
 from parcels.openapi.tests.contract import Untrue, check_answer, template_of
-from parcels.tests.factories import LabelledParcelFactory
-from parcels.tests.requests import Shop
+from parcels.serializers import ParcelIn
+from parcels.services.idempotency import KeyReused, MadeAndDeleted
+from parcels.tests.factories import AccountFactory, LabelledParcelFactory
+from parcels.tests.requests import Shop, body
+from shipping.exceptions import TooLarge, Unavailable
 
 ABOUT_ITSELF = {"schema", "docs"}
 
@@ -93,6 +97,51 @@ def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
 )
 def test_an_address_finds_its_template(path: str, template: str | None) -> None:
     assert template_of(path) == template
+
+
+def test_the_page_begins_with_what_people_come_for() -> None:
+    made = document()
+    assert [tag["name"] for tag in made["tags"]][:2] == ["parcels", "labels"]
+    used = {tag for path in made["paths"].values() for o in path.values() for tag in o["tags"]}
+    assert used == set(GROUPS)
+    assert "Authorize" in made["info"]["description"]
+
+
+@pytest.mark.django_db
+def test_the_example_is_the_readmes_and_is_accepted() -> None:
+    [body] = re.findall(r"parcels -d '(\{.*?\})'$", (ROOT / "README.md").read_text(), re.M | re.S)
+    content = document()["paths"]["/api/v2/parcels"]["post"]["requestBody"]["content"]
+    assert content["application/json"]["example"] == json.loads(body)
+    assert ParcelIn(data=json.loads(body)["parcel"]).is_valid()
+
+
+@pytest.mark.parametrize("key", [key for key, each in OPERATIONS.items() if each.example])
+def test_an_example_fits_its_shape(key: tuple[str, str]) -> None:
+    entry = OPERATIONS[key]
+    shape = {**(entry.body or {}), "components": document()["components"]}
+    Draft202012Validator(shape).validate(entry.example)
+
+
+@pytest.mark.django_db
+def test_a_shown_error_is_the_one_that_comes() -> None:
+    shop = Shop(AccountFactory.create())
+
+    def shown(path: str, method: str, status: int) -> Any:
+        answer = document()["paths"][path][method]["responses"][str(status)]
+        return answer["content"]["application/json"]["example"]
+
+    parcels = "/api/v2/parcels"
+    assert shop.post("parcels", {"parcel": body(weight="heavy")}).json() == shown(
+        parcels, "post", 400
+    )
+    assert Client().get(parcels).json() == shown(parcels, "get", 401)
+    gone = shop.get("parcels/77").json()
+    gone["error"]["request"] = "api/v2/parcels/{parcel_id}"
+    assert gone == shown("/api/v2/parcels/{parcel_id}", "get", 404)
+    assert shown(parcels, "post", 422)["error"]["message"] == KeyReused.default_detail
+    assert shown(parcels, "post", 409)["error"]["message"] == MadeAndDeleted.default_detail
+    assert shown(parcels, "post", 413)["error"]["message"] == TooLarge.default_detail
+    assert shown(parcels, "get", 503)["error"]["message"] == Unavailable.default_detail
 
 
 def error(status: int, **changes: Any) -> JsonResponse:
