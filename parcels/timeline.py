@@ -11,7 +11,7 @@ from parcels.statuses import status_payload
 # How a step looks. Words and signs say it, too: colours alone don't.
 GOOD, BAD, OPEN, PLAIN = "good", "bad", "open", "plain"
 _MOOD = {"announced": GOOD, "voided": GOOD, "adopted": GOOD, "refused": BAD, "unknown": OPEN}
-_MOOD_OF_DELIVERY = {"delivered": GOOD, "failed": BAD, "pending": OPEN}
+_MOOD_OF_DELIVERY = {"delivered": GOOD, "failed": BAD, "pending": PLAIN}
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,8 @@ def timeline(parcel: Parcel) -> list[Step]:
     deliveries = WebhookDelivery.objects.filter(event__parcel=parcel)
     for delivery in deliveries.select_related("event", "endpoint").prefetch_related("attempts"):
         steps.append(_of_delivery(delivery))
-    return sorted(steps, key=lambda step: step.at)
+    # As exact as it is shown: an end is stamped just before the try that brought it is stored.
+    return sorted(steps, key=lambda step: step.at.replace(microsecond=0))
 
 
 def _of_announcement(announcement: Announcement) -> list[Step]:

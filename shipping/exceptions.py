@@ -7,10 +7,14 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.db import DataError, OperationalError
-from django.http import HttpRequest, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.shortcuts import render
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
+
+# Here browsers come with a person; everywhere else programs read the answer.
+FOR_PEOPLE = ("/operator/", "/admin/")
 
 
 def error_body(code: int, path: str, message: str) -> dict[str, dict[str, object]]:
@@ -71,8 +75,12 @@ def messages(detail: Any, field: str = "") -> Iterator[str]:
         yield f"{field}: '{detail}'" if field else str(detail)
 
 
-def not_found(request: HttpRequest, exception: Exception) -> JsonResponse:
-    """Answer an address that no view has, in the error shape."""
+def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer what there is not: a page where people look, else the error shape."""
+    if request.path.startswith(FOR_PEOPLE):
+        # Django's own exception for an address without a view has a list of patterns in its place.
+        reason = next((words for words in exception.args if isinstance(words, str)), "")
+        return render(request, "404.html", {"reason": reason}, status=404)
     return JsonResponse(error_body(404, request.path, "Not found."), status=404)
 
 

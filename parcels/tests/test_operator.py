@@ -1,6 +1,7 @@
 """The operator's pages: for staff, over all accounts, and telling what happened."""
 
 import io
+from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
@@ -99,6 +100,43 @@ def test_the_timeline_tells_all_in_order(staff):
     places = [page.index(words) for words in told]
     assert places == sorted(places)
     assert f'src="/operator/parcels/{parcel.pk}/label.png"' in page
+
+
+@pytest.mark.parametrize("page", ["/operator/parcels/77", "/operator/parcels/77/label.png"])
+def test_a_missing_parcel_is_a_page_with_a_sentence(staff, page):
+    answer = staff.get(page)
+    assert (answer.status_code, answer["Content-Type"]) == (404, "text/html; charset=utf-8")
+    assert "There is no parcel 77." in answer.content.decode()
+    assert 'href="/operator/parcels"' in answer.content.decode()
+
+
+def test_a_missing_page_of_the_operators_is_a_page_and_of_the_api_is_json(staff):
+    for path in ("/operator/nothing", "/admin/nothing"):
+        assert "There is no such page." in staff.get(f"{path}/").content.decode()
+    assert staff.get("/api/v2/nothing").json()["error"]["code"] == 404
+
+
+def test_the_address_in_the_readme_leads_to_the_list(staff):
+    assert staff.get("/operator/")["Location"] == "/operator/parcels"
+
+
+def test_an_end_stands_after_the_try_that_brought_it(staff):
+    parcel = ParcelFactory.create()
+    now = timezone.now().replace(microsecond=0)
+    announcement = AnnouncementFactory.create(parcel=parcel, state=State.FAILED, date_ended=now)
+    tried = Attempt.objects.create(announcement=announcement, fence=1, outcome="refused")
+    Attempt.objects.filter(pk=tried.pk).update(date_created=now + timedelta(milliseconds=5))
+    page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+    assert page.index("Try 1") < page.index("Ended: failed")
+
+
+def test_what_goes_as_it_should_has_no_colour_of_trouble(staff):
+    parcel, delivery = parcel_with_a_life()
+    WebhookDelivery.objects.filter(pk=delivery.pk).update(state="pending")
+    page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+    assert page.count('<li class="open">') == 1  # the unknown try, no webhook that is on its way
+    sent = staff.post(f"/operator/parcels/{parcel.pk}/webhooks/{delivery.pk}/again", follow=True)
+    assert '<p class="message" role="status">' in sent.content.decode()
 
 
 def test_a_receiver_is_shown_by_its_host_alone(staff):

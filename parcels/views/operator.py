@@ -82,7 +82,7 @@ def _number(text: str) -> int:
 @staff_with("parcels.view_parcel")
 def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
     """Show one parcel: its address, its label and its timeline."""
-    parcel = get_object_or_404(Parcel.objects.select_related("account"), pk=parcel_id)
+    parcel = _parcel(parcel_id)
     return render(request, "parcels/operator/parcel.html", {
         "parcel": parcel,
         "steps": timeline(parcel),
@@ -95,12 +95,22 @@ def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
 @staff_with("parcels.view_document")
 def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
     """Answer the label as a PNG."""
-    label = _label(get_object_or_404(Parcel, pk=parcel_id))
+    label = _label(_parcel(parcel_id))
     if label is None:
-        raise Http404
+        raise Http404(f"Parcel {parcel_id} has no label.")
     response = HttpResponse(as_png(label, LABEL_DPI), content_type="image/png")
     response["Cache-Control"] = "private, max-age=300"
     return response
+
+
+def _parcel(parcel_id: int) -> Parcel:
+    found = Parcel.objects.select_related("account").filter(pk=parcel_id).first()
+    if found is None:
+        raise Http404(
+            f"There is no parcel {parcel_id}. It was never created, or deleted when its time to be "
+            "kept was over."
+        )
+    return found
 
 
 def _label(parcel: Parcel) -> bytes | None:

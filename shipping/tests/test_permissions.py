@@ -73,6 +73,7 @@ OPERATOR = {
 PUBLIC = {
     "login",
     "front_page",
+    "operator:start",
     "tracking_page",
     "alive",
     "ready",
