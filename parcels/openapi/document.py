@@ -133,6 +133,8 @@ def responses(entry: Operation, path: str) -> dict[str, Any]:
     """Return every answer by its status."""
     has_id = "{" in path
     found: dict[str, Any] = {str(status): answer(shape) for status, shape in entry.answers.items()}
+    if "202" in found:
+        found["202"]["description"] = "Accepted: what was asked for comes later"
     errors = {*COMMON_ERRORS, *entry.errors, *([404] if has_id else [])}
     for status in sorted(errors):
         words, message = (COMMON_ERRORS | OTHER_ERRORS)[status]

@@ -161,7 +161,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         errors=(404, 409),
     ),
     ("parcel", "GET"): shown(
-        "Show a parcel; with `wait` when its announcement has ended", PARCEL, WAIT, CARRIER_ERRORS
+        "Show a parcel; with wait=N, once its announcement has ended", PARCEL, WAIT, CARRIER_ERRORS
     ),
     ("cancel", "POST"): Operation(
         "Cancel a parcel", {200: ref("Verdict"), 202: ref("Verdict"), 410: ref("Verdict")}
