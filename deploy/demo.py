@@ -19,7 +19,7 @@ from typing import Any
 from rich.console import Console
 
 from deploy import strategy as strategies
-from deploy.demo_report import Part, canary_of, summary, write_report
+from deploy.demo_report import OUTAGE, Part, canary_of, summary, verdict, write_report
 from deploy.demo_report import seconds as duration
 from deploy.live.access import HEADER
 from deploy.loopback import ask_json, events
@@ -92,7 +92,7 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m deploy.demo", description="Show an outage.")
     parser.add_argument("--short", action="store_true", help="35 s instead of 90")
     parser.add_argument("--strategies", nargs=2, default=STRATEGIES, metavar="NAME")
-    parser.add_argument("--report", type=Path, help="write report.md here")
+    parser.add_argument("--report", type=Path, help="write report.md and its chart here")
     return parser.parse_args(arguments)
 
 
@@ -130,6 +130,7 @@ class Demo:
             self._wait_for_second()
             self._warm_up()
             parts = self._play(stack)
+            self._console.print(f"\n{verdict(parts)}", style="bold", markup=False)
             self._console.print(summary(parts), markup=False)
         return parts
 
@@ -164,7 +165,7 @@ class Demo:
         # It is ended below; the length is for a demo that is killed meanwhile.
         self._ask(outage, {"kind": "hang", "for": 2 * script.outage + SAFETY})
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
-        parts.append(self._part("outage", script.outage, stack))
+        parts.append(self._part(OUTAGE, script.outage, stack))
         self._ask(outage, method="DELETE")
         self.say(f"{CARRIER} answers again.", loud=True)
         parts.append(self._part("recovery", script.recovery, stack))
@@ -216,7 +217,7 @@ def _mood(seconds: float, was_alive: bool) -> bool:
 
 def _line(target: dict[str, Any]) -> str:
     return (
-        f"{target['name']}: canary {duration(canary_of(target))}, "
+        f"{target['name']}: other pages {duration(canary_of(target))}, "
         f"{target['goodput']:.1f} labels/s, {target['serving']}/{target['slots']} busy, "
         f"{target['holds']} held"
     )

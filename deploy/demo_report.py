@@ -1,4 +1,4 @@
-"""What the demo measured, by part and strategy: a table for the terminal and for report.md.
+"""What the demo measured: a verdict, a chart, and a table by part and strategy.
 
 For seeing one outage; `loadtests` measures, with every strategy on its own on the machine.
 """
@@ -9,18 +9,22 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
+from deploy.demo_chart import Point, chart
+
+CHART = "other-pages.svg"
 HEADINGS = (
     "part",
     "strategy",
     "sent",
     "labels",
-    "later",
+    "told later",
     "errors",
-    "canary p50",
-    "worst",
-    "waiting",
-    "held",
+    "other pages",
+    "at worst",
+    "workers waiting",
+    "clients held",
 )
+OUTAGE = "outage"
 
 
 @dataclass
@@ -30,12 +34,14 @@ class Seen:
     first: dict[str, Any]
     last: dict[str, Any] = field(default_factory=dict)
     canary: list[float] = field(default_factory=list)
+    at: list[float] = field(default_factory=list)
     waiting: int = 0
     held: int = 0
 
-    def add(self, target: dict[str, Any]) -> None:
+    def add(self, target: dict[str, Any], at: float) -> None:
         """Take one look in."""
         self.last = target
+        self.at.append(at)
         self.canary.append(canary_of(target))
         self.waiting = max(self.waiting, target["waiting"])
         self.held = max(self.held, target["holds"])
@@ -55,7 +61,7 @@ class Part:
     def add(self, figures: dict[str, Any]) -> None:
         """Take one look's figures in."""
         for target in figures["targets"]:
-            self.seen.setdefault(target["name"], Seen(target)).add(target)
+            self.seen.setdefault(target["name"], Seen(target)).add(target, figures["at"])
 
     def rows(self) -> list[list[str]]:
         """Return a row per strategy, as HEADINGS has it."""
@@ -90,11 +96,22 @@ def seconds(value: float) -> str:
 
 
 MEANING = (
-    "labels: announced at the carrier; later: answered 202, the label comes later; "
-    "canary: a page that needs no carrier; "
-    "waiting: workers that waited for a carrier, the most at once; "
-    "held: clients held without a worker, the most at once."
+    "labels: announced at the carrier; told later: answered 202, the label comes later; "
+    "other pages: what a page that needs no carrier answers in, the median and the slowest; "
+    "workers waiting: for a carrier, the most at once; "
+    "clients held: without a worker, the most at once."
 )
+
+
+def verdict(parts: list[Part]) -> str:
+    """Return what the demo has shown, in a sentence; the best comes first."""
+    seen = next(part.seen for part in parts if part.name == OUTAGE)
+    slowest = {name: max(each.canary) for name, each in seen.items()}
+    told = [
+        f"{'some not at all' if worst == math.inf else f'within {seconds(worst)}'} with {name}"
+        for name, worst in sorted(slowest.items(), key=lambda item: item[1])
+    ]
+    return f"While the carrier hung, other pages answered {' and '.join(told)}."
 
 
 def summary(parts: list[Part]) -> str:
@@ -110,8 +127,18 @@ def summary(parts: list[Part]) -> str:
 
 
 def write_report(folder: Path, parts: list[Part]) -> Path:
-    """Write report.md; return its path."""
+    """Write report.md and its chart; return the report's path."""
     folder.mkdir(parents=True, exist_ok=True)
+    began = min(min(seen.at) for part in parts for seen in part.seen.values())
+    lines: dict[str, list[Point]] = {}
+    for part in parts:
+        for name, seen in part.seen.items():
+            points = zip(seen.at, seen.canary, strict=True)
+            lines.setdefault(name, []).extend((at - began, value) for at, value in points)
+    hung = [at - began for part in parts if part.name == OUTAGE
+            for seen in part.seen.values() for at in seen.at]  # fmt: skip
+    (folder / CHART).write_text(chart(lines, (min(hung), max(hung))))
     target = folder / "report.md"
-    target.write_text(f"# Demo\n{summary(parts)}")
+    words = f"# Demo\n\n**{verdict(parts)}**\n\n![Other pages answer in]({CHART})\n{summary(parts)}"
+    target.write_text(f"{words}\nTo measure instead of to see: `make bench`.\n")
     return target

@@ -1,22 +1,56 @@
-"""What the demo says of a server that gives no answer."""
+"""What the demo says of what it saw: the verdict first, and the outage where it was."""
 
-from deploy.demo_report import Part
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from deploy.demo_report import Part, write_report
+
+NAMES = ("uwsgi-prefork", "asgi-hold")
 
 
-def look(now, sent):
-    clients = {"sent": sent, "late": 0, "errors": 0}
-    return {
-        "targets": [
-            {
-                "name": "uwsgi-prefork", "canary": {"now": now}, "clients": clients,
-                "announced": 0, "waiting": 5, "slots": 5, "holds": 0,
-            }
-        ]
-    }  # fmt: skip
+def look(at, *now):
+    targets = [
+        {
+            "name": name, "canary": {"now": seconds},
+            "clients": {"sent": at, "late": 0, "errors": 0},
+            "announced": 0, "waiting": 5, "slots": 5, "holds": 0,
+        }
+        for name, seconds in zip(NAMES, now, strict=False)
+    ]  # fmt: skip
+    return {"at": at, "targets": targets}
 
 
 def test_a_refused_connection_is_the_slowest_reading_and_no_quick_one():
     part = Part("outage")
     for number, now in enumerate((0.004, 0.2, None)):
-        part.add(look(now, sent=number))
+        part.add(look(number, now))
     assert part.rows()[0][6:8] == ["0.2 s", "no answer"]
+
+
+def report(folder, hung):
+    parts = [Part("healthy"), Part("outage"), Part("recovery")]
+    for part, start, prefork in zip(parts, (0, 20, 40), (0.004, hung, 0.01), strict=True):
+        for at in range(start, start + 20):
+            part.add(look(1_795_000_000 + at, prefork, 0.012))
+    return write_report(folder, parts).read_text()
+
+
+def test_the_verdict_comes_first(tmp_path):
+    assert report(tmp_path, 14.2).splitlines()[2] == (
+        "**While the carrier hung, other pages answered within 12 ms with asgi-hold "
+        "and within 14.2 s with uwsgi-prefork.**"
+    )
+    assert "and some not at all with uwsgi-prefork." in report(tmp_path, None)
+
+
+def test_the_chart_shades_the_outage_and_nothing_else(tmp_path):
+    [name] = re.findall(r"!\[.*?\]\((.*?)\)", report(tmp_path, 14.2))
+    root = ElementTree.fromstring((tmp_path / name).read_text())
+    [band] = [each for each in root if each.get("class") == "outage"]
+    left, right = float(band.attrib["x"]), float(band.attrib["x"]) + float(band.attrib["width"])
+    prefork = next(each for each in root if each.tag.endswith("polyline"))
+    points = [tuple(map(float, pair.split(","))) for pair in prefork.attrib["points"].split()]
+    slow = [x for x, y in points if y < min(y for _, y in points) + 1]
+    assert (min(slow), max(slow)) == pytest.approx((left, right), abs=0.2)

@@ -115,8 +115,8 @@ def test_a_printed_command_runs_as_it_is_printed(asked):
     done = subprocess.run(help_of_it, cwd=ROOT, env={**NOTHING_SAID, "PATH": "/nowhere"},
                           capture_output=True, text=True, check=False)  # fmt: skip
     assert done.returncode == 0, done.stderr
-    known = re.search(r"slow,.*?end", done.stdout, re.DOTALL)
-    assert {"hang", "error", "reset_before"} <= set(re.findall(r"\w+", known[0]))
+    [known] = re.findall(r"slow,.*?end", done.stdout, re.DOTALL)
+    assert {"hang", "error", "reset_before"} <= set(re.findall(r"\w+", known))
 
 
 @pytest.mark.integration
