@@ -53,6 +53,7 @@ def test_the_tour_shows_the_code_as_it_is(pages):
     assert len(stops) == 16
     assert all(int(count) <= 12 for _, _, count in stops)
     assert "{{" not in pages["tour.html"]
+    assert "noqa" not in pages["tour.html"]
     assert pages["tour.html"].count("<pre><code") == len(stops)
     assert "with transaction.atomic():\n    if first:" in pages["tour.html"]
 
