@@ -34,6 +34,12 @@ from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key
 
+admin.site.site_header = admin.site.site_title = "Slow carriers: admin"
+admin.site.index_title = (
+    "Rows as they are stored; what happened to a parcel is on the operator's pages"
+)
+admin.site.site_url = "/operator/"
+
 
 class ReadOnly(BaseModelAdmin):
     """The protocol writes these rows; a hand that edits them breaks what it promises."""
