@@ -160,7 +160,8 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
         except (GaveUpError, NotReadyError) as error:
             follower.say(str(error))
         finally:
-            follower.say("stopping")
+            # Within deploy.child.STOP_SECONDS; at a carrier that hangs it takes most of them.
+            follower.say("stopping: calls at carriers end first. Ctrl-C again ends all at once")
             stack.close()
 
 

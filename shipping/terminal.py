@@ -33,10 +33,13 @@ class Trouble(CommandError):
 
 
 def manage(arguments: str) -> str:
-    """Return the line to type for another command: by the Python that runs this one."""
+    """Return the line to type for another command: by the Python and on the run of this one."""
     python = Path(sys.executable)
     shown = python.relative_to(ROOT) if python.is_relative_to(ROOT) else python
-    return f"{shlex.quote(str(shown))} manage.py {arguments}"
+    run_dir = os.environ.get("RUN_DIR", "")
+    usual = Path(run_dir or ROOT / ".run").resolve() == (ROOT / ".run").resolve()
+    where = "" if usual else f"RUN_DIR={shlex.quote(run_dir)} "
+    return f"{where}{shlex.quote(str(shown))} manage.py {arguments}"
 
 
 class TerminalCommand(BaseCommand):

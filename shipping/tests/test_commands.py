@@ -14,7 +14,7 @@ from django.core.management import call_command
 
 from deploy.plan import ROOT
 from deploy.strategy import names
-from shipping import simulation
+from shipping import simulation, terminal
 from shipping.management.commands.outage import duration
 from shipping.terminal import Trouble
 
@@ -108,7 +108,15 @@ def test_an_outage_goes_to_the_simulator_in_its_own_words(asked):
     assert text.startswith("colibri: error, for 30 s.")  # as `carriers` and the messages call it
 
 
-def test_a_printed_command_runs_as_it_is_printed(asked):
+def test_a_printed_command_names_a_run_directory_of_ones_own(monkeypatch):
+    monkeypatch.setenv("RUN_DIR", "/tmp/a run")
+    assert terminal.manage("carriers").startswith("RUN_DIR='/tmp/a run' ")
+    monkeypatch.setenv("RUN_DIR", str(ROOT / ".run"))
+    assert "RUN_DIR" not in terminal.manage("carriers")
+
+
+def test_a_printed_command_runs_as_it_is_printed(asked, monkeypatch):
+    monkeypatch.delenv("RUN_DIR", raising=False)
     line = printed("outage", "colibri", "hang").partition("End it:")[2].strip()
     help_of_it = [*shlex.split(line)[:2], "outage", "--help"]
     assert line.endswith("manage.py outage colibri end")
