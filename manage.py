@@ -36,9 +36,15 @@ def main() -> None:
     join_run()
     if UNHURRIED.intersection(sys.argv[1:2]):
         os.environ.setdefault("DATABASE_STATEMENT_TIMEOUT", "0")
+    from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 
-    execute_from_command_line(sys.argv)
+    try:
+        execute_from_command_line(sys.argv)
+    except ImproperlyConfigured as error:
+        sys.exit(
+            f"Trouble: {error}\nNext: make run, whose settings each command here takes, or DEBUG=1"
+        )
 
 
 if __name__ == "__main__":

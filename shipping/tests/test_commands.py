@@ -218,4 +218,7 @@ def test_who_says_what_to_work_on_joins_no_run(tmp_path):
 
 def test_other_commands_still_ask_for_their_secrets(tmp_path):
     done = manage("migrate", RUN_DIR=str(tmp_path))
+    assert done.returncode == 1
     assert "SECRET_KEY is not set" in done.stderr
+    assert "Next: make run" in done.stderr
+    assert "Traceback" not in done.stderr
