@@ -58,7 +58,8 @@ class Command(TerminalCommand):
             self.say(f"\n{name}:\n  {line}")
         readme = found.folder / "README.md"
         if readme.exists():
-            self.show_page("\n" + _for_a_terminal(readme.read_text()))
+            self.say("")
+            self.show_page(_for_a_terminal(readme.read_text()))
 
 
 def _facts(strategy: strategies.Strategy) -> dict[str, Any]:
