@@ -116,6 +116,12 @@ def test_a_missing_page_of_the_operators_is_a_page_and_of_the_api_is_json(staff)
     assert staff.get("/api/v2/nothing").json()["error"]["code"] == 404
 
 
+def test_a_stranger_s_missing_page_shows_nothing_of_parcels(client):
+    answer = client.get("/operator/nothing")
+    assert answer.status_code == 404
+    assert "/operator/parcels" not in answer.content.decode()
+
+
 def test_the_admin_leads_back_to_the_operators_pages(staff):
     page = staff.get("/admin/").content.decode()
     assert '<a href="/operator/">View site</a>' in page
