@@ -18,18 +18,22 @@ def main() -> None:
     """Serve until a signal comes."""
     raise_descriptor_limit()
     access = Access(demo=os.environ.get("DEMO") == "1", secret=os.environ.get("LIVE_SECRET", ""))
-    uvicorn.run(
-        Live(access, [from_environment()]).app(),
+    live = Live(access, [from_environment()])
+    config = uvicorn.Config(
+        live.app(),
         host=os.environ.get("BIND_HOST", "127.0.0.1"),
         port=int(os.environ["LIVE_PORT"]),
         access_log=False,
         log_level="warning",
-        # A stream of events has no end of its own: it is cut after a second.
+        # What still goes on after a second is cut.
         timeout_graceful_shutdown=1,
         # Nobody stands in front who could say truly who the client is.
         proxy_headers=False,
         server_header=False,
     )
+    server = uvicorn.Server(config)
+    live.ending = lambda: server.should_exit
+    server.run()
 
 
 if __name__ == "__main__":

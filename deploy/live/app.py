@@ -43,6 +43,8 @@ HEADERS = {
     b"cache-control": b"no-cache",
 }
 DEFAULT_SECONDS = 30.0
+# How often a stream without news looks whether we end: well within the second that it is left.
+LOOK_SECONDS = 0.3
 
 
 class Live:
@@ -53,6 +55,8 @@ class Live:
         self.first = first
         self.collector = Collector()
         self.beside = SecondStack(self.collector)
+        # Says that the server ends: a stream has no end of its own, and a cut one is an error.
+        self.ending: Callable[[], bool] = lambda: False
 
     def app(self) -> Starlette:
         """Return the ASGI application."""
@@ -120,8 +124,12 @@ class Live:
     async def _stream(self) -> AsyncIterator[str]:
         # Seconds until the browser comes again when we were restarted.
         yield "retry: 1000\n\n"
-        while True:
-            figures = await self.collector.news()
+        while not self.ending():
+            try:
+                async with asyncio.timeout(LOOK_SECONDS):
+                    figures = await self.collector.news()
+            except TimeoutError:
+                continue
             yield f"data: {json.dumps(figures, separators=(',', ':'))}\n\n"
 
     async def begin(self, request: Request) -> Response:

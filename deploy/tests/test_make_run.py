@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import sys
+import urllib.request
 
 import pytest
 
@@ -152,10 +153,14 @@ def test_ctrl_c_leaves_nothing(run):
     demo = run.demo()
     children = run.children()
     assert len(children) >= 6  # launcher, redis, web and its two processes, worker, …
-    run.ctrl_c()
+    # An open live page has a stream of events, which has no end of its own.
+    with urllib.request.urlopen(f"{demo['LIVE_URL']}/events", timeout=30) as stream:
+        stream.readline()
+        run.ctrl_c()
     until(lambda: not any(alive(pid) for pid in children), "the end of all")
     assert run.process.returncode != 0  # make's own, by the signal
     assert run.printed.rstrip().endswith("Stopped.")
+    assert "Traceback" not in run.printed
     assert not (run.run_dir / "demo.env").exists()
     with pytest.raises(OSError, match="refused"):
         get(demo["BASE_URL"])
