@@ -80,7 +80,7 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
     if request.path.startswith(FOR_PEOPLE):
         # Django's own exception for an address without a view has a list of patterns in its place.
         reason = next((words for words in exception.args if isinstance(words, str)), "")
-        return render(request, "404.html", {"reason": reason}, status=404)
+        return render(request, "parcels/operator/not_found.html", {"reason": reason}, status=404)
     return JsonResponse(error_body(404, request.path, "Not found."), status=404)
 
 

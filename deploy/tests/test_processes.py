@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from deploy.plan import ROOT
 from deploy.processes import Processes, tree, usage
 
 
@@ -74,11 +75,27 @@ def test_usage_is_of_the_roots_and_all_below_them(family, tmp_path):
     assert usage([family, family], None).processes == 2
 
 
-def test_usage_leaves_out_this_process_and_what_it_has_started(family):
+# A launcher with two children: one sleeps, the other looks at all, and has started one more.
+LAUNCHER = """
+import subprocess, sys
+beside = subprocess.Popen(["sleep", "60"])
+print(subprocess.check_output([sys.executable, "-c", sys.argv[1]], text=True))
+beside.kill()
+"""
+LOOKS = """
+import os, subprocess
+from deploy.processes import usage
+own = subprocess.Popen(["sleep", "60"])
+print(usage([os.getppid()], None).processes)
+own.kill()
+"""
+
+
+def test_usage_leaves_out_this_process_and_what_it_has_started():
     """The page is a child of the launcher that it watches: it is not the stack's."""
-    beside = usage([os.getppid()], None).processes
-    whole = sum(1 for _ in tree(os.getppid()))
-    assert beside == whole - len(tree(os.getpid()))
+    command = [sys.executable, "-c", LAUNCHER, LOOKS]
+    found = subprocess.check_output(command, cwd=ROOT, text=True, timeout=60)
+    assert int(found) == len(["launcher", "beside"])
 
 
 def test_memory_of_a_name_is_its_whole_tree(family):
