@@ -8,7 +8,7 @@ TESTERS ?= 4
 ARGS ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help run demo doctor screenshots strategies test test-all offload-matrix test-postgresql contract faults check docs format audit bench bench-full outage results bench-cost bench-data lock setup clean
+.PHONY: help run demo doctor screenshots strategies test test-all offload-matrix test-postgresql contract compose-test faults check docs format audit bench bench-full outage results bench-cost bench-data lock setup clean
 
 help: ## Show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -42,6 +42,9 @@ test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQ
 contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside (ARGS="-k bjoern" for one)
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope deploy/tests/contract $(ARGS)
+
+compose-test: .venv/dev.stamp ## docker-compose.yml on a real engine (ARGS="-k asgi-hold" for one strategy)
+	@$(PYTHON) -m pytest -m compose --capture=no deploy/tests/compose $(ARGS)
 
 faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose short" for less)
 	@$(PYTHON) -m loadtests.faults --dose full --report $(ARGS)

@@ -2,6 +2,7 @@
 
     python -m deploy.container run web
     python -m deploy.container health web
+    python -m deploy.container reload
     python -m deploy.container exec python manage.py migrate
 
 The strategy's folder is the only place that says how a process is started. It thinks of one
@@ -10,6 +11,7 @@ Passwords come from files and go into the addresses that need them, never onto a
 """
 
 import os
+import random
 import re
 import signal
 import socket
@@ -20,11 +22,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
+import psutil
+
 from deploy import strategy as strategies
 from deploy.child import direct
 from deploy.front import front_values
 from deploy.plan import READINESS, ROOT
-from deploy.readiness import why_not_ready
+from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
 from deploy.strategy import Strategy, fill_in
 from deploy.uwsgi_question import uwsgi_status
 
@@ -37,6 +41,10 @@ PLAIN_FRONT = "sh deploy/base/nginx/start.sh nginx.conf"
 APP_ADDRESS = re.compile(r"127\.0\.0\.1:(?=\$[({]APP_)")
 # The sweeper writes its file each round, a second apart; thirty missed ones are a stand-still.
 SWEEPER_SECONDS = 30.0
+# A new container's start, on a busy machine; and a name that appears with its first container.
+START_SECONDS = 120.0
+# Over the 150 s after which nginx ends its former workers (worker_shutdown_timeout).
+FORMER_SECONDS = 160.0
 # Where neither the strategy nor the composition says otherwise. No LIVE_URL: no live page.
 DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "2500", "HUB_WORKERS": "1", "LIVE_URL": ""}
 PASSWORDS = {"DATABASE_URL": "DATABASE_PASSWORD_FILE", "REDIS_URL": "REDIS_PASSWORD_FILE"}
@@ -79,6 +87,24 @@ def address_towards(neighbour: str) -> str:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         probe.connect((host, int(port)))
         return str(probe.getsockname()[0])
+
+
+def addresses_of(host: str) -> list[str]:
+    """Return the addresses of all containers of that name; wait until there is one."""
+    end = time.monotonic() + START_SECONDS
+    while True:
+        try:
+            return sorted(socket.gethostbyname_ex(host)[2])
+        except OSError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(1)
+
+
+def with_address(place: str) -> str:
+    """Return `name:port` with one of the name's addresses."""
+    host, _, port = place.rpartition(":")
+    return f"{random.choice(addresses_of(host))}:{port}"
 
 
 def with_password(url: str, password: str) -> str:
@@ -144,6 +170,10 @@ def run(strategy: Strategy, process: str) -> int:
     (run_dir / "static").mkdir(parents=True, exist_ok=True)
     ready = run_dir / f"{process}.ready"
     ready.unlink(missing_ok=True)
+    if process == "web" and strategy.backend == "uwsgi":
+        # Its offload threads look no name up. A hub that is made anew has another address, which
+        # web knows after its own restart; clients get the 202 until then.
+        environment["HUB_BIND"] = with_address(environment["HUB_BIND"])
     render(strategy, process, environment)
     child = subprocess.Popen(
         ["/bin/sh", "-c", direct(command_of(strategy, process))], env=environment, cwd=ROOT
@@ -153,6 +183,29 @@ def run(strategy: Strategy, process: str) -> int:
     code = child.wait()
     ready.unlink(missing_ok=True)
     return code if code >= 0 else 128 - code
+
+
+def reload_front(strategy: Strategy) -> None:
+    """Have nginx use the containers that APP_HOST and HUB_BIND name now, if all of them are well.
+
+    NotReadyError, and all stays as it was, if one is not. Returns when nginx' former workers have
+    answered their last clients, by the containers they knew: these can be stopped then.
+    """
+    environment = environment_of(strategy, "front")
+    port = environment["APP_PORT"]
+    kind = "uwsgi " if has_front(strategy) else "GET http://"
+    questions = [f"{kind}{one}:{port}/readyz" for one in addresses_of(environment["APP_HOST"])]
+    if "hub" in strategy.processes:
+        host, _, port = environment["HUB_BIND"].rpartition(":")
+        questions += [f"GET http://{one}:{port}/healthz" for one in addresses_of(host)]
+    for question in questions:
+        wait_until_ready(question, seconds=START_SECONDS)
+    render(strategy, "front", environment)
+    nginx = psutil.Process(int((Path(environment["RUN_DIR"]) / "nginx.pid").read_text()))
+    former = nginx.children()
+    nginx.send_signal(signal.SIGHUP)
+    if psutil.wait_procs(former, timeout=FORMER_SECONDS)[1]:
+        raise NotReadyError("nginx has not taken it: see its log")
 
 
 def stop_signal(strategy: Strategy, process: str) -> int:
@@ -199,6 +252,13 @@ def main(arguments: list[str]) -> int:
             reason = why_ill(strategy, process)
             print(reason or "well")
             return 1 if reason else 0
+        case ["reload"]:
+            try:
+                reload_front(strategy)
+            except (NotReadyError, OSError) as error:
+                print(f"the front is as it was: {error}", file=sys.stderr)
+                return 1
+            return 0
         case ["exec", program, *rest]:
             os.chdir(ROOT)
             os.execvpe(program, [program, *rest], environment_of(strategy, "exec"))  # noqa: S606 # as typed

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import math
 import os
 import resource
 import signal
@@ -83,11 +84,17 @@ class AskApp:
 
 
 class HubServer(uvicorn.Server):
-    """Answers late to everyone at the signal: uvicorn itself would wait for the holds to end."""
+    """Keeps its clients for `drain_seconds` after the signal, then answers the others late.
 
-    def __init__(self, config: uvicorn.Config, hub: Hub, *, parent: int | None) -> None:
+    uvicorn closes the listening socket at the signal, and by itself would wait for all holds' end.
+    """
+
+    def __init__(
+        self, config: uvicorn.Config, hub: Hub, *, parent: int | None, drain_seconds: float
+    ) -> None:
         super().__init__(config)
         self._hub = hub
+        self._drain_seconds = drain_seconds
         self._parent = parent
         self._loop: asyncio.AbstractEventLoop | None = None
 
@@ -97,8 +104,11 @@ class HubServer(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._hub.waiters.drain)
+            self._loop.call_soon_threadsafe(self._end)
         super().handle_exit(sig, frame)
+
+    def _end(self) -> None:
+        asyncio.get_running_loop().call_later(self._drain_seconds, self._hub.waiters.drain)
 
     async def on_tick(self, counter: int) -> bool:
         if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
@@ -135,6 +145,12 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         variable = "OFFLOAD_" + name.replace("-", "_").upper()
         default = int(get(variable, str(limit)))
         parser.add_argument(f"--{name}", type=int, default=default, help="per process")
+    parser.add_argument(
+        "--drain-seconds",
+        type=float,
+        default=float(get("OFFLOAD_DRAIN_SECONDS", "0")),
+        help="after the signal labels are awaited for so long; then clients are answered late",
+    )
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
     parser.add_argument("--counts-fd", type=int, help=argparse.SUPPRESS)
     parser.add_argument("--slot", type=int, default=0, help=argparse.SUPPRESS)
@@ -194,12 +210,13 @@ def serve(listening: socket.socket, options: argparse.Namespace) -> None:
         proxy_headers=False,
         backlog=BACKLOG,
         timeout_keep_alive=KEEP_ALIVE,
-        timeout_graceful_shutdown=DRAIN_TIMEOUT,
+        timeout_graceful_shutdown=math.ceil(options.drain_seconds) + DRAIN_TIMEOUT,
     )
     # uvicorn raises the signal again when it has ended; a drained hub has ended well.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended_well)
-    HubServer(config, hub, parent=options.parent).run(sockets=[listening])
+    server = HubServer(config, hub, parent=options.parent, drain_seconds=options.drain_seconds)
+    server.run(sockets=[listening])
 
 
 def _ended_well(number: int, frame: FrameType | None) -> None:

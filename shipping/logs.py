@@ -23,8 +23,9 @@ def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict
     exc_info = sys.exc_info() if found is True else found
     if isinstance(exc_info, tuple) and isinstance(exc_info[1], DatabaseError):
         # A copy without chain: the driver's own error below it says the same words.
-        bare = type(exc_info[1])("(text withheld)").with_traceback(exc_info[2])
-        event["exc_info"] = (type(bare), bare, exc_info[2])
+        # The error's own: Celery logs billiard's copy of a traceback, which Python refuses.
+        bare = type(exc_info[1])("(text withheld)").with_traceback(exc_info[1].__traceback__)
+        event["exc_info"] = (type(bare), bare, bare.__traceback__)
     return event
 
 

@@ -75,9 +75,11 @@ def test_each_service_is_bounded_and_comes_back(name):
     assert service["mem_limit"]
     assert service["restart"] == ("no" if name in JOBS else "unless-stopped")
     assert ("healthcheck" in service) is (name not in JOBS)
-    if name not in STORES:
-        assert service["read_only"]
-        assert service["cap_drop"] == ["ALL"]
+    assert service["cap_drop"] == ["ALL"]
+    assert service["security_opt"] == ["no-new-privileges:true"]
+    # PostgreSQL's entry point alone begins as root, to give the volume to `postgres`.
+    assert ("cap_add" in service) is (name == "postgres")
+    assert service.get("read_only") or name == "postgres"
 
 
 def test_settings_are_checked_before_anything_starts():
@@ -88,6 +90,16 @@ def test_settings_are_checked_before_anything_starts():
     for name in ("web", "worker", "sweeper"):
         depends = services()[name]["depends_on"]
         assert depends["migrate"] == {"condition": "service_completed_successfully"}
+
+
+@pytest.mark.parametrize(
+    ("name", "needed"),
+    [("front", {"web", "worker"})]
+    + [(name, {"postgres", "redis", "simulator"}) for name in ("web", "worker", "sweeper")],
+)
+def test_what_is_needed_to_the_end_is_stopped_later(name, needed):
+    """`stop` goes by `depends_on` alone, and a job that has ended stands for nobody behind it."""
+    assert services()[name]["depends_on"].keys() >= needed
 
 
 @pytest.mark.integration

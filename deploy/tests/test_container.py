@@ -16,9 +16,12 @@ from deploy.container import (
     command_of,
     environment_of,
     has_front,
+    main,
     render,
+    run,
     stop_signal,
     why_ill,
+    with_address,
     with_password,
 )
 from deploy.plan import ROOT, make_plan
@@ -67,7 +70,7 @@ def test_nothing_looks_for_the_app_on_its_own_machine(name, outside, tmp_path):
         texts = "\n".join(rendered(tmp_path).values())
         assert not re.search(r"127\.0\.0\.1:(8001|8002|\$)", texts)
         if process == "front":
-            assert f"server {app}:8001;" in texts
+            assert re.search(rf"server {app}:8001[; ]", texts)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -215,3 +218,98 @@ def test_the_uwsgi_question_reads_the_status(status):
         assert uwsgi_status("127.0.0.1", listener.getsockname()[1], "/readyz") == status
         thread.join()
     assert b"PATH_INFO\x07\x00/readyz" in seen["body"]
+
+
+@pytest.mark.integration
+def test_a_name_is_given_its_address():
+    assert with_address("localhost:8100") == "127.0.0.1:8100"
+
+
+@pytest.mark.parametrize(("name", "given"), [("uwsgi-offload", "10.1.2.4"), ("nginx-accel", "hub")])
+def test_uwsgi_is_told_the_hub_s_address(name, given, outside, tmp_path, monkeypatch):
+    """Its offload threads look no name up; nginx does."""
+    monkeypatch.setattr("deploy.container.addresses_of", lambda _: ["10.1.2.4"])
+    started = []
+
+    def start(*_, env, **__):
+        started.append(env)
+        return Ended()
+
+    monkeypatch.setattr("deploy.container.subprocess.Popen", start)
+    monkeypatch.setattr("deploy.container.signal.signal", lambda *_: None)
+    for variable, value in (outside() | {"HUB_BIND": "hub:8100"}).items():
+        monkeypatch.setenv(variable, value)
+    assert run(strategies.load(name), "web") == 0
+    assert started[0]["HUB_BIND"] == f"{given}:8100"
+
+
+class Ended:
+    def wait(self):
+        return 0
+
+
+class Nginx:
+    """Instead of the processes: exchanges its workers at HUP, unless something is wrong."""
+
+    def __init__(self):
+        self.takes_it = True
+        self.signals = []
+
+    def children(self):
+        return ["former"]
+
+    def send_signal(self, number):
+        self.signals.append(number)
+
+    def wait_procs(self, former, timeout):
+        assert (former, self.signals) == (["former"], [signal.SIGHUP])
+        return (former, []) if self.takes_it else ([], former)
+
+
+@pytest.fixture
+def nginx(outside, tmp_path, monkeypatch):
+    """A front that runs, with its container's environment and another name for web and hub."""
+    for name, value in outside("front").items():
+        monkeypatch.setenv(name, value)
+    addresses = {"web-2": ["10.0.0.2"], "hub-2": ["10.0.0.3"]}
+    monkeypatch.setattr("deploy.container.addresses_of", addresses.__getitem__)
+    monkeypatch.setenv("APP_HOST", "web-2")
+    monkeypatch.setenv("HUB_BIND", "hub-2:8100")
+    (tmp_path / "nginx.pid").write_text("77")
+    nginx = Nginx()
+    monkeypatch.setattr("deploy.container.psutil.Process", {77: nginx}.__getitem__)
+    monkeypatch.setattr("deploy.container.psutil.wait_procs", nginx.wait_procs)
+    return nginx
+
+
+@pytest.mark.parametrize("name", ["nginx-accel", "asgi-hold", "uwsgi-offload"])
+def test_a_front_goes_over_to_containers_that_are_well(name, nginx, tmp_path, monkeypatch):
+    asked = []
+
+    def well(question):
+        asked.append(question)
+        return ""
+
+    monkeypatch.setattr("deploy.readiness.why_not_ready", well)
+    monkeypatch.setenv("STRATEGY", name)
+    assert main(["reload"]) == 0
+    app = "GET http://10.0.0.2:8001/readyz" if name == "asgi-hold" else "uwsgi 10.0.0.2:8001/readyz"
+    assert asked == [app, *(["GET http://10.0.0.3:8100/healthz"] if name != "asgi-hold" else [])]
+    configuration = (tmp_path / "nginx.conf").read_text()
+    assert "server web-2:8001" in configuration
+    assert ("server hub-2:8100" in configuration) is (name == "nginx-accel")
+    assert nginx.signals == [signal.SIGHUP]
+    nginx.signals.clear()
+    nginx.takes_it = False
+    assert main(["reload"]) == 1
+
+
+def test_a_front_stays_with_the_old_ones_while_a_new_one_is_ill(nginx, tmp_path, monkeypatch):
+    monkeypatch.setattr("deploy.container.START_SECONDS", 0.1)
+    monkeypatch.setattr(
+        "deploy.readiness.why_not_ready", lambda one: "no" if "10.0.0.3" in one else ""
+    )
+    monkeypatch.setenv("STRATEGY", "nginx-accel")
+    assert main(["reload"]) == 1
+    assert not (tmp_path / "nginx.conf").exists()
+    assert nginx.signals == []

@@ -1,4 +1,5 @@
 import asyncio
+import signal
 import socket
 import time
 import uuid
@@ -6,7 +7,7 @@ import uuid
 import pytest
 
 from offload.tests import releases
-from offload.tests.processes import SECRET, start_hub, until
+from offload.tests.processes import SECRET, answers_at, eventually, start_hub, until
 from offload.tests.releases import LATE, answer
 
 pytestmark = pytest.mark.integration
@@ -247,6 +248,29 @@ async def test_drain_answers_late_to_all(http, hub, redis_server):
     assert hub.end() == 0
     results = await asyncio.gather(*tasks)
     assert [(status, body) for status, _, body in results] == [(202, LATE.body)] * 20
+
+
+async def test_what_is_released_while_the_hub_drains_is_answered(http, redis_server, started):
+    """Nobody new is let in meanwhile; the process ends when the last one has its answer."""
+    hub = started(start_hub(redis_server.url, drain_seconds=30))
+    one, other = uuid.uuid4().hex, uuid.uuid4().hex
+    tasks = [await held(http, hub, redis_server, hold_id) for hold_id in (one, other)]
+    hub.send(signal.SIGTERM)
+    await eventually(lambda: not answers_at(hub.port))
+    for hold_id, task in zip((one, other), tasks, strict=True):
+        releases.release(redis_server.client, hold_id)
+        assert (await task)[2] == answer().body
+    assert await asyncio.to_thread(hub.child.wait, 10) == 0
+
+
+async def test_a_drain_ends_with_late_answers(http, redis_server, started):
+    hub = started(start_hub(redis_server.url, drain_seconds=1))
+    task = await held(http, hub, redis_server, uuid.uuid4().hex)
+    start = time.monotonic()
+    hub.send(signal.SIGTERM)
+    assert (await task)[2] == LATE.body
+    assert 1 <= time.monotonic() - start < 5
+    assert await asyncio.to_thread(hub.child.wait, 10) == 0
 
 
 async def test_limits_answer_late_at_once(http, redis_server, started):

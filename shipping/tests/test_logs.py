@@ -6,6 +6,7 @@ import io
 import json
 import logging
 from collections.abc import Iterator
+from types import TracebackType
 from typing import Any
 
 import pytest
@@ -56,6 +57,27 @@ def test_the_text_of_a_database_error_is_withheld(lines: Any, kind: type[Excepti
     (line,) = lines()
     assert "Jane" not in json.dumps(line)
     assert kind.__name__ in line["exception"]
+    assert "test_logs.py" in line["exception"]
+
+
+class Copied:
+    """As billiard's: a traceback by its attributes alone."""
+
+    def __init__(self, traceback: TracebackType | None) -> None:
+        assert traceback is not None
+        self.tb_frame, self.tb_lineno = traceback.tb_frame, traceback.tb_lineno
+        self.tb_lasti, self.tb_next = traceback.tb_lasti, None
+
+
+def test_a_database_error_of_a_task_is_a_line_too(lines: Any) -> None:
+    """Celery logs a copy of the traceback, which `with_traceback` refuses."""
+    try:
+        raise DataError("Jane Doe")
+    except DataError as error:
+        exc_info = (DataError, error, Copied(error.__traceback__))
+    logging.getLogger("celery.app.trace").error("failed", exc_info=exc_info)  # type: ignore[arg-type]
+    (line,) = lines()
+    assert "DataError: (text withheld)" in line["exception"]
     assert "test_logs.py" in line["exception"]
 
 
