@@ -1,7 +1,8 @@
-"""What runs in a container: one process of a strategy, its health check, or a command.
+"""What runs in a container: one process of a strategy, its health checks, or a command.
 
     python -m deploy.container run web
-    python -m deploy.container health web
+    python -m deploy.container health web       # can it serve?
+    python -m deploy.container alive web        # does it answer at all? The stores may be away
     python -m deploy.container reload
     python -m deploy.container exec python manage.py migrate
 
@@ -25,7 +26,7 @@ from urllib.parse import quote, urlsplit, urlunsplit
 import psutil
 
 from deploy import strategy as strategies
-from deploy.child import direct
+from deploy.child import direct, raise_descriptor_limit
 from deploy.front import front_values
 from deploy.plan import READINESS, ROOT
 from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
@@ -175,6 +176,7 @@ def run(strategy: Strategy, process: str) -> int:
         # web knows after its own restart; clients get the 202 until then.
         environment["HUB_BIND"] = with_address(environment["HUB_BIND"])
     render(strategy, process, environment)
+    raise_descriptor_limit()  # Kubernetes has no setting for it, and some engines begin with 1,024
     child = subprocess.Popen(
         ["/bin/sh", "-c", direct(command_of(strategy, process))], env=environment, cwd=ROOT
     )
@@ -215,24 +217,27 @@ def stop_signal(strategy: Strategy, process: str) -> int:
     return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
 
 
-def why_ill(strategy: Strategy, process: str) -> str:
-    """Return what is wrong with this container's process; empty when it is well."""
+def why_ill(strategy: Strategy, process: str, page: str = "/readyz") -> str:
+    """Return what is wrong with this container's process; empty when it is well.
+
+    `page` is what web is asked for.
+    """
     environment = environment_of(strategy, process)
     if process == "web" and has_front(strategy):
-        return _why_app_ill(environment["APP_HOST"], int(environment["APP_PORT"]))
+        return _why_app_ill(environment["APP_HOST"], int(environment["APP_PORT"]), page)
     if process == "sweeper":
         return _why_stale(Path(environment["RUN_DIR"]) / "sweeper.ready")
     host = environment["BIND_HOST"] if process == "web" else "127.0.0.1"
-    question = READINESS.get(process, f"GET http://{host}:${{PORT}}/readyz")
+    question = READINESS.get(process, f"GET http://{host}:${{PORT}}{page}")
     return why_not_ready(fill_in(question, environment, process))
 
 
-def _why_app_ill(host: str, port: int) -> str:
+def _why_app_ill(host: str, port: int, page: str) -> str:
     try:
-        status = uwsgi_status(host, port, "/readyz")
+        status = uwsgi_status(host, port, page)
     except (OSError, ValueError) as error:
         return str(error)
-    return "" if status == 200 else f"/readyz answered {status}"
+    return "" if status == 200 else f"{page} answered {status}"
 
 
 def _why_stale(path: Path) -> str:
@@ -248,8 +253,9 @@ def main(arguments: list[str]) -> int:
     match arguments:
         case ["run", process]:
             return run(strategy, process)
-        case ["health", process]:
-            reason = why_ill(strategy, process)
+        case ["health" | "alive" as question, process]:
+            page = "/readyz" if question == "health" else "/healthz"
+            reason = why_ill(strategy, process, page)
             print(reason or "well")
             return 1 if reason else 0
         case ["reload"]:

@@ -1,6 +1,7 @@
 """What deploy.container makes of a strategy's folder, without starting anything."""
 
 import re
+import resource
 import signal
 import socket
 import struct
@@ -9,7 +10,7 @@ import threading
 import pytest
 
 from deploy import strategy as strategies
-from deploy.child import Child
+from deploy.child import DESCRIPTORS, Child
 from deploy.container import (
     SWEEPER_SECONDS,
     address_towards,
@@ -87,9 +88,41 @@ def test_the_app_listens_on_the_inner_network_alone(name, outside, tmp_path, mon
     monkeypatch.setattr("deploy.container.why_not_ready", asked.append)
     monkeypatch.setattr("deploy.container.environment_of", lambda *_: environment)
     why_ill(strategy, "web")
-    by_http = f"GET http://{INSIDE}:8001/readyz"
-    assert asked == [(INSIDE, 8001, "/readyz") if has_front(strategy) else by_http]
+    why_ill(strategy, "web", "/healthz")
+    assert asked == [
+        (INSIDE, 8001, page) if has_front(strategy) else f"GET http://{INSIDE}:8001{page}"
+        for page in ("/readyz", "/healthz")
+    ]
     assert INSIDE in environment["ALLOWED_HOSTS"].split(",")  # or its answer would be a 400
+
+
+def test_alive_asks_nothing_of_the_stores(outside, monkeypatch):
+    """What is restarted for it would be restarted with the database's every outage."""
+    for name, value in outside().items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("STRATEGY", "asgi-hold")
+    asked = []
+    monkeypatch.setattr("deploy.container.why_not_ready", asked.append)
+    assert main(["alive", "web"]) == main(["health", "web"]) == 0
+    assert [question.rpartition("/")[2] for question in asked] == ["healthz", "readyz"]
+
+
+@pytest.mark.integration
+def test_a_process_may_open_what_its_holds_need(outside, monkeypatch):
+    """Kubernetes can't set it: the limit is the node's, with some engines 1,024."""
+    for name, value in outside().items():
+        monkeypatch.setenv(name, value)
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    most = min(DESCRIPTORS, limits[1])
+    monkeypatch.setattr(
+        "deploy.container.command_of", lambda *_: f'sh -c "test $(ulimit -n) -eq {most}"'
+    )
+    monkeypatch.setattr("deploy.container.signal.signal", lambda *_: None)  # pytest's stay
+    resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
+    try:
+        assert run(strategies.load("asgi-hold"), "web") == 0
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
 def test_the_neighbour_that_shows_the_way_is_on_the_inner_network():
