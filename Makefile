@@ -51,13 +51,14 @@ faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose
 
 # The settings for development: production's would ask for secrets.
 check: export DEBUG = 1
-check: .venv/dev.stamp ## Formatting, lint, import rules, types, migrations, Django's own checks
+check: .venv/dev.stamp ## Formatting, lint, import rules, types, migrations, Django's checks, Kubernetes' schemas
 	$(PYTHON) -m ruff format --check .
 	$(PYTHON) -m ruff check .
 	.venv/bin/lint-imports
 	$(PYTHON) -m mypy .
 	$(PYTHON) manage.py makemigrations --check --dry-run
 	$(PYTHON) manage.py check
+	$(PYTHON) -m deploy.tests.manifests
 	$(PYTHON) -m mkdocs build --strict
 
 docs: .venv/dev.stamp ## Build the pages into .run/site; a link to nowhere is an error

@@ -101,7 +101,7 @@ def test_alive_asks_nothing_of_the_stores(outside, monkeypatch):
     for name, value in outside().items():
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("STRATEGY", "asgi-hold")
-    asked = []
+    asked: list[str] = []
     monkeypatch.setattr("deploy.container.why_not_ready", asked.append)
     assert main(["alive", "web"]) == main(["health", "web"]) == 0
     assert [question.rpartition("/")[2] for question in asked] == ["healthz", "readyz"]
