@@ -135,7 +135,7 @@ def test_it_gets_the_time_to_end_that_it_has_there(overlay, process):
     if process not in JOBS:
         grace = seconds(services()[process]["stop_grace_period"])
         assert spec["terminationGracePeriodSeconds"] - asleep == grace
-    # Whatever a Service sends to serves while it is being forgotten.
+    # A pod behind a Service serves while that forgets it.
     assert (asleep >= 10) is (process in {"front", "web", "hub"})
 
 
@@ -295,6 +295,8 @@ def test_each_that_serves_outlives_a_node(overlay):
     }
     budgets = {resource["metadata"]["name"] for resource in of_kind(overlay, "PodDisruptionBudget")}
     assert budgets == set(replicas)
+    for budget in of_kind(overlay, "PodDisruptionBudget"):
+        assert budget["spec"]["maxUnavailable"] == 1
     for name, count in replicas.items():
         # One of the two says how many, never both: each `apply` would undo the scaling.
         assert (count is None) is (name in scaled)
