@@ -19,8 +19,11 @@ from shipping import metrics
 
 # Not in a pod: the simulator's, and what an operator sets with each `up`.
 COMPOSITION_S_OWN = {"SIMULATOR_URL"}
-# To every pod, whether it reads it or not; that all wait for the settings' check is `migrated`.
-EVERYWHERE = {*services()["web"]["environment"], "TRUSTED_PROXIES", "CHECK_FAIL_LEVEL"}
+# To more pods than there: what an operator sets is one map for all, and the application's another.
+EVERYWHERE = {
+    *services()["web"]["environment"],
+    *("TRUSTED_PROXIES", "FRONT_CONNECTIONS_PER_ADDRESS", "CHECK_FAIL_LEVEL"),
+}
 # What differs from installation to installation, and why it does here.
 OTHERWISE = {
     *("ALLOWED_HOSTS", "PUBLIC_URL", "TRUSTED_PROXIES", "DATABASE_URL", "REDIS_URL"),
@@ -124,6 +127,27 @@ def test_the_environment_is_the_composition_s(overlay, process):
     same -= {"STRATEGY", *(["HUB_BIND"] if process == "web" else [])}
     assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
     assert {"RUN_DIR", "PORT", "APP_PORT"} <= same
+
+
+@each_overlay
+def test_new_code_waits_for_settings_and_migrations(overlay):
+    check, _, _ = services()["migrate"]["command"][-1].partition(" && ")
+    waiting = [pod["spec"] for pod in pods(overlay).values() if "initContainers" in pod["spec"]]
+    assert len(waiting) == len(("web", "worker", "sweeper"))
+    for spec in waiting:
+        (first,), (main,) = spec["initContainers"], spec["containers"]
+        assert first["args"][-1] == f"{check} && exec python manage.py migrate --check"
+        assert [first[name] for name in ("image", "envFrom")] == [main["image"], main["envFrom"]]
+
+
+@each_overlay
+def test_the_front_alone_counts_connections(overlay):
+    """The app behind it would take all clients for one. The last map wins, over `site`, too."""
+    web = main_of(pods(overlay)["web"])
+    assert environment(overlay, web)["FRONT_CONNECTIONS_PER_ADDRESS"] == "0"
+    assert web["envFrom"][-1]["configMapRef"]["name"].startswith("application-")
+    front = environment(overlay, main_of(pods(overlay)["front"]))
+    assert "FRONT_CONNECTIONS_PER_ADDRESS" not in front
 
 
 @each_pod
