@@ -75,8 +75,10 @@ class Engine:
     def __exit__(self, *_: object) -> None:
         if self.own is not None:
             self.own.stop(60)
-            # The daemon leaves it mounted where a build had the machine's network.
-            self.run("umount", str(self.folder / "exec/netns/default"), check=False)
+            # The daemon leaves some mounted: a network namespace after a build with the machine's.
+            for line in reversed(Path("/proc/self/mounts").read_text().splitlines()):
+                if (place := line.split()[1]).startswith(f"{self.folder}/"):
+                    self.run("umount", place, check=False)
         if not self.kept:
             shutil.rmtree(self.folder, ignore_errors=True)
 
