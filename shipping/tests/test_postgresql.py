@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import select
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -97,12 +98,14 @@ def test_connections_that_the_server_has_ended_are_not_taken(
 ) -> None:
     """A restart leaves the pool full of them; each would cost a client a 500."""
     assert ask(database) == 1
+    pooled = database.connection.fileno()
     database.close()
     with psycopg.connect(postgresql.url_of("postgres"), autocommit=True) as other:
         other.execute(
             "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
             " WHERE backend_type = 'client backend' AND pid <> pg_backend_pid()"
         )
+    assert select.select([pooled], [], [], 10)[0]  # the proxy has passed the news on
     assert ask(database) == 1
 
 
