@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
+import select
 import subprocess
 import sys
-import select
 import time
 from collections.abc import Iterator
 from typing import Any
