@@ -119,7 +119,16 @@ class Loop:
             self._room.release()
 
 
-@functools.cache
+_making = threading.Lock()
+_made: list[Loop] = []
+
+
 def loop() -> Loop:
-    """Return this process' loop, made when it is first needed."""
-    return Loop()
+    """Return this process' loop, made when it is first needed.
+
+    By one thread: a worker's first messages come together, and what two loops share wakes neither.
+    """
+    with _making:
+        if not _made:
+            _made.append(Loop())
+        return _made[0]

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,6 +38,20 @@ async def asked(grouped: Grouped[int, int], *numbers: int) -> list[asyncio.Task[
     tasks = [asyncio.create_task(grouped(number)) for number in numbers]
     await asyncio.sleep(0)
     return tasks
+
+
+def test_a_workers_first_messages_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They come together. Two loops wake each other by nothing: a label waited for its lease."""
+
+    def made() -> SimpleNamespace:
+        time.sleep(0.1)
+        return SimpleNamespace()
+
+    monkeypatch.setattr(module, "Loop", made)
+    monkeypatch.setattr(module, "_made", [])
+    with ThreadPoolExecutor(4) as pool:
+        loops = [each.result() for each in [pool.submit(module.loop) for _ in range(4)]]
+    assert len({id(each) for each in loops}) == 1
 
 
 async def test_what_is_asked_for_meanwhile_is_done_together() -> None:
