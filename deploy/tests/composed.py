@@ -35,6 +35,15 @@ SECRET_NAMES = (
 FALLBACK_NAMES = ("secret_key_fallbacks", "offload_secret_fallbacks")
 
 
+def write_secrets(folder):
+    """Make the composition's secrets."""
+    folder.mkdir()
+    for name in SECRET_NAMES:
+        (folder / name).write_text(name + "-x" * 30 + "\n")
+    for name in FALLBACK_NAMES:
+        (folder / name).touch()
+
+
 def interpolated(text, environment):
     """Replace `${NAME:-default}` and `${NAME:?message}` as docker-compose does."""
 
@@ -85,12 +94,7 @@ class Composed:
         self.postgresql: PostgresServer | None = None
 
     def __enter__(self):
-        secrets = self.folder / "secrets"
-        secrets.mkdir()
-        for name in SECRET_NAMES:
-            (secrets / name).write_text(name + "-x" * 30 + "\n")
-        for name in FALLBACK_NAMES:
-            (secrets / name).touch()
+        write_secrets(self.folder / "secrets")
         return self
 
     def __exit__(self, *_):

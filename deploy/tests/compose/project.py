@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 
 from deploy.ports import free_port
-from deploy.tests.composed import FALLBACK_NAMES, SECRET_NAMES
+from deploy.tests.composed import write_secrets
 from deploy.tests.waiting import until
 from deploy.welcome import ADDRESS
 
@@ -71,12 +71,7 @@ class Project:
         self._number = 0
 
     def __enter__(self):
-        secrets = self.folder / "secrets"
-        secrets.mkdir()
-        for name in SECRET_NAMES:
-            (secrets / name).write_text(name + "-x" * 30 + "\n")
-        for name in FALLBACK_NAMES:
-            (secrets / name).touch()
+        write_secrets(self.folder / "secrets")
         for folder in (self.folder, *self.folder.parents[:2]):
             folder.chmod(0o755)
         try:
