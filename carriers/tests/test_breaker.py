@@ -99,6 +99,13 @@ def test_calls_begun_before_the_recovery_do_not_open_it_again():
     assert recovered.mode == "open"
 
 
+def test_the_next_probe_is_due_five_seconds_after_the_last_ones_beginning():
+    first, probing = admit(OPEN, 107.0, "p", CONFIG)
+    assert first.probe
+    assert admit(probing, 111.9, "q", CONFIG)[0].retry_after == pytest.approx(0.1)
+    assert admit(probing, 112.0, "q", CONFIG)[0].probe == "q"
+
+
 def test_any_probe_may_find_it_alive_and_the_last_one_dead():
     closed = record_probe(PROBING, 111.0, "p", True)
     assert closed.mode == "closed"
