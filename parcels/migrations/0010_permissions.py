@@ -33,7 +33,8 @@ class Migration(migrations.Migration):
                 "permissions": [
                     ("issue_apikey", "Can issue API keys"),
                     ("revoke_apikey", "Can revoke API keys"),
-                ]
+                ],
+                "verbose_name": "API key",
             },
         ),
         migrations.AlterModelOptions(

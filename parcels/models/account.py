@@ -82,6 +82,7 @@ class ApiKey(models.Model):
     revoked_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:
+        verbose_name = "API key"
         permissions = [
             ("issue_apikey", "Can issue API keys"),
             ("revoke_apikey", "Can revoke API keys"),
