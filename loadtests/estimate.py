@@ -7,7 +7,7 @@ import math
 from loadtests.arrivals import Closed, seconds_of
 from loadtests.figures import possible_rate
 from loadtests.fleet import LEAD
-from loadtests.measure import REST_SECONDS, SETTLE_SECONDS
+from loadtests.measure import REST_SECONDS
 from loadtests.scenario import Phase, Scenario, StreamSpec
 
 # Seconds to migrate, start, check and stop a deployment: 7 to 12 on two cores.
@@ -22,7 +22,7 @@ def span(scenario: Scenario) -> tuple[float, float]:
     for phase in scenario.phases:
         least += LEAD + min(_ideal(scenario, phase), phase.cap)
         most += LEAD + phase.cap
-    return least, most + SETTLE_SECONDS
+    return least, most + scenario.settle
 
 
 def _ideal(scenario: Scenario, phase: Phase) -> float:

@@ -24,8 +24,6 @@ from loadtests.metrics import Sample, validity
 from loadtests.receivers import hanging
 from loadtests.scenario import Phase, Scenario, StreamSpec
 
-# Seconds for what was accepted to come to its end, before the ledger is compared.
-SETTLE_SECONDS = 20.0
 # Seconds of rest before the first phase: imports and first connections are no steady state.
 REST_SECONDS = 1.0
 
@@ -156,7 +154,7 @@ class _Bench:
         """Wait until nothing is under way, then compare what was asked with what was booked."""
         self._tell("settles", Progress())
         database = PostgreSQL(self._url)
-        end = time.monotonic() + SETTLE_SECONDS
+        end = time.monotonic() + self._scenario.settle
         while self._under_way(database) and time.monotonic() < end:
             time.sleep(0.2)
         states = database.states()
@@ -186,8 +184,7 @@ class _Bench:
 
     def _under_way(self, database: PostgreSQL) -> bool:
         states = database.states()
-        moving = states.get("pending", 0) + states.get("announcing", 0)
-        return bool(moving or self._simulator.in_flight())
+        return any(states.get(state, 0) for state in OPEN) or bool(self._simulator.in_flight())
 
 
 def _failed_events(phases: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -29,7 +29,10 @@ _TOP = {
     "variants",
     "phases",
     "charts",
+    "settle",
 }
+# Seconds: an announcement that meets no fault ends well within them.
+SETTLE = 20.0
 _PHASE = {"name", "streams", "events", "cap"}
 _EVENT = {*EVENTS, "at", "carrier", "with"}
 
@@ -81,7 +84,8 @@ class Phase:
 class Scenario:
     """A scenario with all its parameters filled in.
 
-    `receivers`: so many webhooks of the second account lead to one that never answers.
+    `receivers`: so many webhooks of the second account lead to one that never answers. `settle`: at
+    most so many seconds, after the last phase, for what was accepted to come to its end.
     """
 
     name: str
@@ -93,6 +97,7 @@ class Scenario:
     receivers: int
     variants: Mapping[str, Mapping[str, str]]
     phases: tuple[Phase, ...]
+    settle: float
     charts: tuple[str, ...] = ()
 
     def fixed_latency(self, carrier: str) -> float | None:
@@ -183,6 +188,7 @@ def _scenario(name: str, raw: Mapping[str, Any], values: Mapping[str, float]) ->
         variants={key: _texts(value) for key, value in raw.get("variants", {"": {}}).items()},
         phases=phases,
         charts=tuple(raw.get("charts", ())),
+        settle=_number(raw.get("settle", SETTLE), "settle"),
     )
 
 

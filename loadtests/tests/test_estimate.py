@@ -25,7 +25,7 @@ def test_the_ideal_is_the_arrivals_and_the_carrier(found, ideal):
 
 def test_at_worst_each_phase_is_cut_off():
     least, most = estimate.span(TALK)
-    assert most - least == pytest.approx(TALK.phases[0].cap - 5 + estimate.SETTLE_SECONDS)
+    assert most - least == pytest.approx(TALK.phases[0].cap - 5 + TALK.settle)
 
 
 def test_the_quick_suite_takes_a_quarter_of_an_hour_with_all_strategies():

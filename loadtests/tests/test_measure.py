@@ -1,5 +1,6 @@
 """What was asked of a run against what carriers and rows say: nothing lost, nothing twice."""
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -67,6 +68,6 @@ def test_the_books_are_compared_when_nothing_is_under_way(bench):
     assert (books["open"], books["failed"]) == (1, 1)
 
 
-def test_what_never_ends_is_not_waited_for(bench, monkeypatch):
-    monkeypatch.setattr(measure, "SETTLE_SECONDS", 0.0)
+def test_what_never_ends_is_not_waited_for(bench):
+    bench._scenario = replace(TALK, settle=0.0)
     assert bench._settle(Books(0, 0), run_of(sample("labels")))["open"] == 3
