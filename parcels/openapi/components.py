@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 from parcels.models import DeliveryState
 from parcels.openapi.shapes import (
     ANYTHING,
@@ -21,6 +24,8 @@ from parcels.openapi.shapes import (
     ref,
 )
 
+# What the README's body gets.
+_SHOWN = Path(__file__).with_name("parcel.json")
 EMPTY: Shape = {"type": "object", "maxProperties": 0}
 FIELD_ERRORS: Shape = {"type": "object", "additionalProperties": ANYTHING}
 
@@ -239,7 +244,7 @@ COMPONENTS: dict[str, Shape] = {
     "FailedParcel": record(parcel=ANYTHING, errors=FIELD_ERRORS),
     "Integration": _INTEGRATION,
     "LabelLinks": record(normal_printer=listing(LINK, minItems=4, maxItems=4), label_printer=LINK),
-    "Parcel": _PARCEL,
+    "Parcel": _PARCEL | {"example": json.loads(_SHOWN.read_text())},
     "SenderAddress": _SENDER_ADDRESS,
     "ShippingMethod": _SHIPPING_METHOD,
     "Status": record(id=WHOLE, message=TEXT),
