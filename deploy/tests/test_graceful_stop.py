@@ -23,6 +23,11 @@ ENV = {
 # Not by the kill that comes after the limit. uvicorn, when it is one process, ends its work and
 # then itself by the signal that it was sent.
 ENDED = (0, -signal.SIGTERM)
+SLOW_START = """
+import sys, time
+if any("spawn_main" in word for word in sys.orig_argv):
+    time.sleep(6)
+"""
 NOBODY = ("", "")  # the simulator's control asks for no keys
 
 
@@ -84,12 +89,15 @@ def test_the_web_process_answers_who_is_in_flight(stack, shop, pool):
     [({}, "10", 200), ({"OFFLOAD_DRAIN_SECONDS": "0.5"}, "105", 202)],
     ids=str,
 )
-def test_a_reload_lets_labels_come(impatience, carrier, status, pool):
+def test_a_reload_lets_labels_come(impatience, carrier, status, pool, tmp_path):
+    # On a busy machine: uvicorn gives a reload up whose first new process isn't ready in 5 s, and kills
+    # each process that doesn't speak in that time. Its Procfile allows more.
+    (tmp_path / "sitecustomize.py").write_text(SLOW_START)
     # Two: uvicorn has nobody to reload a single one. They go one after the other, and the one that
     # holds may be the second: where the label must not come before its turn, the carrier takes
     # longer than two starts on any machine, and less than a client waits.
     slow = {"WEB_WORKERS": "2", "SIMULATOR_LATENCY_TORTOISE": carrier}
-    slow |= {"CARRIER_CALL_DEADLINE": "110", "WAIT_DEFAULT": "118"}
+    slow |= {"PYTHONPATH": str(tmp_path), "CARRIER_CALL_DEADLINE": "110", "WAIT_DEFAULT": "118"}
     with Stack("asgi-hold", env=ENV | slow | impatience) as stack:
         shop = Shop(stack).use(stack.public_key, stack.secret_key)
         answer = request_in_flight(shop, stack, pool)
