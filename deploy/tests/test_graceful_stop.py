@@ -90,8 +90,8 @@ def test_the_web_process_answers_who_is_in_flight(stack, shop, pool):
     ids=str,
 )
 def test_a_reload_lets_labels_come(impatience, carrier, status, pool, tmp_path):
-    # On a busy machine: uvicorn gives a reload up whose first new process isn't ready in 5 s, and kills
-    # each process that doesn't speak in that time. Its Procfile allows more.
+    # On a busy machine: uvicorn gives a reload up whose first new process isn't ready in 5 s, and
+    # kills each process that doesn't speak in that time. Its Procfile allows more.
     (tmp_path / "sitecustomize.py").write_text(SLOW_START)
     # Two: uvicorn has nobody to reload a single one. They go one after the other, and the one that
     # holds may be the second: where the label must not come before its turn, the carrier takes
