@@ -6,7 +6,7 @@ import signal
 import string
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
@@ -182,6 +182,7 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
     return {
         **carriers,
         **{name: str(ports[name]) for name in ("PORT", "APP_PORT", *strategy.ports)},
+        "APP_HOST": "127.0.0.1",
         "STRATEGY": strategy.name,
         "PROJECT_DIR": str(ROOT),
         "RUN_DIR": str(run_dir),
@@ -217,8 +218,7 @@ def _path(outside: Mapping[str, str]) -> str:
 
 def live_process(plan: Plan) -> PlannedProcess:
     """Return the live page's process: not a strategy's, it watches whichever runs."""
-    # Stopped with the stores: until then it shows how the others end.
-    return replace(_process(plan.strategy, "live", LIVE, plan.environment), backing=True)
+    return _process(plan.strategy, "live", LIVE, plan.environment)
 
 
 def _process(
