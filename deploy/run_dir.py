@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from deploy.guardian import GRACE_SECONDS, guardian
 
 # A run that was killed leaves its guardian, which needs its grace and a moment.
@@ -41,7 +43,8 @@ def _lock(descriptor: int, run_dir: Path) -> None:
     end = time.monotonic() + LEFTOVERS_SECONDS
     while not _try_lock(descriptor):
         holder = _holder(descriptor)
-        if _alive(holder) or time.monotonic() > end:
+        # 0: it has the lock and is about to write its number.
+        if not holder or psutil.pid_exists(holder) or time.monotonic() > end:
             raise RunDirInUseError(_refusal(run_dir, holder))
         time.sleep(0.1)
     os.ftruncate(descriptor, 0)
@@ -59,18 +62,6 @@ def _try_lock(descriptor: int) -> bool:
 def _holder(descriptor: int) -> int:
     written = os.pread(descriptor, 20, 0)
     return int(written) if written.isdigit() else 0
-
-
-def _alive(pid: int) -> bool:
-    if not pid:
-        return True  # it has the lock and is about to write its number
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
 
 
 def _refusal(run_dir: Path, holder: int) -> str:
