@@ -43,6 +43,7 @@ class Collector:
     def __init__(self, stack: Stack, database_url: str, more: Mapping[str, int]) -> None:
         leaders = {name: stack.pid(name) for name in stack.names} | dict(more)
         self._stack = stack
+        self._metrics = Path(stack.env["PROMETHEUS_MULTIPROC_DIR"])
         # What sends and looks belongs to the run, too. Last: all others are its children.
         self._processes = Processes(leaders | {OURSELVES: os.getpid()})
         self._database = PostgreSQL(database_url)
@@ -97,7 +98,8 @@ class Collector:
             row |= {"connections": rows.connections, "held": rows.holds, "open": rows.open}
         if "hub" in self._stack.names:
             self._try(row, "held", self._held_by_hub)
-        self._try(row, "busy", self._busy)
+        pids = [process.pid for process in self._processes.tree("web")]
+        self._try(row, "busy", lambda: read_counted(self._metrics, pids).busy)
         self._try(row, "lookup", self._simulator.lookup_seconds)
         self._try(row, "in_flight", self._simulator.in_flight)
         return row
@@ -118,11 +120,6 @@ class Collector:
             if family.name == "offload_holds":
                 return int(family.samples[0].value)
         return None
-
-    def _busy(self) -> Mapping[str, int]:
-        directory = Path(self._stack.env["PROMETHEUS_MULTIPROC_DIR"])
-        pids = [process.pid for process in self._processes.tree("web")]
-        return read_counted(directory, pids).busy
 
 
 def serving_memory(row: Row) -> float | None:
