@@ -202,8 +202,7 @@ def reload_front(strategy: Strategy) -> None:
 def stop_signal(strategy: Strategy, process: str) -> int:
     """Return the signal that ends a process gracefully."""
     plain_front = process == "front" and not has_front(strategy)
-    name = "QUIT" if plain_front else strategy.stop.get(process, "TERM")
-    return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
+    return signal.SIGQUIT if plain_front else strategy.stop_signal(process)
 
 
 def why_ill(strategy: Strategy, process: str, page: str = "/readyz") -> str:

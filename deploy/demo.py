@@ -18,7 +18,6 @@ from typing import Any
 
 from rich.console import Console
 
-from deploy import strategy as strategies
 from deploy.demo_report import OUTAGE, Part, canary_of, summary, verdict, write_report
 from deploy.demo_report import seconds as duration
 from deploy.live.access import HEADER
@@ -27,6 +26,7 @@ from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
 from deploy.stack import Stack
 from deploy.stores import StoreMissingError
+from deploy.strategy import StrategyError, load_available
 
 STRATEGIES = ("uwsgi-prefork", "asgi-hold")
 CARRIER = "colibri"
@@ -65,14 +65,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show it; return the exit code."""
     options = _parse(arguments)
     console = Console(highlight=False, soft_wrap=True)
-    for name in options.strategies:
-        try:
-            lacking = strategies.why_unavailable(strategies.load(name))
-        except strategies.StrategyError as error:
-            lacking = str(error)
-        if lacking:
-            print(f"{name}: {lacking}", file=sys.stderr)
-            return REFUSED
+    try:
+        for name in options.strategies:
+            load_available(name)
+    except StrategyError as error:
+        print(error, file=sys.stderr)
+        return REFUSED
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     demo = Demo(console, SHORT if options.short else FULL, options.strategies)
     try:
@@ -184,7 +182,7 @@ class Demo:
     def _look_on(self, part: Part, go_on: Callable[[], bool]) -> None:
         while go_on():
             figures = next(self._news)
-            part.add(figures)
+            part.looks.append(figures)
             for target in figures["targets"]:
                 self._comment(target)
             if time.monotonic() - self._spoke > QUIET:

@@ -2,7 +2,8 @@
 
 A question is a line of text, as `strategy.toml` has it:
 `GET http://127.0.0.1:8000/readyz` (wants 200), `file /run/worker.ready`, `port 127.0.0.1:8000`,
-`uwsgi 127.0.0.1:8001/readyz` (the uwsgi protocol, wants 200), `redis redis://127.0.0.1:6379/0`.
+`uwsgi 127.0.0.1:8001/readyz` (the uwsgi protocol, wants 200), `redis redis://127.0.0.1:6379/0`,
+`postgresql postgresql://postgres@127.0.0.1:5432/postgres`.
 """
 
 import socket
@@ -11,6 +12,8 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
+
+import psycopg
 
 from deploy.loopback import ask
 
@@ -62,6 +65,15 @@ def _redis(url: str) -> str:
     return "" if answer.startswith((b"+PONG", b"-NOAUTH")) else f"answered {answer!r}"
 
 
+def _postgresql(url: str) -> str:
+    """Ask for a session: after an immediate stop the port opens before there are any."""
+    try:
+        psycopg.connect(url, connect_timeout=round(ANSWER_SECONDS)).close()
+    except psycopg.Error as error:
+        return str(error)
+    return ""
+
+
 def _uwsgi(target: str) -> str:
     """Ask the app itself, which speaks no HTTP: uWSGI takes connections before it has loaded it."""
     with _connected(f"//{target}") as connection:
@@ -95,6 +107,7 @@ _KINDS: dict[str, Callable[[str], str]] = {
     "port": _port,
     "uwsgi": _uwsgi,
     "redis": _redis,
+    "postgresql": _postgresql,
 }
 
 

@@ -70,6 +70,10 @@ class Strategy:
         """Return the configuration files to be filled in before the start."""
         return sorted(self.folder.glob("*.in"))
 
+    def stop_signal(self, process: str) -> int:
+        """Return the signal that ends a process gracefully."""
+        return signal.Signals[f"SIG{self.stop.get(process, 'TERM').removeprefix('SIG')}"]
+
     def slots_in(self, environment: Mapping[str, str]) -> int | None:
         """Return how many requests its workers serve at once; None where nothing bounds them."""
         if not self.slots:
@@ -152,6 +156,14 @@ def why_unavailable(strategy: Strategy) -> str:
     if reason and strategy.needs.install:
         return f"{reason}; install with: {strategy.needs.install}"
     return reason
+
+
+def load_available(name: str) -> Strategy:
+    """Read a strategy that this machine can run; StrategyError says what is missing."""
+    strategy = load(name)
+    if lacking := why_unavailable(strategy):
+        raise StrategyError(f"{name}: {lacking}")
+    return strategy
 
 
 def _failed_check(strategy: Strategy, path: str) -> str:

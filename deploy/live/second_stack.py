@@ -27,8 +27,8 @@ class SecondStack:
 
     def choices(self) -> list[str]:
         """Return the strategies that could be started."""
-        first = [watch.target for watch in self._collector.watches][:1]
-        return [name for name in strategies.names() if name not in {one.name for one in first}]
+        first = {watch.target.strategy.name for watch in self._collector.watches[:1]}
+        return [name for name in strategies.names() if name not in first]
 
     def start(self, name: str) -> str:
         """Begin to start a strategy; return why not, or an empty string."""
@@ -36,8 +36,10 @@ class SecondStack:
             return f"there is no strategy {name!r} to compare with"
         if self._task is not None and not self._task.done():
             return f"{self.name} is being {self.state}"
-        if lacking := strategies.why_unavailable(strategies.load(name)):
-            return f"{name}: {lacking}"
+        try:
+            strategies.load_available(name)
+        except strategies.StrategyError as error:
+            return str(error)
         self._task = asyncio.create_task(self._exchange(name))
         return ""
 

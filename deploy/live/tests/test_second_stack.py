@@ -39,7 +39,8 @@ class Stack:
 def second(monkeypatch, tmp_path):
     monkeypatch.setattr(second_stack, "Stack", Stack)
     environment = {"RUN_DIR": str(tmp_path)}
-    first = SimpleNamespace(target=SimpleNamespace(name="uwsgi-prefork", environment=environment))
+    strategy = SimpleNamespace(name="uwsgi-prefork")
+    first = SimpleNamespace(target=SimpleNamespace(strategy=strategy, environment=environment))
     collector: Any = SimpleNamespace(watches=[first], add=lambda _: None, remove=lambda _: None)
     return SecondStack(collector)
 
