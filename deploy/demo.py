@@ -9,7 +9,6 @@ What it says is read from the collector that feeds the live page, never from a s
 import argparse
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -152,9 +151,6 @@ class Demo:
             if any(canary_of(target) > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
-    def at_turn(self, name: str, stack: Stack) -> None:
-        """Do what belongs to the end of a part, while all runs on: nothing here."""
-
     def _play(self, stack: Stack) -> list[Part]:
         script, outage = self._script, f"carriers/{CARRIER}/outage"
         self._began = time.monotonic()
@@ -171,12 +167,9 @@ class Demo:
         return parts
 
     def _part(self, name: str, seconds: float, stack: Stack) -> Part:
-        """Look on for so long, and then until all is done that belongs to the turn."""
+        """Look on for so long."""
         part, end = Part(name), time.monotonic() + seconds
         self._look_on(part, lambda: time.monotonic() < end)
-        turn = threading.Thread(target=self.at_turn, args=(name, stack), daemon=True)
-        turn.start()
-        self._look_on(part, turn.is_alive)
         return part
 
     def _look_on(self, part: Part, go_on: Callable[[], bool]) -> None:
