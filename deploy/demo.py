@@ -99,12 +99,18 @@ class Demo:
     def __init__(self, console: Console, script: Script, names: Sequence[str]) -> None:
         self._console = console
         self._script = script
-        self._names = names
+        self._second = names[1]
+        deadline = {"CARRIER_CALL_DEADLINE": f"{script.call_deadline:g}"}
+        self.stack = Stack(names[0], env=deadline, live=True)
         self._began = 0.0
         self._spoke = 0.0
         self._heard: dict[tuple[str, str], Any] = {}
         self._news: Iterator[dict[str, Any]] = iter(())
-        self.address = ""
+
+    @property
+    def address(self) -> str:
+        """Return the live page's."""
+        return f"{self.stack.env['LIVE_URL']}/"
 
     def say(self, words: str, *, loud: bool = False) -> None:
         """Print a line with the time since the first parcel."""
@@ -115,18 +121,15 @@ class Demo:
 
     def run(self) -> list[Part]:
         """Start all, play the parts, end all; return what each part measured."""
-        first, second = self._names
-        self.say(f"Starting {first} …")
-        deadline = {"CARRIER_CALL_DEADLINE": f"{self._script.call_deadline:g}"}
-        with Stack(first, env=deadline, live=True) as stack:
-            self.address = f"{stack.env['LIVE_URL']}/"
+        self.say(f"Starting {self.stack.strategy.name} …")
+        with self.stack:
             self.say(f"Watch it: {self.address}", loud=True)
             self._news = events(f"{self.address}events")
-            self.say(f"Starting {second} …")
-            self._ask("beside", {"strategy": second})
+            self.say(f"Starting {self._second} …")
+            self._ask("beside", {"strategy": self._second})
             self._wait_for_second()
             self._warm_up()
-            parts = self._play(stack)
+            parts = self._play()
             self._console.print(f"\n{verdict(parts)}", style="bold", markup=False)
             self._console.print(summary(parts), markup=False)
         return parts
@@ -136,7 +139,7 @@ class Demo:
 
     def _wait_for_second(self) -> None:
         for figures in self._news:
-            if len(figures["targets"]) == len(self._names):
+            if len(figures["targets"]) == 2:
                 return
             if "did not start" in figures["beside"]["state"]:
                 raise NotReadyError(figures["beside"]["state"])
@@ -151,22 +154,22 @@ class Demo:
             if any(canary_of(target) > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
-    def _play(self, stack: Stack) -> list[Part]:
+    def _play(self) -> list[Part]:
         script, outage = self._script, f"carriers/{CARRIER}/outage"
         self._began = time.monotonic()
         self.say(f"All carriers are well. {RATE:g} parcels a second go to each.", loud=True)
-        parts = [self._part("healthy", script.healthy, stack)]
+        parts = [self._part("healthy", script.healthy)]
         # It is ended below; the length is for a demo that is killed meanwhile.
         self._ask(outage, {"kind": "hang", "for": 2 * script.outage + SAFETY})
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
-        parts.append(self._part(OUTAGE, script.outage, stack))
+        parts.append(self._part(OUTAGE, script.outage))
         self._ask(outage, method="DELETE")
         self.say(f"{CARRIER} answers again.", loud=True)
-        parts.append(self._part("recovery", script.recovery, stack))
+        parts.append(self._part("recovery", script.recovery))
         self._ask("load", {"rate": 0})
         return parts
 
-    def _part(self, name: str, seconds: float, stack: Stack) -> Part:
+    def _part(self, name: str, seconds: float) -> Part:
         """Look on for so long."""
         part, end = Part(name), time.monotonic() + seconds
         self._look_on(part, lambda: time.monotonic() < end)

@@ -1,6 +1,5 @@
 """What is watched: one running stack, as its environment describes it."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -66,8 +65,3 @@ class Target:
     def slots(self) -> int | None:
         """Return how many requests the workers serve at once; None where nothing bounds them."""
         return self.strategy.slots_in(self.environment)
-
-
-def from_environment() -> Target:
-    """Return the stack whose launcher has started this process."""
-    return Target(dict(os.environ), lambda: [os.getppid()])

@@ -54,20 +54,20 @@ class Photographed(Demo):
         super().__init__(console, SHORT, ("uwsgi-prefork", "asgi-hold"))
         self._folder = folder
 
-    def _part(self, name: str, seconds: float, stack: Stack) -> Part:
+    def _part(self, name: str, seconds: float) -> Part:
         """Look on, then until the pictures are taken that belong to the end of a part."""
-        part = super()._part(name, seconds, stack)
-        turn = threading.Thread(target=self._take, args=(name, stack), daemon=True)
+        part = super()._part(name, seconds)
+        turn = threading.Thread(target=self._take, args=(name,), daemon=True)
         turn.start()
         self._look_on(part, turn.is_alive)
         return part
 
-    def _take(self, name: str, stack: Stack) -> None:
+    def _take(self, name: str) -> None:
         if name == "outage":
             _outage(self.address, self._folder)
             _phone(self.address, self._folder / "live-phone-dark.png")
         elif name == "recovery":
-            _operator(stack, self._folder)
+            _operator(self.stack, self._folder)
 
 
 def _until(look: Callable[[], Any]) -> None:
