@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Self
 
 import psycopg
-from psycopg import sql
 
 from deploy.child import Child
 from deploy.ports import free_port
@@ -218,11 +217,14 @@ class PostgresServer(_Server):
 
     def create_database(self, name: str) -> str:
         """Make an empty database and return its address; one of that name is dropped before."""
-        with psycopg.connect(self.url, autocommit=True) as connection:
-            named = sql.Identifier(name)
-            connection.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(named))
-            connection.execute(sql.SQL("CREATE DATABASE {}").format(named))
+        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)', f'CREATE DATABASE "{name}"')
         return self.url_of(name)
+
+    def execute(self, *statements: str) -> None:
+        """Execute statements as the superuser, each on its own."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it as `pg_ctl stop -m MODE` would: smart, fast, or immediate (a crash)."""

@@ -34,7 +34,7 @@ Row = dict[str, Any]
 
 def others_cores(ours: float) -> float:
     """Return the cores that others used since the last call: what is not ours disturbs."""
-    return round(max(psutil.cpu_percent() / 100 * psutil.cpu_count() - ours, 0.0), 2)
+    return round(max(psutil.cpu_percent() / 100 * (os.cpu_count() or 1) - ours, 0.0), 2)
 
 
 class Collector:

@@ -193,13 +193,14 @@ def books_table(groups: Sequence[Group]) -> Table | None:
     """Return what was asked and what the carriers' ledger says; None where nothing was bought."""
     if not any(run["books"]["asked"] for group in groups for run in group.measured()):
         return None
+
+    def book(name: str) -> Figure:
+        return lambda run: run["books"][name]
+
     return _table(
         "Nothing lost, nothing bought twice",
         groups,
-        [
-            (head, lambda run, name=name: run["books"][name], number)
-            for head, name in _BOOKS.items()
-        ],
+        [(head, book(name), number) for head, name in _BOOKS.items()],
         "Booked is the carriers' own ledger. Booked and not answered as asked: the client had "
         "gone, or got a 202; the label is there when it asks.",
     )

@@ -84,7 +84,7 @@ def test_the_app_listens_on_the_inner_network_alone(name, outside, tmp_path, mon
     sockets = re.findall(r"-socket = (.*):", "\n".join(rendered(tmp_path).values()))
     assert set(sockets) == {"$(APP_HOST)"}  # uWSGI takes it from its environment
     assert environment["APP_HOST"] == INSIDE
-    asked = []
+    asked: list[str] = []
     monkeypatch.setattr("deploy.container.why_not_ready", asked.append)
     monkeypatch.setattr("deploy.container.environment_of", lambda *_: environment)
     why_ill(strategy, "web")

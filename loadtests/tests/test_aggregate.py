@@ -59,7 +59,8 @@ def test_the_typical_run_is_the_middle_one_by_goodput_and_of_two_the_worse(laten
     [group] = groups([results(*made)])
     typical = group.typical()
     assert typical is not None
-    assert stream_of(typical, "talk", "labels")["summary"]["latency"]["p50"] == middle
+    [(_, _, labels)] = streams(typical)
+    assert labels["summary"]["latency"]["p50"] == middle
 
 
 def test_groups_stand_by_family_then_name():
