@@ -160,7 +160,7 @@ def test_a_send_that_never_came_is_no_late_one():
 
 def test_the_rate_that_was_offered():
     """Over one interval more than between first and last; a burst over its longest answer."""
-    assert figures_of([sample(at / 2, 9) for at in range(10)]).offered == pytest.approx(2)
+    assert figures_of([sample(100 + at / 2, 9) for at in range(10)]).offered == pytest.approx(2)
     assert figures_of([sample(7, 4)]).offered == pytest.approx(1 / 4)
     assert figures_of([sample(0, 1), sample(0, 5)]).offered == pytest.approx(2 / 5)
 
