@@ -8,8 +8,8 @@ import signal
 import subprocess
 import threading
 from collections.abc import Mapping
+from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
-from typing import BinaryIO
 
 from deploy.guardian import guardian, signal_group
 
@@ -39,6 +39,7 @@ def raise_descriptor_limit() -> None:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
+@dataclass(eq=False)
 class Child:
     """Run a shell command; stop it as systemd's KillMode=mixed does.
 
@@ -46,29 +47,16 @@ class Child:
     is left of the group afterwards is killed. `user` needs root and runs the command as that user.
     """
 
-    def __init__(
-        self,
-        name: str,
-        command: str,
-        *,
-        log: Path,
-        env: Mapping[str, str] | None = None,
-        cwd: Path | None = None,
-        stop_signal: int = signal.SIGTERM,
-        user: str | None = None,
-    ) -> None:
-        self.name = name
-        self.command = command
-        self.log = log
-        self.env = env
-        self.cwd = cwd
-        self.stop_signal = stop_signal
-        self.user = user
-        self._process: subprocess.Popen[bytes] | None = None
-        self._group: int | None = None
-
-    def __repr__(self) -> str:
-        return f"<Child {self.name} pid={self._process.pid if self._process else None}>"
+    name: str
+    command: str
+    _: KW_ONLY
+    log: Path
+    env: Mapping[str, str] | None = field(default=None, repr=False)  # it has secrets
+    cwd: Path | None = None
+    stop_signal: int = signal.SIGTERM
+    user: str | None = None
+    _process: subprocess.Popen[bytes] | None = field(default=None, init=False)
+    _group: int | None = field(default=None, init=False)
 
     def start(self) -> None:
         """Start the command; its output is appended to the log."""
@@ -76,23 +64,20 @@ class Child:
             raise RuntimeError(f"{self.name} is running already (pid {self.pid})")
         self._sweep()
         with self.log.open("ab") as output:
-            self._process = self._open(output)
+            self._process = subprocess.Popen(
+                ["/bin/sh", "-c", direct(self.command)],
+                stdin=subprocess.DEVNULL,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                env=self.env,
+                cwd=self.cwd,
+                start_new_session=True,
+                user=self.user,
+                group=self.user,
+                extra_groups=[] if self.user else None,
+            )
         self._group = self._process.pid
         guardian.watch(self._group)
-
-    def _open(self, output: BinaryIO) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(
-            ["/bin/sh", "-c", direct(self.command)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            env=self.env,
-            cwd=self.cwd,
-            start_new_session=True,
-            user=self.user,
-            group=self.user,
-            extra_groups=[] if self.user else None,
-        )
 
     @property
     def pid(self) -> int:

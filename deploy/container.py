@@ -6,14 +6,13 @@
     python -m deploy.container reload
     python -m deploy.container exec python manage.py migrate
 
-The strategy's folder is the only place that says how a process is started. It thinks of one
-machine; here each process has a machine of its own, so what it says of 127.0.0.1 is put right.
+The strategy's folder is the only place that says how a process is started. Here each process has
+a machine of its own: APP_HOST is where the front finds the app, for web the address to listen on.
 Passwords come from files and go into the addresses that need them, never onto a command line.
 """
 
 import os
 import random
-import re
 import signal
 import socket
 import subprocess
@@ -31,15 +30,12 @@ from deploy.front import front_values
 from deploy.plan import READINESS, ROOT
 from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
 from deploy.strategy import Strategy, fill_in
-from deploy.uwsgi_question import uwsgi_status
 
 BASE = ROOT / "deploy" / "base"
 # Files that configurations include, and where they lie below the run directory.
 SHARED = {BASE: "base", ROOT / "offload" / "configurations": "configurations"}
 # Where no front belongs to the strategy, this one makes several web containers one address.
 PLAIN_FRONT = "sh deploy/base/nginx/start.sh nginx.conf"
-# In a folder's configuration: the app behind the front, on the same machine as everything.
-APP_ADDRESS = re.compile(r"127\.0\.0\.1:(?=\$[({]APP_)")
 # The sweeper writes its file each round, a second apart; thirty missed ones are a stand-still.
 SWEEPER_SECONDS = 30.0
 # A new container's start, on a busy machine; and a name that appears with its first container.
@@ -72,14 +68,12 @@ def environment_of(
     for name, file in PASSWORDS.items():
         if file in chosen:
             chosen[name] = with_password(chosen[name], Path(chosen[file]).read_text().strip())
-    app = "127.0.0.1" if process == "web" else chosen["APP_HOST"]
     for name, value in strategy.environment.items():
         if name not in chosen:
-            chosen[name] = fill_in(_placed(value, app), chosen, strategy.name)
-    chosen = DEFAULTS | chosen
-    chosen = front_values(chosen) | chosen
-    chosen.setdefault("OFFLOAD_RESOLVE_URL", f"http://{app}:{chosen['APP_PORT']}/_offload/answers")
-    return chosen
+            chosen[name] = fill_in(value, chosen, strategy.name)
+    app = f"{chosen['APP_HOST']}:{chosen['APP_PORT']}"
+    chosen = DEFAULTS | {"OFFLOAD_RESOLVE_URL": f"http://{app}/_offload/answers"} | chosen
+    return front_values(chosen) | chosen
 
 
 def address_towards(neighbour: str) -> str:
@@ -116,28 +110,23 @@ def with_password(url: str, password: str) -> str:
     return urlunsplit(parts._replace(netloc=f"{login}@{place}"))
 
 
-def _placed(text: str, app_host: str) -> str:
-    return APP_ADDRESS.sub(f"{app_host}:", text)
-
-
 def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> None:
-    """Write the configuration files to the run directory, put right for machines of their own."""
+    """Write the configuration files to the run directory, behind a proxy that ends TLS."""
     run_dir = Path(environment["RUN_DIR"])
-    app_host = environment["APP_HOST"]
     for folder, name in SHARED.items():
         for shared in folder.rglob("*"):
             if shared.suffix not in (".conf", ".ini", ".js"):
                 continue
             target = run_dir / name / shared.relative_to(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(_placed(_with_tls_proxy(shared), app_host))
+            target.write_text(_with_tls_proxy(shared))
     plain = process == "front" and not has_front(strategy)
     for template in [BASE / "front" / "nginx.conf.in"] if plain else strategy.templates:
         text = template.read_text()
         for folder, name in SHARED.items():
             ours = f"${{PROJECT_DIR}}/{folder.relative_to(ROOT)}"
             text = text.replace(f"{ours}/", f"${{RUN_DIR}}/{name}/")
-        filled = fill_in(_placed(text, app_host), environment, str(template))
+        filled = fill_in(text, environment, str(template))
         (run_dir / template.name.removesuffix(".in")).write_text(filled)
     proxies = environment.get("TRUSTED_PROXIES", "").replace(",", " ").split()
     # The app's word for a Unix socket, which this front doesn't listen on.
@@ -213,8 +202,7 @@ def reload_front(strategy: Strategy) -> None:
 def stop_signal(strategy: Strategy, process: str) -> int:
     """Return the signal that ends a process gracefully."""
     plain_front = process == "front" and not has_front(strategy)
-    name = "QUIT" if plain_front else strategy.stop.get(process, "TERM")
-    return signal.Signals[f"SIG{name.removeprefix('SIG')}"]
+    return signal.SIGQUIT if plain_front else strategy.stop_signal(process)
 
 
 def why_ill(strategy: Strategy, process: str, page: str = "/readyz") -> str:
@@ -223,21 +211,14 @@ def why_ill(strategy: Strategy, process: str, page: str = "/readyz") -> str:
     `page` is what web is asked for.
     """
     environment = environment_of(strategy, process)
-    if process == "web" and has_front(strategy):
-        return _why_app_ill(environment["APP_HOST"], int(environment["APP_PORT"]), page)
     if process == "sweeper":
         return _why_stale(Path(environment["RUN_DIR"]) / "sweeper.ready")
-    host = environment["BIND_HOST"] if process == "web" else "127.0.0.1"
-    question = READINESS.get(process, f"GET http://{host}:${{PORT}}{page}")
+    if process == "web" and has_front(strategy):
+        question = f"uwsgi ${{APP_HOST}}:${{APP_PORT}}{page}"
+    else:
+        host = environment["BIND_HOST"] if process == "web" else "127.0.0.1"
+        question = READINESS.get(process, f"GET http://{host}:${{PORT}}{page}")
     return why_not_ready(fill_in(question, environment, process))
-
-
-def _why_app_ill(host: str, port: int, page: str) -> str:
-    try:
-        status = uwsgi_status(host, port, page)
-    except (OSError, ValueError) as error:
-        return str(error)
-    return "" if status == 200 else f"{page} answered {status}"
 
 
 def _why_stale(path: Path) -> str:

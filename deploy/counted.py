@@ -3,13 +3,13 @@
 Not asked over HTTP: `/metrics` needs a free worker, and in an outage there may be none.
 """
 
-import os
 from collections import Counter
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import psutil
 from prometheus_client.multiprocess import MultiProcessCollector
 
 from deploy.metric_files import readable
@@ -32,10 +32,12 @@ def read_counted(directory: Path, pids: Collection[int] | None = None) -> Counte
 
     A file that is being made this moment is left out.
     """
+    # Not the dead: a killed process could not count its own requests down.
+    counts = psutil.pid_exists if pids is None else pids.__contains__
     gauges = [
         path
         for path in directory.glob("gauge_livesum_*.db")
-        if _counts(int(path.stem.rpartition("_")[2]), pids)
+        if counts(int(path.stem.rpartition("_")[2]))
     ]
     files = readable([*directory.glob("counter_*.db"), *gauges])
     try:
@@ -54,16 +56,3 @@ def read_counted(directory: Path, pids: Collection[int] | None = None) -> Counte
             case "announcement_tries_total":
                 tries[sample.labels["carrier"], sample.labels["outcome"]] += sample.value
     return Counted(busy, answers, tries)
-
-
-def _counts(pid: int, pids: Collection[int] | None) -> bool:
-    """Leave out the dead: a killed process could not count its own requests down."""
-    if pids is not None:
-        return pid in pids
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

@@ -9,7 +9,6 @@ What it says is read from the collector that feeds the live page, never from a s
 import argparse
 import signal
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,6 @@ from typing import Any
 
 from rich.console import Console
 
-from deploy import strategy as strategies
 from deploy.demo_report import OUTAGE, Part, canary_of, summary, verdict, write_report
 from deploy.demo_report import seconds as duration
 from deploy.live.access import HEADER
@@ -27,6 +25,7 @@ from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
 from deploy.stack import Stack
 from deploy.stores import StoreMissingError
+from deploy.strategy import StrategyError, load_available
 
 STRATEGIES = ("uwsgi-prefork", "asgi-hold")
 CARRIER = "colibri"
@@ -65,14 +64,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Show it; return the exit code."""
     options = _parse(arguments)
     console = Console(highlight=False, soft_wrap=True)
-    for name in options.strategies:
-        try:
-            lacking = strategies.why_unavailable(strategies.load(name))
-        except strategies.StrategyError as error:
-            lacking = str(error)
-        if lacking:
-            print(f"{name}: {lacking}", file=sys.stderr)
-            return REFUSED
+    try:
+        for name in options.strategies:
+            load_available(name)
+    except StrategyError as error:
+        print(error, file=sys.stderr)
+        return REFUSED
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     demo = Demo(console, SHORT if options.short else FULL, options.strategies)
     try:
@@ -102,12 +99,18 @@ class Demo:
     def __init__(self, console: Console, script: Script, names: Sequence[str]) -> None:
         self._console = console
         self._script = script
-        self._names = names
+        self._second = names[1]
+        deadline = {"CARRIER_CALL_DEADLINE": f"{script.call_deadline:g}"}
+        self.stack = Stack(names[0], env=deadline, live=True)
         self._began = 0.0
         self._spoke = 0.0
         self._heard: dict[tuple[str, str], Any] = {}
         self._news: Iterator[dict[str, Any]] = iter(())
-        self.address = ""
+
+    @property
+    def address(self) -> str:
+        """Return the live page's."""
+        return f"{self.stack.env['LIVE_URL']}/"
 
     def say(self, words: str, *, loud: bool = False) -> None:
         """Print a line with the time since the first parcel."""
@@ -118,18 +121,15 @@ class Demo:
 
     def run(self) -> list[Part]:
         """Start all, play the parts, end all; return what each part measured."""
-        first, second = self._names
-        self.say(f"Starting {first} …")
-        deadline = {"CARRIER_CALL_DEADLINE": f"{self._script.call_deadline:g}"}
-        with Stack(first, env=deadline, live=True) as stack:
-            self.address = f"{stack.env['LIVE_URL']}/"
+        self.say(f"Starting {self.stack.strategy.name} …")
+        with self.stack:
             self.say(f"Watch it: {self.address}", loud=True)
             self._news = events(f"{self.address}events")
-            self.say(f"Starting {second} …")
-            self._ask("beside", {"strategy": second})
+            self.say(f"Starting {self._second} …")
+            self._ask("beside", {"strategy": self._second})
             self._wait_for_second()
             self._warm_up()
-            parts = self._play(stack)
+            parts = self._play()
             self._console.print(f"\n{verdict(parts)}", style="bold", markup=False)
             self._console.print(summary(parts), markup=False)
         return parts
@@ -139,7 +139,7 @@ class Demo:
 
     def _wait_for_second(self) -> None:
         for figures in self._news:
-            if len(figures["targets"]) == len(self._names):
+            if len(figures["targets"]) == 2:
                 return
             if "did not start" in figures["beside"]["state"]:
                 raise NotReadyError(figures["beside"]["state"])
@@ -154,37 +154,31 @@ class Demo:
             if any(canary_of(target) > WELL for target in figures["targets"]):
                 since_well = time.monotonic()
 
-    def at_turn(self, name: str, stack: Stack) -> None:
-        """Do what belongs to the end of a part, while all runs on: nothing here."""
-
-    def _play(self, stack: Stack) -> list[Part]:
+    def _play(self) -> list[Part]:
         script, outage = self._script, f"carriers/{CARRIER}/outage"
         self._began = time.monotonic()
         self.say(f"All carriers are well. {RATE:g} parcels a second go to each.", loud=True)
-        parts = [self._part("healthy", script.healthy, stack)]
+        parts = [self._part("healthy", script.healthy)]
         # It is ended below; the length is for a demo that is killed meanwhile.
         self._ask(outage, {"kind": "hang", "for": 2 * script.outage + SAFETY})
         self.say(f"The carrier {CARRIER} hangs: it takes every call and answers none.", loud=True)
-        parts.append(self._part(OUTAGE, script.outage, stack))
+        parts.append(self._part(OUTAGE, script.outage))
         self._ask(outage, method="DELETE")
         self.say(f"{CARRIER} answers again.", loud=True)
-        parts.append(self._part("recovery", script.recovery, stack))
+        parts.append(self._part("recovery", script.recovery))
         self._ask("load", {"rate": 0})
         return parts
 
-    def _part(self, name: str, seconds: float, stack: Stack) -> Part:
-        """Look on for so long, and then until all is done that belongs to the turn."""
+    def _part(self, name: str, seconds: float) -> Part:
+        """Look on for so long."""
         part, end = Part(name), time.monotonic() + seconds
         self._look_on(part, lambda: time.monotonic() < end)
-        turn = threading.Thread(target=self.at_turn, args=(name, stack), daemon=True)
-        turn.start()
-        self._look_on(part, turn.is_alive)
         return part
 
     def _look_on(self, part: Part, go_on: Callable[[], bool]) -> None:
         while go_on():
             figures = next(self._news)
-            part.add(figures)
+            part.looks.append(figures)
             for target in figures["targets"]:
                 self._comment(target)
             if time.monotonic() - self._spoke > QUIET:

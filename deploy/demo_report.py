@@ -28,57 +28,42 @@ OUTAGE = "outage"
 
 
 @dataclass
-class Seen:
-    """One strategy in one part: first and last counts, and what lay between."""
-
-    first: dict[str, Any]
-    last: dict[str, Any] = field(default_factory=dict)
-    canary: list[float] = field(default_factory=list)
-    at: list[float] = field(default_factory=list)
-    waiting: int = 0
-    held: int = 0
-
-    def add(self, target: dict[str, Any], at: float) -> None:
-        """Take one look in."""
-        self.last = target
-        self.at.append(at)
-        self.canary.append(canary_of(target))
-        self.waiting = max(self.waiting, target["waiting"])
-        self.held = max(self.held, target["holds"])
-
-    def grown(self, name: str) -> int:
-        """Return by how much one of the clients' counts has grown."""
-        return int(self.last["clients"][name] - self.first["clients"][name])
-
-
-@dataclass
 class Part:
-    """One part of the demo, e.g. the outage."""
+    """One part of the demo, e.g. the outage, and what was seen in it, look by look."""
 
     name: str
-    seen: dict[str, Seen] = field(default_factory=dict)
+    looks: list[dict[str, Any]] = field(default_factory=list)
 
-    def add(self, figures: dict[str, Any]) -> None:
-        """Take one look's figures in."""
-        for target in figures["targets"]:
-            self.seen.setdefault(target["name"], Seen(target)).add(target, figures["at"])
+    def by_name(self) -> dict[str, list[dict[str, Any]]]:
+        """Return each strategy's figures, from the first look that had it on."""
+        seen: dict[str, list[dict[str, Any]]] = {}
+        for figures in self.looks:
+            for target in figures["targets"]:
+                seen.setdefault(target["name"], []).append({"at": figures["at"], **target})
+        return seen
 
     def rows(self) -> list[list[str]]:
         """Return a row per strategy, as HEADINGS has it."""
+        return [self._row(name, seen) for name, seen in self.by_name().items()]
+
+    def _row(self, name: str, seen: list[dict[str, Any]]) -> list[str]:
+        first, last = seen[0], seen[-1]
+        canary = [canary_of(target) for target in seen]
+
+        def grown(count: str) -> str:
+            return str(int(last["clients"][count] - first["clients"][count]))
+
         return [
-            [
-                self.name,
-                name,
-                str(seen.grown("sent")),
-                str(int(seen.last["announced"] - seen.first["announced"])),
-                str(seen.grown("late")),
-                str(seen.grown("errors")),
-                seconds(median(seen.canary)),
-                seconds(max(seen.canary)),
-                f"{seen.waiting} of {seen.last['slots'] or '∞'}",
-                str(seen.held),
-            ]
-            for name, seen in self.seen.items()
+            self.name,
+            name,
+            grown("sent"),
+            str(int(last["announced"] - first["announced"])),
+            grown("late"),
+            grown("errors"),
+            seconds(median(canary)),
+            seconds(max(canary)),
+            f"{max(target['waiting'] for target in seen)} of {last['slots'] or '∞'}",
+            str(max(target["holds"] for target in seen)),
         ]
 
 
@@ -105,8 +90,8 @@ MEANING = (
 
 def verdict(parts: list[Part]) -> str:
     """Return what the demo has shown, in a sentence; the best comes first."""
-    seen = next(part.seen for part in parts if part.name == OUTAGE)
-    slowest = {name: max(each.canary) for name, each in seen.items()}
+    seen = next(part.by_name() for part in parts if part.name == OUTAGE)
+    slowest = {name: max(map(canary_of, each)) for name, each in seen.items()}
     told = [
         f"{'some not at all' if worst == math.inf else f'within {seconds(worst)}'} with {name}"
         for name, worst in sorted(slowest.items(), key=lambda item: item[1])
@@ -129,14 +114,13 @@ def summary(parts: list[Part]) -> str:
 def write_report(folder: Path, parts: list[Part]) -> Path:
     """Write report.md and its chart; return the report's path."""
     folder.mkdir(parents=True, exist_ok=True)
-    began = min(min(seen.at) for part in parts for seen in part.seen.values())
+    began = parts[0].looks[0]["at"]
     lines: dict[str, list[Point]] = {}
     for part in parts:
-        for name, seen in part.seen.items():
-            points = zip(seen.at, seen.canary, strict=True)
-            lines.setdefault(name, []).extend((at - began, value) for at, value in points)
-    hung = [at - began for part in parts if part.name == OUTAGE
-            for seen in part.seen.values() for at in seen.at]  # fmt: skip
+        for name, seen in part.by_name().items():
+            points = [(target["at"] - began, canary_of(target)) for target in seen]
+            lines.setdefault(name, []).extend(points)
+    hung = [one["at"] - began for part in parts if part.name == OUTAGE for one in part.looks]
     (folder / CHART).write_text(chart(lines, (min(hung), max(hung))))
     target = folder / "report.md"
     words = f"# Demo\n\n**{verdict(parts)}**\n\n![Other pages answer in]({CHART})\n{summary(parts)}"

@@ -8,15 +8,9 @@ from pathlib import Path
 
 def read_env_file(path: Path) -> dict[str, str]:
     """Return the file's variables; an absent file has none."""
-    if not path.exists():
-        return {}
-    return dict(_assignments(path.read_text()))
-
-
-def _assignments(text: str) -> list[tuple[str, str]]:
-    lines = (line.strip() for line in text.splitlines())
-    pairs = (line.partition("=") for line in lines if "=" in line and not line.startswith("#"))
-    return [(name.strip(), "".join(shlex.split(value))) for name, _, value in pairs]
+    lines = path.read_text().splitlines() if path.exists() else []
+    pairs = (line.partition("=") for line in lines if "=" in line and line.strip()[0] != "#")
+    return {name.strip(): "".join(shlex.split(value)) for name, _, value in pairs}
 
 
 def write_env_file(path: Path, values: Mapping[str, str]) -> None:

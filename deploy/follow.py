@@ -47,8 +47,11 @@ class Follower:
 
     def say(self, text: str, name: str = "system") -> None:
         """Print lines of our own among the processes'."""
+        prefix = f"{time.strftime('%H:%M:%S')} {name:<10} | "
+        if self._colour:
+            prefix = f"\033[{COLOURS[sum(name.encode()) % len(COLOURS)]}m{prefix}\033[0m"
         for line in text.splitlines():
-            self.show(self._prefix(name) + line)
+            self.show(prefix + line)
 
     def show(self, text: str) -> None:
         """Print text as it is."""
@@ -60,12 +63,6 @@ class Follower:
             except OSError:
                 self._output = None
                 os.kill(os.getpid(), signal.SIGHUP)
-
-    def _prefix(self, name: str) -> str:
-        text = f"{time.strftime('%H:%M:%S')} {name:<10} | "
-        if not self._colour:
-            return text
-        return f"\033[{COLOURS[sum(name.encode()) % len(COLOURS)]}m{text}\033[0m"
 
     def _run(self) -> None:
         while not self._end.wait(EVERY):

@@ -2,11 +2,10 @@
 
 import os
 import secrets
-import signal
 import string
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
@@ -117,8 +116,11 @@ def make_plan(
     }
     chosen |= overrides or {}
     chosen = front_values(chosen) | chosen
-    embedded = {} if redis_url else {"redis": _redis_line(ports["REDIS_PORT"], run_dir, password)}
-    lines = {**embedded, **_with_more_workers(strategy.processes, chosen["WORKERS"])}
+    lines = _with_more_workers(strategy.processes, chosen["WORKERS"])
+    if not redis_url:
+        log = run_dir / "redis.log"
+        redis = redis_command(ports["REDIS_PORT"], run_dir / "redis", log, password)
+        lines = {"redis": redis} | lines
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes, foreign)
 
@@ -142,10 +144,6 @@ def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
         raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
     more = {f"worker-{number}": lines.get("worker", "") for number in range(2, int(count) + 1)}
     return dict(lines) | {name: f"WORKER={name} {line}" for name, line in more.items() if line}
-
-
-def _redis_line(port: int, run_dir: Path, password: str) -> str:
-    return redis_command(port, run_dir / "redis", run_dir / "redis.log", password)
 
 
 def _defaults(run_dir: Path) -> dict[str, str]:
@@ -179,9 +177,12 @@ def _kept_secrets(path: Path) -> dict[str, str]:
 
 def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[str, str]:
     carriers = {f"CARRIER_URL_{code}": f"http://127.0.0.1:{ports[code]}" for code in CARRIERS}
+    behind_front = any("APP_PORT" in line for line in strategy.processes.values())
+    app = ports["APP_PORT" if behind_front else "PORT"]
     return {
         **carriers,
         **{name: str(ports[name]) for name in ("PORT", "APP_PORT", *strategy.ports)},
+        "APP_HOST": "127.0.0.1",
         "STRATEGY": strategy.name,
         "PROJECT_DIR": str(ROOT),
         "RUN_DIR": str(run_dir),
@@ -193,20 +194,14 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
         "SIMULATOR_URL": f"http://127.0.0.1:{ports['SIMULATOR_PORT']}",
         "SIMULATOR_LEDGER": str(run_dir / "ledger.jsonl"),
         "OFFLOAD_BACKEND": strategy.backend,
-        "OFFLOAD_RESOLVE_URL": _resolve_url(strategy, ports),
+        # Where the hub asks the app: not through the front, where there is one.
+        "OFFLOAD_RESOLVE_URL": f"http://127.0.0.1:{app}/_offload/answers",
         "PYTHONUNBUFFERED": "1",
         # Celery's advice about root is repeated at each start, seven lines long; the README has it.
         "PYTHONWARNINGS": "ignore:::celery.platforms",
         "NO_PROXY": "127.0.0.1,localhost",  # the machine's proxy doesn't know our loopback
         "no_proxy": "127.0.0.1,localhost",
     }
-
-
-def _resolve_url(strategy: Strategy, ports: Mapping[str, int]) -> str:
-    """Return where the hub asks the app: not through the front, where there is one."""
-    behind_front = any("APP_PORT" in line for line in strategy.processes.values())
-    port = ports["APP_PORT" if behind_front else "PORT"]
-    return f"http://127.0.0.1:{port}/_offload/answers"
 
 
 def _path(outside: Mapping[str, str]) -> str:
@@ -217,8 +212,7 @@ def _path(outside: Mapping[str, str]) -> str:
 
 def live_process(plan: Plan) -> PlannedProcess:
     """Return the live page's process: not a strategy's, it watches whichever runs."""
-    # Stopped with the stores: until then it shows how the others end.
-    return replace(_process(plan.strategy, "live", LIVE, plan.environment), backing=True)
+    return _process(plan.strategy, "live", LIVE, plan.environment)
 
 
 def _process(
@@ -233,10 +227,6 @@ def _process(
         name=name,
         command=command,
         readiness=fill_in(question, environment, f"{strategy.name}: readiness of {name}"),
-        stop_signal=_signal(strategy.stop.get(name, "TERM")),
+        stop_signal=strategy.stop_signal(name),
         backing=name in BACKING,
     )
-
-
-def _signal(name: str) -> int:
-    return signal.Signals[f"SIG{name.removeprefix('SIG')}"]

@@ -17,7 +17,7 @@ class NoFreePortError(RuntimeError):
     """No free port was found."""
 
 
-def is_free(port: int, host: str = "127.0.0.1") -> bool:
+def is_free(port: int) -> bool:
     """Say whether a server could bind the port now."""
     with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
         # Servers set it, too: a port in TIME_WAIT is free for them, one with a listener is not.
@@ -25,7 +25,7 @@ def is_free(port: int, host: str = "127.0.0.1") -> bool:
         if sys.platform == "linux":
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            probe.bind((host, port))
+            probe.bind(("127.0.0.1", port))
         except OSError:
             return False
     return True

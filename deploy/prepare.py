@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Sequence
-from pathlib import Path
 
 from deploy.plan import ROOT, Plan
 from deploy.strategy import fill_in
@@ -24,30 +23,23 @@ def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
     for stale in [*plan.run_dir.glob("*.ready"), *plan.run_dir.glob("metrics/*.db")]:
         stale.unlink()
     for command in commands:
-        _run(plan, command)
+        done = subprocess.run(
+            ["/bin/sh", "-c", f"exec {command}"],
+            env=dict(plan.environment),
+            cwd=ROOT,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=COMMAND_SECONDS,
+            check=False,
+        )
+        if done.returncode:
+            raise PrepareError(f"`{command}` ended with {done.returncode}:\n{done.stdout}")
 
 
-def render_templates(plan: Plan) -> list[Path]:
+def render_templates(plan: Plan) -> None:
     """Write each `<name>.in` of the strategy's folder to `<run_dir>/<name>`, filled in."""
-    written = []
     for template in plan.strategy.templates:
         target = plan.run_dir / template.name.removesuffix(".in")
         target.write_text(fill_in(template.read_text(), plan.environment, str(template)))
-        written.append(target)
-    return written
-
-
-def _run(plan: Plan, command: str) -> None:
-    done = subprocess.run(
-        ["/bin/sh", "-c", f"exec {command}"],
-        env=dict(plan.environment),
-        cwd=ROOT,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        timeout=COMMAND_SECONDS,
-        check=False,
-    )
-    if done.returncode:
-        raise PrepareError(f"`{command}` ended with {done.returncode}:\n{done.stdout}")

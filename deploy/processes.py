@@ -29,19 +29,16 @@ class Processes:
         return [process for pid in self._leaders[name] for process in tree(pid)]
 
     def processor(self) -> dict[str, float]:
-        """Return each name's cores in use since the last call: 1.0 is one core."""
-        now = time.monotonic()
-        elapsed, self._at = max(now - self._at, 1e-3), now
-        return {name: round(seconds / elapsed, 3) for name, seconds in self.spent().items()}
-
-    def spent(self) -> dict[str, float]:
-        """Return each name's processor seconds since the last call of this or `processor`.
+        """Return each name's cores in use since the last call: 1.0 is one core.
 
         A process that was not there then counts from the next call on; one in two trees counts for
         the name that comes first.
         """
+        now = time.monotonic()
+        elapsed, self._at = max(now - self._at, 1e-3), now
         return {
-            name: sum(self._spent(process) for process in self.tree(name)) for name in self._leaders
+            name: round(sum(map(self._spent, self.tree(name))) / elapsed, 3)
+            for name in self._leaders
         }
 
     def _spent(self, process: psutil.Process) -> float:
@@ -61,10 +58,6 @@ class Processes:
             for name in self._leaders
             if name != without
         }
-
-    def counts(self) -> dict[str, int]:
-        """Return how many processes each name has."""
-        return {name: len(self.tree(name)) for name in self._leaders}
 
 
 def tree(pid: int) -> list[psutil.Process]:

@@ -2,17 +2,20 @@
 
 A question is a line of text, as `strategy.toml` has it:
 `GET http://127.0.0.1:8000/readyz` (wants 200), `file /run/worker.ready`, `port 127.0.0.1:8000`,
-`uwsgi 127.0.0.1:8001/readyz` (the uwsgi protocol, wants 200), `redis redis://127.0.0.1:6379/0`.
+`uwsgi 127.0.0.1:8001/readyz` (the uwsgi protocol, wants 200), `redis redis://127.0.0.1:6379/0`,
+`postgresql postgresql://postgres@127.0.0.1:5432/postgres`.
 """
 
 import socket
+import struct
 import time
 from collections.abc import Callable
 from pathlib import Path
 from urllib.parse import urlsplit
 
+import psycopg
+
 from deploy.loopback import ask
-from deploy.uwsgi_question import uwsgi_status
 
 # Answers come from loopback in milliseconds; one that takes longer is asked again.
 ANSWER_SECONDS = 2.0
@@ -27,57 +30,75 @@ class NotReadyError(RuntimeError):
 def why_not_ready(question: str) -> str:
     """Ask once; return an empty string when ready, else what came instead."""
     kind, _, target = question.partition(" ")
-    return _KINDS[kind](target)
+    try:
+        said = _KINDS[kind](target)
+    except OSError as error:
+        said = str(getattr(error, "reason", error))
+    return said and f"{target.rpartition('@')[2]}: {said}"  # without a password
 
 
 def _http(url: str) -> str:
-    try:
-        status, body = ask(url, seconds=ANSWER_SECONDS)
-    except OSError as error:
-        return f"{url}: {getattr(error, 'reason', error)}"
-    said = body[:500].decode(errors="replace")
-    return "" if status == 200 else f"{url} answered {status}: {said}"
+    status, body = ask(url, seconds=ANSWER_SECONDS)
+    return "" if status == 200 else f"answered {status}: {body[:500].decode(errors='replace')}"
 
 
 def _file(path: str) -> str:
     file = Path(path)
-    return "" if file.exists() and file.stat().st_size else f"{path} has not been written"
+    return "" if file.exists() and file.stat().st_size else "has not been written"
+
+
+def _connected(url: str) -> socket.socket:
+    target = urlsplit(url)
+    return socket.create_connection((target.hostname, target.port or 6379), ANSWER_SECONDS)
 
 
 def _port(address: str) -> str:
-    host, _, port = address.rpartition(":")
-    try:
-        with socket.create_connection((host or "127.0.0.1", int(port)), ANSWER_SECONDS):
-            return ""
-    except OSError as error:
-        return f"{address}: {error}"
-
-
-def _uwsgi(target: str) -> str:
-    """Ask the app itself: uWSGI takes connections before it has loaded one."""
-    address, slash, path = target.partition("/")
-    host, _, port = address.rpartition(":")
-    try:
-        status = uwsgi_status(host or "127.0.0.1", int(port), slash + path)
-    except (OSError, ValueError) as error:
-        return f"{target}: {error}"
-    return "" if status == 200 else f"{target} answered {status}"
+    with _connected(f"//{address}"):
+        return ""
 
 
 def _redis(url: str) -> str:
-    target = urlsplit(url)
-    address = (target.hostname or "127.0.0.1", target.port or 6379)
-    try:
-        with socket.create_connection(address, ANSWER_SECONDS) as connection:
-            connection.settimeout(ANSWER_SECONDS)
-            connection.sendall(b"PING\r\n")
-            answer = connection.recv(100)
-    except OSError as error:
-        return f"redis {address}: {error}"  # not the URL: it has a password
+    with _connected(url) as connection:
+        connection.sendall(b"PING\r\n")
+        answer = connection.recv(100)
     # A server that asks for a password is there, too.
-    return (
-        "" if answer.startswith((b"+PONG", b"-NOAUTH")) else f"redis {address} answered {answer!r}"
-    )
+    return "" if answer.startswith((b"+PONG", b"-NOAUTH")) else f"answered {answer!r}"
+
+
+def _postgresql(url: str) -> str:
+    """Ask for a session: after an immediate stop the port opens before there are any."""
+    try:
+        psycopg.connect(url, connect_timeout=round(ANSWER_SECONDS)).close()
+    except psycopg.Error as error:
+        return str(error)
+    return ""
+
+
+def _uwsgi(target: str) -> str:
+    """Ask the app itself, which speaks no HTTP: uWSGI takes connections before it has loaded it."""
+    with _connected(f"//{target}") as connection:
+        connection.sendall(_uwsgi_packet(urlsplit(f"//{target}").path))
+        answer = connection.recv(100)
+    status = answer.partition(b"\r\n")[0].split()[1:2]
+    return "" if status == [b"200"] else f"answered {answer!r}"
+
+
+def _uwsgi_packet(path: str) -> bytes:
+    variables = {
+        "REQUEST_METHOD": "GET",
+        "REQUEST_URI": path,
+        "PATH_INFO": path,
+        "QUERY_STRING": "",
+        "SERVER_PROTOCOL": "HTTP/1.1",
+        "SERVER_NAME": "localhost",
+        "SERVER_PORT": "80",
+        "HTTP_HOST": "127.0.0.1",
+        "REMOTE_ADDR": "127.0.0.1",
+    }
+    texts = [text.encode() for pair in variables.items() for text in pair]
+    body = b"".join(struct.pack("<H", len(text)) + text for text in texts)
+    # Modifier 0 (a Python request), length, modifier 0: little-endian as all of the protocol.
+    return struct.pack("<BHB", 0, len(body), 0) + body
 
 
 _KINDS: dict[str, Callable[[str], str]] = {
@@ -86,6 +107,7 @@ _KINDS: dict[str, Callable[[str], str]] = {
     "port": _port,
     "uwsgi": _uwsgi,
     "redis": _redis,
+    "postgresql": _postgresql,
 }
 
 

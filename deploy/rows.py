@@ -3,9 +3,9 @@
 import contextlib
 import sqlite3
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from typing import Any, Protocol
+from typing import Any
 
 import psycopg
 
@@ -15,8 +15,8 @@ OPEN = ("pending", "announcing", "unknown", "needs_review")
 TIME_OUT = 0.5
 
 _QUEUE = (
-    "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "
-    "WHERE state IN ('pending', 'announcing', 'unknown', 'needs_review') GROUP BY carrier, state"
+    "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "  # noqa: S608
+    f"WHERE state IN {OPEN} GROUP BY carrier, state"
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
 _STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
@@ -41,15 +41,7 @@ class Rows:
         return sum(sum(states.values()) for states in self.queues.values())
 
 
-class Database(Protocol):
-    """A way to read the rows."""
-
-    def read(self) -> Rows | None:
-        """Return what there is now; None when it can't be had in time."""
-        ...
-
-
-def database_of(url: str) -> Database:
+def database_of(url: str) -> "SQLite | PostgreSQL":
     """Return the reader for an address as `DATABASE_URL` has it."""
     if url.startswith("sqlite:///"):
         return SQLite(url.removeprefix("sqlite:///"))
@@ -68,12 +60,9 @@ class SQLite:
             with contextlib.closing(
                 sqlite3.connect(self._uri, uri=True, timeout=TIME_OUT)
             ) as connection:
-                queue = connection.execute(_QUEUE).fetchall()
-                now = "strftime('%Y-%m-%d %H:%M:%f', 'now')"
-                holds = connection.execute(_HOLDS.format(now=now)).fetchone()
+                return _rows(connection, "strftime('%Y-%m-%d %H:%M:%f', 'now')")
         except sqlite3.Error:
             return None
-        return _rows(queue, holds[0], None)
 
 
 class PostgreSQL:
@@ -86,14 +75,12 @@ class PostgreSQL:
     def read(self) -> Rows | None:
         """Return what there is now; None while the server is away."""
         try:
-            connection = self._connected()
-            queue = connection.execute(_QUEUE).fetchall()
-            holds = connection.execute(_HOLDS.format(now="now()")).fetchall()
-            connections = connection.execute(_CONNECTIONS).fetchall()
+            rows = _rows(self._connected(), "now()")
+            [(connections,)] = self._connected().execute(_CONNECTIONS)
         except psycopg.Error:
             self.close()
             return None
-        return _rows(queue, holds[0][0], connections[0][0] - 1)  # without our own
+        return replace(rows, connections=connections - 1)  # without our own
 
     def states(self) -> dict[str, int]:
         """Return how many announcements are in each state, those that have ended among them."""
@@ -114,19 +101,14 @@ class PostgreSQL:
         return self._connection
 
 
-def _rows(queue: list[Any], holds: int, connections: int | None) -> Rows:
+def _rows(connection: Any, now: str) -> Rows:
     queues: dict[str, dict[str, int]] = {}
     oldest = 0.0
-    for carrier, state, length, first in queue:
+    for carrier, state, length, first in connection.execute(_QUEUE):
         queues.setdefault(carrier, {})[state] = length
         if state == "pending":
-            oldest = max(oldest, _age(first))
-    return Rows(queues, oldest, holds, connections)
-
-
-def _age(moment: datetime | str) -> float:
-    if isinstance(moment, str):
-        moment = datetime.fromisoformat(moment)
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return max(0.0, (datetime.now(UTC) - moment).total_seconds())
+            moment = datetime.fromisoformat(str(first))  # SQLite's is a text, without a zone
+            age = datetime.now(UTC) - (moment if moment.tzinfo else moment.replace(tzinfo=UTC))
+            oldest = max(oldest, age.total_seconds())
+    [(holds,)] = connection.execute(_HOLDS.format(now=now))
+    return Rows(queues, oldest, holds)

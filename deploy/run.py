@@ -18,10 +18,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from deploy import strategy as strategies
-from deploy.env_file import read_env_file, write_env_file
+from deploy.env_file import write_env_file
 from deploy.follow import Follower
 from deploy.keep import GaveUpError, Keeper
-from deploy.plan import ROOT, Plan
+from deploy.plan import ROOT
 from deploy.ports import NoFreePortError, free_port, is_free
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
@@ -46,13 +46,8 @@ class PortTakenError(RuntimeError):
     """The wanted port is somebody else's."""
 
 
-class NotAvailableError(RuntimeError):
-    """The strategy needs something that is not installed here."""
-
-
 REFUSALS = (
     NoFreePortError,
-    NotAvailableError,
     PortTakenError,
     PrepareError,
     RunDirInUseError,
@@ -93,9 +88,7 @@ def _list() -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    strategy = strategies.load(options.strategy)
-    if lacking := strategies.why_unavailable(strategy):
-        raise NotAvailableError(f"{strategy.name}: {lacking}")
+    strategy = strategies.load_available(options.strategy)
     for number in (signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, lambda number, frame: sys.exit(128 + number))
     run_dir = options.run_dir.resolve()
@@ -151,8 +144,9 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
         try:
             stack.open()
             write_env_file(manage_file, stack.plan.own)
-            write_env_file(demo_file, _demo(stack.plan))
-            follower.show(_welcome(stack.plan, bold=colour))
+            write_env_file(demo_file, _demo(stack))
+            proxied = "http" in urllib.request.getproxies_environment()
+            follower.show(welcome(stack.plan, stack.accounts, bold=colour, proxied=proxied))
             keeper = Keeper(stack, follower.say)
             while True:
                 keeper.look(time.monotonic())
@@ -165,26 +159,11 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
             stack.close()
 
 
-def _demo(plan: Plan) -> dict[str, str]:
-    keys = ("PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
-    accounts = read_env_file(plan.accounts_file)
-    return {
-        "BASE_URL": plan.base_url,
-        **{key: accounts[key] for key in keys},
-        "SIMULATOR_URL": plan.environment["SIMULATOR_URL"],
-        "LIVE_URL": plan.environment["LIVE_URL"],
-    }
-
-
-def _welcome(plan: Plan, *, bold: bool) -> str:
-    return welcome(
-        base_url=plan.base_url,
-        accounts=read_env_file(plan.accounts_file),
-        environment=plan.environment,
-        run_dir=plan.run_dir,
-        bold=bold,
-        proxied="http" in urllib.request.getproxies_environment(),
-    )
+def _demo(stack: Stack) -> dict[str, str]:
+    # Last the accounts: their SECRET_KEY is the shop's, the environment's is Django's.
+    known = {"BASE_URL": stack.base_url, **stack.env, **stack.accounts}
+    keys = ("BASE_URL", "PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
+    return {key: known[key] for key in (*keys, "SIMULATOR_URL", "LIVE_URL")}
 
 
 if __name__ == "__main__":

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
+
 from deploy.guardian import GRACE_SECONDS, guardian
 
 # A run that was killed leaves its guardian, which needs its grace and a moment.
@@ -39,42 +41,19 @@ def claimed(run_dir: Path) -> Iterator[None]:
 
 def _lock(descriptor: int, run_dir: Path) -> None:
     end = time.monotonic() + LEFTOVERS_SECONDS
-    while not _try_lock(descriptor):
-        holder = _holder(descriptor)
-        if _alive(holder) or time.monotonic() > end:
-            raise RunDirInUseError(_refusal(run_dir, holder))
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            break
+        except BlockingIOError:
+            # Nothing written: it has the lock and is about to write its number.
+            holder = int(os.pread(descriptor, 20, 0) or 0)
+        if not holder or psutil.pid_exists(holder) or time.monotonic() > end:
+            raise RunDirInUseError(
+                f"{run_dir} is in use by process {holder}. "
+                f"Stop that run with Ctrl-C (or: kill {holder}),\n"
+                f"or start a second one beside it:  make run RUN_DIR={run_dir / 'second'}"
+            )
         time.sleep(0.1)
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-
-
-def _try_lock(descriptor: int) -> bool:
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
-
-
-def _holder(descriptor: int) -> int:
-    written = os.pread(descriptor, 20, 0)
-    return int(written) if written.isdigit() else 0
-
-
-def _alive(pid: int) -> bool:
-    if not pid:
-        return True  # it has the lock and is about to write its number
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        pass
-    return True
-
-
-def _refusal(run_dir: Path, holder: int) -> str:
-    return (
-        f"{run_dir} is in use by process {holder}. Stop that run with Ctrl-C (or: kill {holder}),\n"
-        f"or start a second one beside it:  make run RUN_DIR={run_dir / 'second'}"
-    )

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from types import TracebackType
 from typing import Self
 
 from deploy import strategy as strategies
@@ -97,13 +96,8 @@ class Stack:
     def __enter__(self) -> Self:
         return self.open()
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self.close(graceful=error is None)
+    def __exit__(self, kind: object, *_: object) -> None:
+        self.close(graceful=kind is None)
 
     @property
     def plan(self) -> Plan:

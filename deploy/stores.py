@@ -12,10 +12,10 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
 from pathlib import Path
-from types import TracebackType
 from typing import Self
+
+import psycopg
 
 from deploy.child import Child
 from deploy.ports import free_port
@@ -87,10 +87,6 @@ class _Server:
         # Not pytest's tmp_path: root's is closed to the user that PostgreSQL runs as.
         self.folder = folder or Path(tempfile.mkdtemp(prefix="store-"))
 
-    @property
-    def url(self) -> str:
-        raise NotImplementedError
-
     def close(self) -> None:
         """Kill it and remove its folder, if it was a temporary one."""
         self.child.kill()
@@ -106,6 +102,7 @@ class _Server:
             raise NotReadyError(f"{self.child.name}: {error}\n{tail}") from None
 
     def start(self) -> None:
+        """Start it and wait until it answers; what it makes for that is empty."""
         raise NotImplementedError
 
     def __enter__(self) -> Self:
@@ -116,12 +113,7 @@ class _Server:
             raise
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
 
@@ -139,7 +131,6 @@ class RedisServer(_Server):
         return f"redis://127.0.0.1:{self.port}/0"
 
     def start(self) -> None:
-        """Start it and wait until it answers; it is empty."""
         self.child.start()
         self._wait(f"redis {self.url}")
 
@@ -222,38 +213,18 @@ class PostgresServer(_Server):
         if not (self.data / "PG_VERSION").exists():
             self._make_cluster()
         self.child.start()
-        self._wait(f"port 127.0.0.1:{self.port}")
-        self._wait_for_recovery()
-
-    def _make_cluster(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
-        if self.user:
-            shutil.chown(self.folder, self.user)
-        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8")
-
-    def _wait_for_recovery(self) -> None:
-        """After an immediate stop the port opens before the first query is accepted."""
-        end = time.monotonic() + START_SECONDS
-        while not self._accepts_queries():
-            if time.monotonic() > end:
-                raise NotReadyError(f"postgresql refuses queries\n{self.child.log_tail()}")
-            time.sleep(0.1)
-
-    def _accepts_queries(self) -> bool:
-        try:
-            self._psql("SELECT 1")
-        except RuntimeError:
-            return False
-        return True
-
-    def _psql(self, statement: str) -> None:
-        self._run("psql", "-X", "-q", self.url, "-c", statement)
+        self._wait(f"postgresql {self.url}")
 
     def create_database(self, name: str) -> str:
         """Make an empty database and return its address; one of that name is dropped before."""
-        self._psql(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
-        self._psql(f'CREATE DATABASE "{name}"')
+        self.execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)', f'CREATE DATABASE "{name}"')
         return self.url_of(name)
+
+    def execute(self, *statements: str) -> None:
+        """Execute statements as the superuser, each on its own."""
+        with psycopg.connect(self.url, autocommit=True) as connection:
+            for statement in statements:
+                connection.execute(statement.encode())
 
     def stop(self, mode: str = "fast") -> None:
         """Stop it as `pg_ctl stop -m MODE` would: smart, fast, or immediate (a crash)."""
@@ -265,9 +236,13 @@ class PostgresServer(_Server):
         self.stop(mode)
         self.start()
 
-    def _run(self, program: str, *arguments: str) -> None:
+    def _make_cluster(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        if self.user:
+            shutil.chown(self.folder, self.user)
         done = subprocess.run(
-            [str(self.programs / program), *arguments],
+            [str(self.programs / "initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust",
+             "-E", "UTF8"],
             env=self._environment(),
             cwd="/",
             user=self.user,
@@ -277,6 +252,6 @@ class PostgresServer(_Server):
             text=True,
             timeout=START_SECONDS,
             check=False,
-        )
+        )  # fmt: skip
         if done.returncode:
-            raise RuntimeError(f"{program} failed: {done.stderr or done.stdout}")
+            raise RuntimeError(f"initdb failed: {done.stderr or done.stdout}")

@@ -13,7 +13,7 @@ import signal
 import subprocess
 import tomllib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from math import prod
 from pathlib import Path
 from string import digits
@@ -22,30 +22,9 @@ from typing import Any
 STRATEGIES = Path(__file__).parent / "strategies"
 FAMILIES = ("waits in the worker", "is held by a front")
 BACKENDS = ("inline", "async", "asgi", "accel", "njs", "poll", "uwsgi")
-KEYS = {
-    "title",
-    "family",
-    "backend",
-    "slots",
-    "needs",
-    "readiness",
-    "stop",
-    "environment",
-    "ports",
-    "reload",
-    "cannot",
-}
 
 # A plain user's PATH on Debian lacks sbin, where nginx and haproxy are.
-SYSTEM_FOLDERS = (
-    "/usr/local/sbin",
-    "/usr/sbin",
-    "/sbin",
-    "/opt/homebrew/bin",
-    "/usr/local/bin",
-    "/usr/bin",
-    "/bin",
-)
+SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin"
 # `nginx -V` and the like answer at once; a check that hangs is a check that fails.
 CHECK_SECONDS = 10
 
@@ -73,10 +52,10 @@ class Strategy:
 
     name: str
     folder: Path
-    title: str
-    family: str
-    backend: str
     processes: Mapping[str, str]
+    title: str = ""
+    family: str = ""
+    backend: str = ""
     slots: tuple[str | int, ...] = ()
     needs: Needs = field(default_factory=Needs)
     readiness: Mapping[str, str] = field(default_factory=dict)
@@ -91,11 +70,20 @@ class Strategy:
         """Return the configuration files to be filled in before the start."""
         return sorted(self.folder.glob("*.in"))
 
+    def stop_signal(self, process: str) -> int:
+        """Return the signal that ends a process gracefully."""
+        return signal.Signals[f"SIG{self.stop.get(process, 'TERM').removeprefix('SIG')}"]
+
     def slots_in(self, environment: Mapping[str, str]) -> int | None:
         """Return how many requests its workers serve at once; None where nothing bounds them."""
         if not self.slots:
             return None
         return prod(int(environment[one] if isinstance(one, str) else one) for one in self.slots)
+
+
+# What `strategy.toml` may say.
+KEYS = {each.name for each in fields(Strategy)} - {"name", "folder", "processes", "needs"}
+NEEDS = {each.name for each in fields(Needs)}
 
 
 def names(folder: Path = STRATEGIES) -> list[str]:
@@ -109,36 +97,18 @@ def load(name: str, folder: Path = STRATEGIES) -> Strategy:
     if not (home / "strategy.toml").is_file():
         known = ", ".join(names(folder)) or "none"
         raise StrategyError(f"there is no strategy {name!r}; there are: {known}")
-    with (home / "strategy.toml").open("rb") as file:
-        raw = tomllib.load(file)
-    strategy = _from_toml(name, home, raw)
-    _refuse_nonsense(strategy, raw)
+    raw = tomllib.loads((home / "strategy.toml").read_text())
+    needs = raw.pop("needs", {})
+    if stray := sorted((raw.keys() - KEYS) | (needs.keys() - NEEDS)):
+        raise StrategyError(f"{home}/strategy.toml: unknown keys {stray}")
+    strategy = Strategy(name, home, _processes(home), needs=Needs(**_frozen(needs)), **_frozen(raw))
+    _refuse_nonsense(strategy)
     return strategy
 
 
-def _from_toml(name: str, home: Path, raw: Mapping[str, Any]) -> Strategy:
-    needs = raw.get("needs", {})
-    return Strategy(
-        name=name,
-        folder=home,
-        title=raw.get("title", ""),
-        family=raw.get("family", ""),
-        backend=raw.get("backend", ""),
-        slots=tuple(raw.get("slots", ())),
-        processes=_processes(home),
-        needs=Needs(
-            binaries=tuple(needs.get("binaries", ())),
-            modules=tuple(needs.get("modules", ())),
-            check=needs.get("check", ""),
-            install=needs.get("install", ""),
-        ),
-        readiness=raw.get("readiness", {}),
-        stop=raw.get("stop", {}),
-        environment=raw.get("environment", {}),
-        ports=tuple(raw.get("ports", ())),
-        reload=raw.get("reload", {}),
-        cannot=raw.get("cannot", {}),
-    )
+def _frozen(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a table's values, its lists as tuples."""
+    return {key: tuple(each) if isinstance(each, list) else each for key, each in raw.items()}
 
 
 def _processes(home: Path) -> dict[str, str]:
@@ -150,7 +120,7 @@ def _processes(home: Path) -> dict[str, str]:
     return own | {name: line for name, line in lines if name not in kinds}
 
 
-def _refuse_nonsense(strategy: Strategy, raw: Mapping[str, Any]) -> None:
+def _refuse_nonsense(strategy: Strategy) -> None:
     stray = sorted({*strategy.readiness, *strategy.stop} - set(strategy.processes))
     reloads = [how for how in strategy.reload.values() if not is_reload(how, strategy.processes)]
     complaints = [
@@ -160,7 +130,6 @@ def _refuse_nonsense(strategy: Strategy, raw: Mapping[str, Any]) -> None:
         (not strategy.processes, "the Procfile names no process"),
         (bool(stray), f"readiness or stop names what the Procfile doesn't: {stray}"),
         (bool(reloads), f"a reload is `signal <process> <name>` or `touch <file>`: {reloads}"),
-        (bool(set(raw) - KEYS), f"unknown keys {sorted(set(raw) - KEYS)}"),
     ]
     for wrong, complaint in complaints:
         if wrong:
@@ -189,6 +158,14 @@ def why_unavailable(strategy: Strategy) -> str:
     return reason
 
 
+def load_available(name: str) -> Strategy:
+    """Read a strategy that this machine can run; StrategyError says what is missing."""
+    strategy = load(name)
+    if lacking := why_unavailable(strategy):
+        raise StrategyError(f"{name}: {lacking}")
+    return strategy
+
+
 def _failed_check(strategy: Strategy, path: str) -> str:
     if not strategy.needs.check:
         return ""
@@ -208,7 +185,7 @@ def _failed_check(strategy: Strategy, path: str) -> str:
 
 def search_path(path: str) -> str:
     """Return a PATH with the folders added where systems keep their servers."""
-    return os.pathsep.join([path, *SYSTEM_FOLDERS]) if path else os.pathsep.join(SYSTEM_FOLDERS)
+    return os.pathsep.join(filter(None, [path, SYSTEM_PATH]))
 
 
 def fill_in(text: str, environment: Mapping[str, str], where: str = "text") -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from deploy.plan import Plan
 from deploy.strategy import fill_in
 
 ADDRESS = {
@@ -21,40 +22,29 @@ ADDRESS = {
 TEXT = Path(__file__).with_suffix(".txt")
 
 
-def welcome(
-    *,
-    base_url: str,
-    accounts: Mapping[str, str],
-    environment: Mapping[str, str],
-    run_dir: Path,
-    bold: bool,
-    proxied: bool,
-) -> str:
+def welcome(plan: Plan, accounts: Mapping[str, str], *, bold: bool, proxied: bool) -> str:
     """Return the text; where the shell has a proxy, its requests pass it by: it is for loopback."""
     login = shlex.quote(f"{accounts['PUBLIC_KEY']}:{accounts['SECRET_KEY']}")
     curl = f"curl -sS{' --noproxy 127.0.0.1' if proxied else ''} -u {login}"
+    admin = ""
+    if "ADMIN_PASSWORD" in accounts:
+        admin = f"   user {accounts['ADMIN_USER']}, password {accounts['ADMIN_PASSWORD']}"
     values = {
         **accounts,
-        "BASE_URL": base_url,
-        "LIVE_URL": environment["LIVE_URL"],
-        "STRATEGY": environment["STRATEGY"],
-        "DATABASE": without_password(environment["DATABASE_URL"]),
-        "ADMIN": _admin(accounts),
+        "BASE_URL": plan.base_url,
+        "LIVE_URL": plan.environment["LIVE_URL"],
+        "STRATEGY": plan.strategy.name,
+        "DATABASE": without_password(plan.environment["DATABASE_URL"]),
+        "ADMIN": admin,
         "ADDRESS": json.dumps(ADDRESS, separators=(",", ":"))[1:-1],
         "CURL": curl,
         "POST": f"{curl} -H 'Content-Type: application/json'",
-        "SYNC_PDF": shlex.quote(str(run_dir / "label-sync.pdf")),
-        "ASYNC_PDF": shlex.quote(str(run_dir / "label-async.pdf")),
+        "SYNC_PDF": shlex.quote(str(plan.run_dir / "label-sync.pdf")),
+        "ASYNC_PDF": shlex.quote(str(plan.run_dir / "label-async.pdf")),
         "BOLD": "\033[1m" if bold else "",
         "PLAIN": "\033[0m" if bold else "",
     }
     return fill_in(TEXT.read_text(), values, TEXT.name)
-
-
-def _admin(accounts: Mapping[str, str]) -> str:
-    if "ADMIN_PASSWORD" not in accounts:
-        return ""
-    return f"   user {accounts['ADMIN_USER']}, password {accounts['ADMIN_PASSWORD']}"
 
 
 def without_password(url: str) -> str:

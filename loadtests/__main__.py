@@ -41,16 +41,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options, rest = parser.parse_known_args(arguments)
     try:
         if options.command == "run":
-            return _run(options, _overrides(rest))
+            return _bench_all([_planned(options, _overrides(rest))], options.out)
         if rest:
             parser.error(f"unknown: {' '.join(rest)}")
-        commands = {
-            "list": _list,
-            "suite": _suite,
-            "report": _report,
-            "pages": _pages,
-        }
-        return commands[options.command](options)
+        if options.command == "suite":
+            parts = suite.plan(options.form, available(()), options.note)
+            return _bench_all(parts, options.out)
+        return {"list": _list, "report": _report, "pages": _pages}[options.command](options)
     except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
         print(f"loadtests: {error}", file=sys.stderr)
         return 2
@@ -119,7 +116,7 @@ def _load(options: argparse.Namespace, overrides: dict[str, float]) -> list[Scen
     ]
 
 
-def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
+def _planned(options: argparse.Namespace, overrides: dict[str, float]) -> suite.Planned:
     scenarios = _load(options, overrides)
     wanted = [name for name in options.strategies.split(",") if name]
     wishes = Wishes(
@@ -131,15 +128,22 @@ def _run(options: argparse.Namespace, overrides: dict[str, float]) -> int:
         note=options.note,
         workers=options.workers,
     )
-    folder = options.out or _new_folder()
-    print(suite.announcement([suite.Planned("", scenarios, wishes)]), file=sys.stderr)
-    results, code = _bench(folder, wishes, scenarios)
-    print(write_report([results], folder))
+    return suite.Planned("", scenarios, wishes)
+
+
+def _bench_all(parts: Sequence[suite.Planned], out: Path | None) -> int:
+    """Run the parts into one report; an interrupt leaves out what has not begun."""
+    folder = out or RESULTS / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
+    print(suite.announcement(parts), file=sys.stderr)
+    done, code = [], 0
+    for part in parts:
+        results, outcome = _bench(folder / part.name, part.wishes, part.scenarios)
+        done.append(results)
+        code = max(code, outcome)
+        if outcome == INTERRUPTED:
+            break
+    print(write_report(done, folder))
     return code
-
-
-def _new_folder() -> Path:
-    return RESULTS / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
 
 
 def _bench(
@@ -159,22 +163,6 @@ def _bench(
     for run in wrong:
         print(f"{run['scenario']} {run['strategy']}: labels were bought twice", file=sys.stderr)
     return results, int(bool(bad or wrong))
-
-
-def _suite(options: argparse.Namespace) -> int:
-    """Run the parts of a suite into one report; an interrupt leaves out what has not begun."""
-    folder = options.out or _new_folder()
-    parts = suite.plan(options.form, available(()), options.note)
-    print(suite.announcement(parts), file=sys.stderr)
-    done, code = [], 0
-    for part in parts:
-        results, outcome = _bench(folder / part.name, part.wishes, part.scenarios)
-        done.append(results)
-        code = max(code, outcome)
-        if outcome == INTERRUPTED:
-            break
-    print(write_report(done, folder))
-    return code
 
 
 def _report(options: argparse.Namespace) -> int:

@@ -66,12 +66,12 @@ class Group:
 
     def typical(self) -> Run | None:
         """Return the run whose curves stand for the group: the one in the middle by goodput."""
-        runs = sorted(self.measured(), key=_first_goodput)
+
+        def goodput(run: Run) -> float:
+            return next((stream["summary"]["goodput"] for _, _, stream in streams(run)), 0.0)
+
+        runs = sorted(self.measured(), key=goodput)
         return runs[(len(runs) - 1) // 2] if runs else None
-
-
-def _first_goodput(run: Run) -> float:
-    return next((stream["summary"]["goodput"] for _, _, stream in streams(run)), 0.0)
 
 
 def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:

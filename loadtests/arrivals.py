@@ -68,14 +68,9 @@ class Ramp:
         slope = (self.to_rate - self.from_rate) / self.seconds
         total = (self.from_rate + self.to_rate) / 2 * self.seconds
         for number in range(round(total)):
-            yield self._when(number, slope)
-
-    def _when(self, number: int, slope: float) -> float:
-        if slope == 0:
-            return number / self.from_rate
-        # from_rate * t + slope / 2 * t² = number; the root is never under 0 within the ramp.
-        inside = max(self.from_rate**2 + 2 * slope * number, 0.0)
-        return float((-self.from_rate + inside**0.5) / slope)
+            # from_rate * t + slope / 2 * t² = number; the root is never under 0 within the ramp.
+            root = max(self.from_rate**2 + 2 * slope * number, 0.0) ** 0.5
+            yield (root - self.from_rate) / slope if slope else number / self.from_rate
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import psycopg
+
 from deploy import strategy as strategies
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
@@ -20,7 +22,6 @@ from loadtests.deployment import EQUAL, ContractError
 from loadtests.estimate import span
 from loadtests.fleet import GeneratorError
 from loadtests.measure import Run, Tell, measure
-from loadtests.samples import write_samples
 from loadtests.scenario import Scenario
 
 FORMAT = 1
@@ -35,6 +36,7 @@ _FAILURES = (
     strategies.StrategyError,
     OSError,
     RuntimeError,
+    psycopg.Error,
 )
 
 
@@ -122,12 +124,12 @@ class Bench:
             for number, job in enumerate(planned, 1):
                 outcome = self._one(job, postgresql, announce(number, len(planned), job))
                 self.results["runs"].append(outcome)
-                self.save()
+                results.write(self.folder, self.results)
                 ended(outcome)
                 if self.interrupted:
                     break
         self.results["complete"] = len(self.results["runs"]) == len(planned)
-        self.save()
+        results.write(self.folder, self.results)
         return self.results
 
     def _head(self, scenarios: Sequence[Scenario]) -> dict[str, Any]:
@@ -170,14 +172,11 @@ class Bench:
             self.interrupted = True
             return outcome | {"status": "missing", "reason": "interrupted"}
         except _FAILURES as error:
-            return outcome | {"status": "missing", "reason": _brief(error)}
-        write_samples(self.folder / "samples" / f"{job.label}.csv.gz", run.samples)
+            said = " ".join(f"{type(error).__name__}: {error}".split())[:200]
+            return outcome | {"status": "missing", "reason": said}
+        results.write_samples(self.folder / "samples" / f"{job.label}.csv.gz", run.samples)
         self.interrupted = run.interrupted
         return outcome | _status(run) | run.figures
-
-    def save(self) -> None:
-        """Write everything so far, whole or not at all."""
-        results.write(self.folder, self.results)
 
 
 def _status(run: Run) -> dict[str, str]:
@@ -185,11 +184,6 @@ def _status(run: Run) -> dict[str, str]:
         return {"status": "partial", "reason": "interrupted"}
     reasons = run.figures["validity"]["reasons"]
     return {"status": "invalid" if reasons else "measured", "reason": "; ".join(reasons)}
-
-
-def _brief(error: BaseException) -> str:
-    text = f"{type(error).__name__}: {error}"
-    return " ".join(text.split())[:200]
 
 
 def _facts(scenario: Scenario) -> dict[str, Any]:

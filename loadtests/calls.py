@@ -56,23 +56,14 @@ KINDS: Mapping[str, tuple[str, str, str]] = {
 }
 
 
-def request(path: str, body: bytes, host: str, *, login: str = "", bearer: str = "") -> bytes:
-    """Write a request out; a POST where there is a body.
-
-    `login` is `public:secret` of an account, `bearer` what a carrier wants to see.
-    """
+def request(path: str, body: bytes, host: str, *, login: str = "") -> bytes:
+    """Write a request out, a POST where there is a body; `login` is an account's keys."""
     lines = [f"{'POST' if body else 'GET'} {path} HTTP/1.1", f"Host: {host}"]
     if login:
         lines.append(f"Authorization: Basic {base64.b64encode(login.encode()).decode()}")
-    if bearer:
-        lines.append(f"Authorization: Bearer {bearer}")
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     return "\r\n".join([*lines, "\r\n"]).encode() + body
-
-
-def _success(answer: Answer) -> str:
-    return OK if answer.status in (200, 201) else f"http {answer.status}"
 
 
 def _label(answer: Answer) -> str:
@@ -86,4 +77,7 @@ def _label(answer: Answer) -> str:
         return "unreadable answer"
 
 
-JUDGES: Mapping[str, Callable[[Answer], str]] = {"label": _label, "success": _success}
+JUDGES: Mapping[str, Callable[[Answer], str]] = {
+    "label": _label,
+    "success": lambda answer: OK if answer.status in (200, 201) else f"http {answer.status}",
+}

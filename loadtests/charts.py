@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -42,26 +42,16 @@ class Chart:
     ticks: tuple[str, ...] = ()
 
 
-def _windows(seconds: Sequence[Figures]) -> Iterator[tuple[float, Sequence[Figures]]]:
-    for start in range(0, len(seconds), WINDOW):
-        window = seconds[start : start + WINDOW]
-        yield start + len(window) / 2, window
+def _rate(count: Callable[[Figures], float]) -> Callable[[Figures], list[Point]]:
+    def points(stream: Figures) -> list[Point]:
+        starts = range(0, len(stream["seconds"]), WINDOW)
+        windows = [(start, stream["seconds"][start : start + WINDOW]) for start in starts]
+        return [
+            (start + len(window) / 2, sum(map(count, window)) / len(window))
+            for start, window in windows
+        ]
 
-
-def _good(stream: Figures) -> list[Point]:
-    windows = _windows(stream["seconds"])
-    return [(at, sum(second["good"] for second in window) / len(window)) for at, window in windows]
-
-
-def _failed(stream: Figures) -> list[Point]:
-    return [
-        (at, sum(sum(second["errors"].values()) for second in window) / len(window))
-        for at, window in _windows(stream["seconds"])
-    ]
-
-
-def _p50(stream: Figures) -> list[Point]:
-    return [(second["at"], second["p50"] or None) for second in stream["seconds"]]
+    return points
 
 
 def _percentiles(stream: Figures) -> list[Point]:
@@ -71,9 +61,17 @@ def _percentiles(stream: Figures) -> list[Point]:
 
 # kind: title, y, points of a stream's figures
 OF_STREAMS: Mapping[str, tuple[str, str, Callable[[Figures], list[Point]]]] = {
-    "good": ("Good answers per second", "per s", _good),
-    "failed": ("Failures per second", "per s", _failed),
-    "p50": ("Response time, median of each second", "seconds, log", _p50),
+    "good": ("Good answers per second", "per s", _rate(lambda second: second["good"])),
+    "failed": (
+        "Failures per second",
+        "per s",
+        _rate(lambda second: sum(second["errors"].values())),
+    ),
+    "p50": (
+        "Response time, median of each second",
+        "seconds, log",
+        lambda stream: [(second["at"], second["p50"] or None) for second in stream["seconds"]],
+    ),
     "percentiles": ("Response times", "seconds, log", _percentiles),
 }
 # kind: title, y, value of a look at the servers

@@ -32,26 +32,9 @@ _PATIENCE = 2.0
 Row = dict[str, Any]
 
 
-class Machine:
-    """The whole machine's processor time: what is not ours disturbs."""
-
-    def __init__(self) -> None:
-        self._busy = self._total()
-        self._at = time.monotonic()
-
-    def others(self, ours: float) -> float:
-        """Return the cores that others used since the last call, `ours` being ours in it."""
-        now, busy = time.monotonic(), self._total()
-        elapsed = max(now - self._at, 1e-3)
-        used = (busy - self._busy) / elapsed
-        self._at, self._busy = now, busy
-        return round(max(used - ours, 0.0), 2)
-
-    @staticmethod
-    def _total() -> float:
-        times = psutil.cpu_times()
-        waiting = times.idle + getattr(times, "iowait", 0.0)
-        return float(sum(times) - waiting - getattr(times, "guest", 0.0))
+def others_cores(ours: float) -> float:
+    """Return the cores that others used since the last call: what is not ours disturbs."""
+    return round(max(psutil.cpu_percent() / 100 * (os.cpu_count() or 1) - ours, 0.0), 2)
 
 
 class Collector:
@@ -60,9 +43,9 @@ class Collector:
     def __init__(self, stack: Stack, database_url: str, more: Mapping[str, int]) -> None:
         leaders = {name: stack.pid(name) for name in stack.names} | dict(more)
         self._stack = stack
+        self._metrics = Path(stack.env["PROMETHEUS_MULTIPROC_DIR"])
         # What sends and looks belongs to the run, too. Last: all others are its children.
         self._processes = Processes(leaders | {OURSELVES: os.getpid()})
-        self._machine = Machine()
         self._database = PostgreSQL(database_url)
         self._simulator = Simulator.of(stack.env)
         self._rows: list[Row] = []
@@ -72,7 +55,6 @@ class Collector:
 
     def start(self) -> None:
         """Begin to look."""
-        self._machine.others(sum(self._processes.processor().values()))  # counts from here
         self._thread.start()
 
     def stop(self) -> list[Row]:
@@ -98,6 +80,7 @@ class Collector:
             self._broken = error
 
     def _look_until_the_end(self) -> None:
+        others_cores(sum(self._processes.processor().values()))  # both count from here
         number = 0
         due = time.monotonic()
         while not self._end.wait(max(due - time.monotonic(), 0)):
@@ -108,14 +91,15 @@ class Collector:
     def _look(self, *, with_memory: bool) -> Row:
         row: Row = {"at": time.monotonic(), "load": os.getloadavg()[0]}
         row["cpu"] = self._processes.processor()
-        row["others"] = self._machine.others(sum(row["cpu"].values()))
+        row["others"] = others_cores(sum(row["cpu"].values()))
         if with_memory:
             row["memory"] = self._processes.memory(without=OURSELVES)
         if rows := self._database.read():
             row |= {"connections": rows.connections, "held": rows.holds, "open": rows.open}
         if "hub" in self._stack.names:
             self._try(row, "held", self._held_by_hub)
-        self._try(row, "busy", self._busy)
+        pids = [process.pid for process in self._processes.tree("web")]
+        self._try(row, "busy", lambda: read_counted(self._metrics, pids).busy)
         self._try(row, "lookup", self._simulator.lookup_seconds)
         self._try(row, "in_flight", self._simulator.in_flight)
         return row
@@ -136,11 +120,6 @@ class Collector:
             if family.name == "offload_holds":
                 return int(family.samples[0].value)
         return None
-
-    def _busy(self) -> Mapping[str, int]:
-        directory = Path(self._stack.env["PROMETHEUS_MULTIPROC_DIR"])
-        pids = [process.pid for process in self._processes.tree("web")]
-        return read_counted(directory, pids).busy
 
 
 def serving_memory(row: Row) -> float | None:

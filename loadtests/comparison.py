@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any, NamedTuple
 
 from deploy import strategy as strategies
@@ -122,11 +123,6 @@ def seconds(value: float) -> str:
     return "no answer" if value == math.inf else f"{number(value)} s"
 
 
-def in_the_run(value: float) -> str:
-    """Return seconds in words; endless where the run ended before."""
-    return "not in the run" if value == math.inf else f"{number(value)} s"
-
-
 def memory_each(run: Run) -> float | None:
     """Return the KB that web, front and hub took for each client that waited.
 
@@ -134,13 +130,12 @@ def memory_each(run: Run) -> float | None:
     """
     waiting = _waiting(run)
     looks = [
-        (row["serving_memory"], waiting[int(row["at"])])
-        for row in run.get("timeline", ())
-        if "serving_memory" in row and int(row["at"]) in waiting
+        (waiting.get(int(row["at"]), 0.0), row["serving_memory"])
+        for row in run["timeline"]
+        if "serving_memory" in row
     ]
-    first = next((row["serving_memory"] for row in run["timeline"] if "serving_memory" in row), 0)
-    memory, clients = max(looks, key=lambda look: look[1], default=(0.0, 0.0))
-    return (memory - first) * 1000 / clients if clients else None
+    clients, memory = max(looks, key=itemgetter(0), default=(0.0, 0.0))
+    return (memory - looks[0][1]) * 1000 / clients if clients else None
 
 
 def worked_off(run: Run) -> float | None:
@@ -203,6 +198,9 @@ def _lost(summary: Summary) -> float:
 
 
 def _columns() -> Iterator[Column]:
+    def within(value: float) -> str:
+        return number(value) if value == math.inf else seconds(value)
+
     def labels(figure: Callable[[Summary], float | None]) -> Figure:
         return _of("talk", "labels", figure)
 
@@ -216,7 +214,7 @@ def _columns() -> Iterator[Column]:
     yield Column("wait, slowest 1 %", "talk", _cell(labels(_percentile("p99")), seconds))
     yield Column("other pages meanwhile, slowest 1 %", "talk", canary("talk"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
-    yield Column("backlog worked off after the outage", "outage", _cell(worked_off, in_the_run))
+    yield Column("backlog worked off after the outage", "outage", _cell(worked_off, within))
     each = _with_failed("capacity", "labels", memory_each, lambda value: f"{value:,.0f} KB")
     yield Column("memory per waiting client", "capacity", each)
     yield Column("a reload", "reload", reload)

@@ -11,20 +11,17 @@ changes within an hour.
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import signal
 import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-import aiohttp
 import psutil
 
 from deploy.env_file import read_env_file
@@ -32,6 +29,11 @@ from deploy.plan import ROOT
 from deploy.ports import free_port
 from deploy.readiness import wait_until_ready
 from deploy.stores import PostgresServer
+from loadtests.arrivals import Burst, Closed, Constant, Schedule
+from loadtests.calls import make
+from loadtests.fleet import drive
+from loadtests.generator import Stream
+from loadtests.tables import Table, markdown
 
 SEED = "5392665"
 # Seconds that the carrier takes.
@@ -40,12 +42,8 @@ PACED, PACED_SECONDS = 15, 20
 CLIENTS, CLIENTS_LABELS = 32, 640
 BURST = 200
 NOT_OURS = ("carriers.simulator", "deploy.live")
-BODY = {
-    "parcel": {
-        "name": "Test Receiver", "address": "Havenstraat", "house_number": "12", "city": "Utrecht",
-        "postal_code": "3511 AB", "country": "NL", "shipment": {"id": 8}, "request_label": True,
-    }
-}  # fmt: skip
+# Seconds: a machine on which any kind of traffic takes longer has another problem.
+LONGEST = 120.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,8 +61,7 @@ class Deployment:
     def __init__(self, run: subprocess.Popen[bytes], cluster: PostgresServer, folder: Path) -> None:
         self.run, self.cluster = run, cluster
         keys = read_env_file(folder / "accounts.env")
-        login = aiohttp.encode_basic_auth(keys["PUBLIC_KEY"], keys["SECRET_KEY"])
-        self.headers = {"Authorization": login}
+        self.login = f"{keys['PUBLIC_KEY']}:{keys['SECRET_KEY']}"
 
     def processor_seconds(self) -> float:
         """Return what its processes have used until now, those that ended among them."""
@@ -120,62 +117,24 @@ def deployed(checkout: Path, strategy: str, port: int) -> Iterator[Deployment]:
             run.wait(60)
 
 
-async def buy(session: aiohttp.ClientSession, url: str) -> float:
-    """Buy one label; return the seconds."""
-    begun = time.monotonic()
-    async with session.post(url, json=BODY) as response:
-        parcel = (await response.json())["parcel"]
-    if not parcel["tracking_number"]:
-        raise RuntimeError(f"{response.status} without a label: {parcel['status']}")
-    return time.monotonic() - begun
-
-
-async def paced(session: aiohttp.ClientSession, url: str) -> list[float]:
-    """Buy at a steady rate."""
-    tasks = []
-    begun = time.monotonic()
-    for number in range(PACED * PACED_SECONDS):
-        await asyncio.sleep(begun + number / PACED - time.monotonic())
-        tasks.append(asyncio.create_task(buy(session, url)))
-    return await asyncio.gather(*tasks)
-
-
-async def closed(session: aiohttp.ClientSession, url: str) -> list[float]:
-    """Have each of the clients buy one label after the other."""
-
-    async def client() -> list[float]:
-        return [await buy(session, url) for _ in range(CLIENTS_LABELS // CLIENTS)]
-
-    groups = await asyncio.gather(*(client() for _ in range(CLIENTS)))
-    return [seconds for group in groups for seconds in group]
-
-
-async def burst(session: aiohttp.ClientSession, url: str) -> list[float]:
-    """Buy all at once."""
-    return await asyncio.gather(*(buy(session, url) for _ in range(BURST)))
-
-
-Traffic = Callable[[aiohttp.ClientSession, str], Awaitable[list[float]]]
-TRAFFIC: dict[str, Traffic] = {
-    f"paced at {PACED}/s": paced,
-    f"{CLIENTS} clients": closed,
-    f"burst of {BURST}": burst,
+TRAFFIC: dict[str, Schedule | Closed] = {
+    f"paced at {PACED}/s": Constant(PACED, PACED_SECONDS),
+    f"{CLIENTS} clients": Closed(CLIENTS, CLIENTS_LABELS),
+    f"burst of {BURST}": Burst(BURST),
 }
 
 
-async def measure(deployment: Deployment, port: int) -> dict[str, Cost]:
-    """Drive each kind of traffic; a first burst warms the processes."""
-    url = f"http://127.0.0.1:{port}/api/v2/parcels"
+def measure(deployment: Deployment, port: int) -> dict[str, Cost]:
+    """Drive each kind of traffic; the clients' first round warms the processes."""
+    call = make("label", host=f"127.0.0.1:{port}", login=deployment.login)
     costs = {}
-    connector = aiohttp.TCPConnector(limit=0)
-    async with aiohttp.ClientSession(headers=deployment.headers, connector=connector) as session:
-        await closed(session, url)
-        for name, traffic in TRAFFIC.items():
-            used, begun = deployment.processor_seconds(), time.monotonic()
-            times = await traffic(session, url)
-            took = time.monotonic() - begun
-            used = deployment.processor_seconds() - used
-            costs[name] = Cost(used * 1000 / len(times), len(times) / took, max(times))
+    for name, arrivals in {"warm": Closed(CLIENTS, CLIENTS_LABELS), **TRAFFIC}.items():
+        used = deployment.processor_seconds()
+        labels = drive(Stream(name, "127.0.0.1", port, call, arrivals), cap=LONGEST)
+        used = deployment.processor_seconds() - used
+        if labels.errors or labels.latency is None:
+            raise RuntimeError(f"{name}: not every label came: {labels.errors}")
+        costs[name] = Cost(used * 1000 / labels.good, labels.goodput, labels.latency.maximum)
     return costs
 
 
@@ -197,7 +156,7 @@ def main() -> None:
                 for each, checkout in checkouts.items():
                     port = free_port()
                     with deployed(checkout, options.strategy, port) as deployment:
-                        runs[each].append(asyncio.run(measure(deployment, port)))
+                        runs[each].append(measure(deployment, port))
                     sys.stderr.write(f"{each}: {runs[each][-1]}\n")
         finally:
             subprocess.run([*git, "remove", "--force", name], check=True)
@@ -206,7 +165,7 @@ def main() -> None:
 
 def table(runs: dict[str, list[dict[str, Cost]]]) -> str:
     """Return the medians, each with its range, and what this checkout's are of the other's."""
-    lines = ["| traffic | | " + " | ".join(runs) + " | ratio |", "|---|---|---|---|---|"]
+    rows = []
     units = {"milliseconds": "ms a label", "rate": "labels/s", "slowest": "slowest, s"}
     for traffic in TRAFFIC:
         for field, unit in units.items():
@@ -215,8 +174,9 @@ def table(runs: dict[str, list[dict[str, Cost]]]) -> str:
             ]
             before, now = map(statistics.median, columns)
             cells = [f"{statistics.median(c):.2f} ({c[0]:.2f} to {c[-1]:.2f})" for c in columns]
-            lines.append(f"| {traffic} | {unit} | {' | '.join(cells)} | {now / before:.2f} |")
-    return "\n".join(lines) + "\n"
+            rows.append((traffic, unit, *cells, f"{now / before:.2f}"))
+    made = Table("Cost", ("traffic", "", *runs, "ratio"), tuple(rows))
+    return "\n".join([*markdown(made), ""])
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import signal
+import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,10 @@ from loadtests.scenario import Scenario
 
 # The same for every strategy, whatever stands in the caller's environment.
 EQUAL = {"HUB_WORKERS": "1", "WORKER_CONCURRENCY": "500", "DATABASE_POOL": "16"}
+
+
+# Connections that the kernel takes in by itself: nobody ever accepts one.
+BACKLOG = 4096
 
 
 class ContractError(RuntimeError):
@@ -46,6 +51,16 @@ def login(stack: Stack, account: int = 1) -> str:
     """Return `public:secret` of one of the two accounts, which have no rate limits."""
     suffix = "" if account == 1 else f"_{account}"
     return f"{stack.accounts[f'PUBLIC_KEY{suffix}']}:{stack.accounts[f'SECRET_KEY{suffix}']}"
+
+
+@contextmanager
+def hanging(base_url: str, login: str, count: int) -> Iterator[None]:
+    """Register so many webhooks for an account whose receiver never answers."""
+    with socket.create_server(("127.0.0.1", 0), backlog=BACKLOG) as server:
+        for number in range(count):
+            url = f"http://127.0.0.1:{server.getsockname()[1]}/{number}"
+            ask_json(f"{base_url}/api/v2/webhooks", {"webhook": {"url": url}}, login=login)
+        yield
 
 
 def check_contract(stack: Stack) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from loadtests.arrivals import Closed, seconds_of
 from loadtests.figures import possible_rate
 from loadtests.fleet import LEAD
@@ -34,9 +32,3 @@ def _stream(scenario: Scenario, spec: StreamSpec) -> float:
         rate = possible_rate(scenario, spec) or USUAL_RATE
         return spec.begin + spec.arrivals.requests / rate
     return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
-
-
-def words(runs: int, least: float, most: float) -> str:
-    """Return the estimate as a sentence."""
-    low, high = math.ceil(least / 60), math.ceil(most / 60)
-    return f"{runs} runs: about {low} minutes, {high} if every strategy needs all of its time."

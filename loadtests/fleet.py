@@ -6,15 +6,17 @@ import asyncio
 import importlib.util
 import multiprocessing
 import os
-import resource
 import signal
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import astuple
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
-from loadtests.generator import Generator, Plan, Progress, Report
+from deploy.child import raise_descriptor_limit
+from loadtests.generator import Generator, Plan, Progress, Report, Stream
+from loadtests.metrics import Summary, summarize
 
 # Seconds that generators get to import and connect before the first send: 0.4 alone on two cores.
 LEAD = 2.0
@@ -63,6 +65,15 @@ def send(
     return plan, Report(samples, busiest), interrupted
 
 
+def drive(stream: Stream, *, cap: float, generators: int = 1) -> Summary:
+    """Run one stream; return its figures."""
+    _, report, _ = send(lambda start: Plan((stream,), start, cap), generators=generators)
+    figures = summarize(report.samples)
+    if figures is None:
+        raise GeneratorError("nothing was sent")
+    return figures
+
+
 def _listen(members: list[_Member], plan: Plan) -> None:
     if time.monotonic() > plan.start + plan.cap + GRACE:
         raise GeneratorError(f"a generator has not reported {GRACE:.0f} s after its end")
@@ -73,12 +84,7 @@ def _listen(members: list[_Member], plan: Plan) -> None:
 
 
 def _together(parts: list[Progress]) -> Progress:
-    return Progress(
-        sent=sum(part.sent for part in parts),
-        good=sum(part.good for part in parts),
-        failed=sum(part.failed for part in parts),
-        in_flight=sum(part.in_flight for part in parts),
-    )
+    return Progress(*map(sum, zip(*map(astuple, parts), strict=True)))
 
 
 class _Member:
@@ -130,14 +136,8 @@ def _work(plan: Plan, number: int, of: int, pipe: Connection) -> None:
             asyncio.get_running_loop().add_signal_handler(ending, generator.stop)
         return await generator.run(pipe.send)
 
-    with suppress(BrokenPipeError):  # whoever wanted to know is gone
-        pipe.send(_runner(run))
-
-
-def _runner(run: Callable[[], Any]) -> Report:
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
-        report: Report = runner.run(run())
-    return report
+    with asyncio.Runner(loop_factory=loop_factory()) as runner, suppress(BrokenPipeError):
+        pipe.send(runner.run(run()))  # unless whoever wanted to know is gone
 
 
 def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
@@ -148,9 +148,3 @@ def loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
 
     factory: Callable[[], asyncio.AbstractEventLoop] = uvloop.new_event_loop
     return factory
-
-
-def raise_descriptor_limit() -> None:
-    """Allow as many connections as the system lets us have."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -81,34 +81,25 @@ class Generator:
         """Send everything, or what can be sent until the cap."""
         cpu, began = time.process_time(), time.monotonic()
         work = asyncio.gather(*(self._stream(stream) for stream in self.plan.streams))
-        async with self._telling(tell):
-            stopping = asyncio.ensure_future(self._stop.wait())
-            left = self.plan.start + self.plan.cap - time.monotonic()
-            ends: set[asyncio.Future[Any]] = {work, stopping}
-            await asyncio.wait(ends, timeout=left, return_when="FIRST_COMPLETED")
-            stopping.cancel()
-            if not work.done():
-                work.cancel()
-            with suppress(asyncio.CancelledError):
-                await work
+        ticker = asyncio.create_task(self._tell(tell))
+        stopping = asyncio.ensure_future(self._stop.wait())
+        left = self.plan.start + self.plan.cap - time.monotonic()
+        ends: set[asyncio.Future[Any]] = {work, stopping}
+        await asyncio.wait(ends, timeout=left, return_when="FIRST_COMPLETED")
+        for task in (work, stopping, ticker):
+            task.cancel()
+        with suppress(asyncio.CancelledError):
+            await work
+        tell(self.progress)
         busy = (time.process_time() - cpu) / max(time.monotonic() - began, 1e-9)
         for wire in itertools.chain.from_iterable(self._idle.values()):
             wire.close()
         return Report(self._samples, busy)
 
-    @asynccontextmanager
-    async def _telling(self, tell: Callable[[Progress], None]) -> AsyncIterator[None]:
-        async def ticks() -> None:
-            while True:
-                tell(self.progress)
-                await asyncio.sleep(TICK)
-
-        ticker = asyncio.create_task(ticks())
-        try:
-            yield
-        finally:
-            ticker.cancel()
+    async def _tell(self, tell: Callable[[Progress], None]) -> None:
+        while True:
             tell(self.progress)
+            await asyncio.sleep(TICK)
 
     async def _stream(self, stream: Stream) -> None:
         if isinstance(stream.arrivals, Closed):
@@ -159,16 +150,11 @@ class Generator:
         finally:
             end = time.monotonic()
             sample = Sample(stream.name, intended, sent, first_byte, end, outcome)
-            self._note(sample)
+            self._samples.append(sample)
+            self.progress.in_flight -= 1
+            self.progress.good += sample.ok
+            self.progress.failed += not sample.ok
         return end
-
-    def _note(self, sample: Sample) -> None:
-        self._samples.append(sample)
-        self.progress.in_flight -= 1
-        if sample.ok:
-            self.progress.good += 1
-        else:
-            self.progress.failed += 1
 
     async def _exchange(self, stream: Stream) -> Answer:
         idle = self._idle.setdefault((stream.host, stream.port), [])

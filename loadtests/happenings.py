@@ -46,11 +46,8 @@ class Happenings:
             if self._end.wait(max(start + event.at - time.monotonic(), 0)):
                 return
             said = self._do(event)
-            at = round(time.monotonic() - start, 3)
-            self._done.append(
-                {"at": at, "kind": event.kind, "what": event.what, "carrier": event.carrier}
-                | {"said": said}
-            )
+            done = {"kind": event.kind, "what": event.what, "carrier": event.carrier, "said": said}
+            self._done.append({"at": round(time.monotonic() - start, 3)} | done)
 
     def _do(self, event: Event) -> str:
         try:

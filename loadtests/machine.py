@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import platform
 import subprocess
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import distributions, version
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +34,7 @@ PROGRAMS = {
 
 def card() -> dict[str, Any]:
     """Return processor, memory, system and versions; no name of machine or owner."""
+    installed = {each.name.lower() for each in distributions()}
     return {
         "cores": os.cpu_count(),
         "processor": _processor(),
@@ -43,7 +44,7 @@ def card() -> dict[str, Any]:
         "python": platform.python_version(),
         "commit": _says(("git", "describe", "--always", "--dirty"), here=True),
         "load_before": round(os.getloadavg()[0], 2),
-        "packages": {name: found for name in PACKAGES if (found := _version(name))},
+        "packages": {name: version(name) for name in PACKAGES if name in installed},
         "programs": {name: said for name, line in PROGRAMS.items() if (said := _says(line))},
     }
 
@@ -55,13 +56,6 @@ def _processor() -> str:
     except OSError:
         return platform.processor()
     return lines[0].partition(":")[2].strip() if lines else platform.machine()
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return ""
 
 
 def _says(line: tuple[str, ...], *, here: bool = False) -> str:

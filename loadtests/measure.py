@@ -16,12 +16,11 @@ from deploy.stores import PostgresServer
 from loadtests import fleet
 from loadtests.calls import RECEIVER, make
 from loadtests.collector import Collector, Row, serving_memory
-from loadtests.deployment import deployed, login
+from loadtests.deployment import deployed, hanging, login
 from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
 from loadtests.happenings import FAILED, Happenings
 from loadtests.metrics import Sample, validity
-from loadtests.receivers import hanging
 from loadtests.scenario import Phase, Scenario, StreamSpec
 
 # Seconds of rest before the first phase: imports and first connections are no steady state.
@@ -72,7 +71,9 @@ class _Bench:
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
-        run = Run(self._about())
+        sized = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "HUB_WORKERS")
+        sizes = {name: self._stack.env[name] for name in sized if name in self._stack.env}
+        run = Run({"sizes": sizes})
         began = time.monotonic()
         collector.start()
         try:
@@ -89,12 +90,6 @@ class _Bench:
         failed = _failed_events(run.figures["phases"])
         run.figures["validity"] = asdict(validity(every, collector.lookups(), failed))
         return run
-
-    def _about(self) -> dict[str, Any]:
-        sized = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "HUB_WORKERS")
-        return {
-            "sizes": {name: self._stack.env[name] for name in sized if name in self._stack.env},
-        }
 
     def _phase(self, phase: Phase, run: Run) -> dict[str, Any] | None:
         specs = [spec for spec in phase.streams if self._address(spec) is not None]
@@ -127,51 +122,39 @@ class _Bench:
     def _stream(self, spec: StreamSpec) -> Stream:
         host, port = self._address(spec) or ("", 0)
         login_ = login(self._stack, spec.account)
-        parcel = self._announced(login_, spec.method) if spec.call == "wait" else 0
+        parcel = 0
+        if spec.call == "wait":  # for a label that was asked for just now
+            asked = {"shipment": {"id": spec.method}, "request_label_async": True}
+            url = f"{self._stack.base_url}/api/v2/parcels"
+            parcel = ask_json(url, {"parcel": RECEIVER | asked}, login=login_)["parcel"]["id"]
         address = f"{host}:{port}"
         call = make(spec.call, host=address, login=login_, method=spec.method, parcel=parcel)
         return Stream(spec.name, host, port, call, spec.arrivals, spec.begin, spec.time_out)
-
-    def _announced(self, login_: str, method: int) -> int:
-        """Return a parcel whose label was asked for just now: what waiting reads wait for."""
-        body = {"parcel": RECEIVER | {"shipment": {"id": method}, "request_label_async": True}}
-        answer = ask_json(f"{self._stack.base_url}/api/v2/parcels", body, login=login_)
-        return int(answer["parcel"]["id"])
 
     def _address(self, spec: StreamSpec) -> tuple[str, int] | None:
         """Return where a stream goes; None where the strategy has no such thing."""
         if spec.target == "hub" and "hub" not in self._stack.names:
             return None
-        base = self._stack.base_url if spec.target == "app" else f"http://{self._hub}"
-        parts = urlsplit(base)
+        hub = f"http://{self._stack.env['HUB_BIND']}"
+        parts = urlsplit(self._stack.base_url if spec.target == "app" else hub)
         return parts.hostname or "127.0.0.1", parts.port or 80
-
-    @property
-    def _hub(self) -> str:
-        return self._stack.env["HUB_BIND"]
 
     def _settle(self, before: Any, run: Run) -> dict[str, Any]:
         """Wait until nothing is under way, then compare what was asked with what was booked."""
         self._tell("settles", Progress())
         database = PostgreSQL(self._url)
         end = time.monotonic() + self._scenario.settle
-        while self._under_way(database) and time.monotonic() < end:
+        while states := database.states():
+            open_ = any(states.get(state, 0) for state in OPEN)
+            if not (open_ or self._simulator.in_flight()) or time.monotonic() > end:
+                break
             time.sleep(0.2)
-        states = database.states()
         database.close()
         books = self._simulator.books() - before
-        wanting = {
-            spec.name
-            for phase in self._scenario.phases
-            for spec in phase.streams
-            if spec.call in {"label", "async"}
-        }
-        creates = [
-            sample
-            for _, _, samples in run.samples
-            for sample in samples
-            if sample.stream in wanting
-        ]
+        specs = [spec for phase in self._scenario.phases for spec in phase.streams]
+        wanting = {spec.name for spec in specs if spec.call in {"label", "async"}}
+        every = [sample for _, _, samples in run.samples for sample in samples]
+        creates = [sample for sample in every if sample.stream in wanting]
         return {
             "asked": len(creates),
             "answered_well": sum(sample.ok for sample in creates),
@@ -181,10 +164,6 @@ class _Bench:
             "open": sum(states.get(state, 0) for state in OPEN),
             "failed": states.get("failed", 0),
         }
-
-    def _under_way(self, database: PostgreSQL) -> bool:
-        states = database.states()
-        return any(states.get(state, 0) for state in OPEN) or bool(self._simulator.in_flight())
 
 
 def _failed_events(phases: Sequence[Mapping[str, Any]]) -> list[str]:

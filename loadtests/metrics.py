@@ -124,8 +124,8 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
     """Return the figures of one stream; None where nothing was asked."""
     if not samples:
         return None
-    begin, end = span(samples)
-    seconds = max(end - begin, 1e-9)
+    begin = min(sample.intended for sample in samples)
+    seconds = max(max(sample.end for sample in samples) - begin, 1e-9)
     good = [sample for sample in samples if sample.ok]
     # Who gave up in the end was never answered.
     answered = sum(sample.outcome != UNFINISHED for sample in samples)
@@ -144,12 +144,6 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         worst_send=max(waits, default=0.0),
         in_flight=math.fsum(sample.latency for sample in samples) / seconds,
     )
-
-
-def span(samples: Sequence[Sample]) -> tuple[float, float]:
-    """Return the first intended start and the last end."""
-    begin = min(sample.intended for sample in samples)
-    return begin, max(sample.end for sample in samples)
 
 
 def sending_time(samples: Sequence[Sample]) -> float:
@@ -239,7 +233,10 @@ def recovery_seconds(
         return None
     limit = max(SLOWER * usual.p95, LEAST_LIMIT)
     wanted = share * _share_within(before, limit)
-    windows = _windows([sample for sample in samples if sample.intended >= end], end, window)
+    windows: dict[int, list[Sample]] = {}
+    for sample in samples:
+        if sample.intended >= end:
+            windows.setdefault(int((sample.intended - end) / window), []).append(sample)
     recovered: float | None = None
     for at, inside in sorted(windows.items()):
         if _share_within(inside, limit) < wanted:
@@ -249,29 +246,17 @@ def recovery_seconds(
     return recovered
 
 
-def _windows(samples: Iterable[Sample], start: float, width: float) -> dict[int, list[Sample]]:
-    windows: dict[int, list[Sample]] = {}
-    for sample in samples:
-        windows.setdefault(int((sample.intended - start) / width), []).append(sample)
-    return windows
-
-
 def _share_within(samples: Sequence[Sample], limit: float) -> float:
     return sum(sample.ok and sample.latency <= limit for sample in samples) / len(samples)
 
 
 @dataclass(frozen=True, slots=True)
 class Validity:
-    """Whether a run says something about the server; the reasons where it doesn't."""
+    """Whether a run says something about the server: it does where there is no reason against."""
 
     late_share: float
     simulator_p95: float | None
     reasons: tuple[str, ...]
-
-    @property
-    def valid(self) -> bool:
-        """Say whether the figures are the server's."""
-        return not self.reasons
 
 
 def validity(

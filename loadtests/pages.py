@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from deploy.plan import ROOT
 from loadtests.cautions import cautions
 from loadtests.comparison import DOUBT, comparison, footnotes, needs
 from loadtests.results import Published, newest
-from loadtests.tables import Table
+from loadtests.tables import Table, markdown
 
 # From the project's root.
 PAGES = ("docs/which-one.md",)
@@ -55,7 +56,7 @@ def _comparison(bench: Published | None, up: str, names: Sequence[str]) -> Itera
     if bench is None:
         yield "Nothing has been measured yet: `make bench`."
         return
-    yield from _rows(comparison(bench.groups(), names), up)
+    yield from _linked(comparison(bench.groups(), names), up)
     yield ""
     yield f"Median (lowest to highest) of the valid runs, {bench.began}; {_source(bench, up)}."
 
@@ -75,22 +76,13 @@ def _cautions(bench: Published | None, up: str, names: Sequence[str]) -> Iterato
 
 
 def _needs(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
-    yield from _rows(needs(), up)
+    yield from _linked(needs(), up)
 
 
-def _rows(table: Table, up: str) -> Iterator[str]:
-    yield f"| {' | '.join(table.head)} |"
-    yield f"|---|{'---|' * (len(table.head) - 1)}"
-    for name, *cells in table.rows:
-        yield f"| {' | '.join([_link(name, up), *map(_cell, cells)])} |"
-
-
-def _cell(text: str) -> str:
-    return text.replace("|", "\\|").replace("\n", " ")
-
-
-def _link(name: str, up: str) -> str:
-    return f"[{name}]({up}deploy/strategies/{name})"
+def _linked(table: Table, up: str) -> Iterator[str]:
+    """Yield the lines of a table whose strategies lead to their folders."""
+    rows = ((f"[{name}]({up}deploy/strategies/{name})", *cells) for name, *cells in table.rows)
+    yield from markdown(replace(table, rows=tuple(rows)), "---|")
 
 
 Writer = Callable[[Published | None, str, Sequence[str]], Iterator[str]]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 
-from loadtests.charts import Chart, Line
+from loadtests.charts import Chart
 
 HELD = "is held by a front"
 # Of middle lightness: they stand on white and on black. Held strategies are cool, solid lines,
@@ -40,7 +40,9 @@ def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
         if known:
             gaps = len(known) < len(line.points)
             axes.plot(
-                *_values(line),
+                [x for x, _ in line.points],
+                # A gap where nothing was answered: a line through it would be made up.
+                [math.nan if y is None else y for _, y in line.points],
                 label=line.strategy,
                 color=colours[line.strategy],
                 linestyle="-" if line.family == HELD else "--",
@@ -64,9 +66,3 @@ def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
     # No date, and ids that depend on nothing else.
     with rc_context({"svg.hashsalt": "loadtests"}):
         figure.savefig(target, metadata={"Date": None}, backend="svg")
-
-
-def _values(line: Line) -> Iterable[list[float]]:
-    """Return x and y; a gap where nothing was answered: a line through it would be made up."""
-    xs = [x for x, _ in line.points]
-    return xs, [math.nan if y is None else y for _, y in line.points]

@@ -7,14 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from loadtests import scenario
-from loadtests.aggregate import Group, comparable, groups
+from loadtests.aggregate import comparable, groups
 from loadtests.cautions import cautions
 from loadtests.charts import chart
 from loadtests.pictures import colours, draw
 from loadtests.tables import (
-    Table,
     books_table,
+    cell,
     errors_table,
+    markdown,
     number,
     percent,
     server_table,
@@ -32,18 +33,27 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
     pictures.mkdir(parents=True, exist_ok=True)
     for stale in pictures.glob("*.svg"):
         stale.unlink()
-    painter = _Painter(every, pictures)
+    families = colours({group.strategy: group.family for group in every})
     lines = [f"# Load tests, {results[0]['began']}", "", *_list(cautions(results, every))]
-    for name, title, facts, mine in _scenarios(results, every):
+    known = {name: facts for result in results for name, facts in result["scenarios"].items()}
+    for of, variant in dict.fromkeys((group.scenario, group.variant) for group in every):
+        facts = known[of]
+        mine = [group for group in every if (group.scenario, group.variant) == (of, variant)]
+        title = facts["title"] + (f" ({variant})" if variant else "")
         lines += [f"## {title}", "", facts["question"], ""]
-        for table in _tables(mine):
-            lines += _table(table)
+        tables = [*stream_tables(mine), server_table(mine), books_table(mine), errors_table(mine)]
+        for table in filter(None, tables):
+            lines += [f"### {table.title}", "", *markdown(table), ""]
+            lines += [table.hint, ""] if table.hint else []
         notes = (f"{group.strategy}: {note}" for group in mine for note in group.notes)
         lines += _list(dict.fromkeys(notes))
-        for number_, wanted in enumerate(_charts(name, facts), 1):
-            lines += painter.draw(wanted, mine, f"{name.replace(' ', '-')}-{number_}.svg")
+        for number_, wanted in enumerate(_charts(of, facts), 1):
+            if made := chart(wanted, mine):
+                picture = f"{of} {variant}".strip().replace(" ", "-") + f"-{number_}.svg"
+                draw(made, families, pictures / picture)
+                lines += [f"![{made.title}](pictures/{picture})", ""]
     lines += ["## How it was measured", "", "| | |", "|---|---|"]
-    lines += [f"| {key} | {_cell(value)} |" for key, value in _card(results)]
+    lines += [f"| {key} | {cell(value)} |" for key, value in _card(results)]
     if unavailable := results[0]["unavailable"]:
         lines += ["", "Can't run here:", ""]
         lines += _list(f"{name}: {why}" for name, why in unavailable.items())
@@ -52,40 +62,12 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
     return report
 
 
-class _Painter:
-    def __init__(self, every: Sequence[Group], folder: Path) -> None:
-        self._colours = colours({group.strategy: group.family for group in every})
-        self._folder = folder
-
-    def draw(self, wanted: str, mine: Sequence[Group], name: str) -> Iterator[str]:
-        if made := chart(wanted, mine):
-            draw(made, self._colours, self._folder / name)
-            yield from (f"![{made.title}](pictures/{name})", "")
-
-
-def _scenarios(
-    results: Sequence[Result], every: Sequence[Group]
-) -> Iterator[tuple[str, str, Mapping[str, Any], list[Group]]]:
-    facts = {name: fact for result in results for name, fact in result["scenarios"].items()}
-    for of, variant in dict.fromkeys((group.scenario, group.variant) for group in every):
-        mine = [group for group in every if (group.scenario, group.variant) == (of, variant)]
-        title = facts[of]["title"] + (f" ({variant})" if variant else "")
-        yield f"{of} {variant}".strip(), title, facts[of], mine
-
-
-def _charts(name: str, facts: Mapping[str, Any]) -> Sequence[str]:
+def _charts(of: str, facts: Mapping[str, Any]) -> Sequence[str]:
     """Return what our own scenario asks for today, and what another one asked for in its run."""
-    of = name.partition(" ")[0]
     if of in scenario.names():
         return scenario.load(of).charts
     found: Sequence[str] = facts.get("charts", ())
     return found
-
-
-def _tables(mine: Sequence[Group]) -> Iterator[Table]:
-    yield from stream_tables(mine)
-    yield server_table(mine)
-    yield from filter(None, (books_table(mine), errors_table(mine)))
 
 
 def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
@@ -123,22 +105,6 @@ def _part(result: Result) -> str:
     )
 
 
-def _table(table: Table) -> Iterator[str]:
-    yield from (f"### {table.title}", "")
-    yield f"| {' | '.join(table.head)} |"
-    yield f"|---|{'---:|' * (len(table.head) - 1)}"
-    for row in table.rows:
-        yield f"| {' | '.join(map(_cell, row))} |"
-    yield ""
-    if table.hint:
-        yield from (table.hint, "")
-
-
-def _cell(text: str) -> str:
-    """Return text that stays one cell and no markup: what a server said is nobody's HTML."""
-    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
 def _list(items: Iterable[str]) -> Iterator[str]:
-    said = [f"- {_cell(item)}" for item in items]
+    said = [f"- {cell(item)}" for item in items]
     yield from [*said, ""] if said else []

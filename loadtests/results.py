@@ -1,22 +1,28 @@
-"""Raw data of benches: written, read, and the newest that is committed."""
+"""Raw data of benches, each request beside the figures: written, read, the newest committed."""
 
 from __future__ import annotations
 
+import csv
 import gzip
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from deploy.plan import ROOT
 from loadtests.aggregate import Group, comparable, groups
+from loadtests.metrics import Sample
 
 BENCHMARKS = ROOT / "docs" / "benchmarks"
 # Compressed: a look at each server in each second is ten times as large as text.
 NAME = "results.json.gz"
 
+SAMPLES_HEAD = ("phase", "stream", "intended", "sent", "first_byte", "end", "outcome")
+
 Result = Mapping[str, Any]
+# A phase's name, its start on the samples' clock, and its samples.
+PhaseSamples = tuple[str, float, Sequence[Sample]]
 
 
 def write(folder: Path, results: Result) -> None:
@@ -25,6 +31,18 @@ def write(folder: Path, results: Result) -> None:
     draft = folder / f"{NAME}.new"
     draft.write_bytes(gzip.compress(text.encode(), mtime=0))
     draft.replace(folder / NAME)
+
+
+def write_samples(path: Path, phases: Iterable[PhaseSamples]) -> None:
+    """Write them as CSV, compressed; times in seconds from their phase's start."""
+    with gzip.open(path, "wt", newline="") as file:
+        rows = csv.writer(file, lineterminator="\n")
+        rows.writerow(SAMPLES_HEAD)
+        for phase, start, samples in phases:
+            for sample in samples:
+                times = (sample.intended, sample.sent, sample.first_byte, sample.end)
+                columns = ["" if at is None else f"{at - start:.4f}" for at in times]
+                rows.writerow([phase, sample.stream, *columns, sample.outcome])
 
 
 def read(path: Path) -> Result:
@@ -46,22 +64,16 @@ class Published:
         """Return when its last part began."""
         return str(self.results[-1]["began"])
 
-    def parts(self) -> list[Result]:
-        """Return the results with the runs that can be compared."""
-        return comparable(self.results)
-
     def groups(self) -> list[Group]:
-        """Return its runs by scenario, variant and strategy."""
-        return groups(self.parts())
+        """Return the runs that can be compared, by scenario, variant and strategy."""
+        return groups(comparable(self.results))
 
 
 def newest(root: Path = BENCHMARKS) -> Published | None:
     """Return the committed bench that began last; None where nothing has been measured."""
-    folders = [folder for folder in sorted(root.iterdir()) if folder.is_dir()]
-    found = [Published(folder, _results(folder)) for folder in folders]
+    found = []
+    for folder in sorted(root.iterdir()):
+        results = [read(file) for file in sorted(folder.rglob(NAME))]
+        results.sort(key=lambda result: str(result["began"]))
+        found.append(Published(folder, tuple(results)))
     return max((bench for bench in found if bench.results), key=lambda one: one.began, default=None)
-
-
-def _results(folder: Path) -> tuple[Result, ...]:
-    every = [read(file) for file in sorted(folder.rglob(NAME))]
-    return tuple(sorted(every, key=lambda result: str(result["began"])))

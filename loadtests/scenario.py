@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -18,22 +18,8 @@ FOLDER = Path(__file__).parent / "scenarios"
 TARGETS = ("app", "hub")
 ACCOUNTS = (1, 2)
 EVENTS = ("fault", "heal", "reload")
-_TOP = {
-    "title",
-    "question",
-    "parameters",
-    "quick",
-    "carriers",
-    "environment",
-    "receivers",
-    "variants",
-    "phases",
-    "charts",
-    "settle",
-}
 # Seconds: an announcement that meets no fault ends well within them.
 SETTLE = 20.0
-_PHASE = {"name", "streams", "events", "cap"}
 _EVENT = {*EVENTS, "at", "carrier", "with"}
 
 
@@ -126,19 +112,14 @@ def load(
     values = dict(raw.get("parameters", {}))
     for changes in (raw.get("quick", {}) if quick else {}, overrides or {}):
         if stray := sorted(set(changes) - set(values)):
-            raise ScenarioError(
-                f"{name} has no parameter {', '.join(stray)}: it has {_list(values)}"
-            )
+            known = ", ".join(values) or "none"
+            raise ScenarioError(f"{name} has no parameter {', '.join(stray)}: it has {known}")
         values |= changes
     filled = _fill(raw, values, name)
     try:
         return _scenario(Path(name).stem, filled, values)
     except (KeyError, TypeError, ValueError) as error:
         raise ScenarioError(f"{name}: {type(error).__name__}: {error}") from error
-
-
-def _list(values: Mapping[str, Any]) -> str:
-    return ", ".join(values) or "none"
 
 
 def _read(name: str) -> dict[str, Any]:
@@ -149,8 +130,12 @@ def _read(name: str) -> dict[str, Any]:
         raise ScenarioError(f"no scenario {name!r}; there are: {', '.join(names())}") from None
     except tomllib.TOMLDecodeError as error:
         raise ScenarioError(f"{path}: {error}") from None
-    _refuse_stray(raw, _TOP, str(path))
+    _refuse_stray(raw, _keys(Scenario) - {"name"} | {"quick"}, str(path))
     return raw
+
+
+def _keys(kind: type) -> set[str]:
+    return {each.name for each in fields(kind)}
 
 
 def _refuse_stray(raw: Mapping[str, Any], known: set[str], where: str) -> None:
@@ -167,7 +152,8 @@ def _fill(value: Any, values: Mapping[str, float], name: str) -> Any:
         return [_fill(inner, values, name) for inner in value]
     if isinstance(value, str) and value.startswith("$"):
         if value[1:] not in values:
-            raise ScenarioError(f"{name}: {value} is no parameter: there are {_list(values)}")
+            known = ", ".join(values) or "none"
+            raise ScenarioError(f"{name}: {value} is no parameter: there are {known}")
         return values[value[1:]]
     return value
 
@@ -198,7 +184,7 @@ def _texts(values: Mapping[str, Any]) -> dict[str, str]:
 
 def _phase(number: int, raw: Mapping[str, Any]) -> Phase:
     name = raw.get("name", f"phase {number}")
-    _refuse_stray(raw, _PHASE, name)
+    _refuse_stray(raw, _keys(Phase), name)
     phase = Phase(
         name=name,
         streams=tuple(_stream(stream) for stream in raw["streams"]),

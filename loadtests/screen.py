@@ -33,21 +33,14 @@ class Screen:
     def _tell(self, phase: str, sending: Progress) -> None:
         if time.monotonic() - self._said > EVERY:
             self._said = time.monotonic()
-            print(f"    {_words(phase, sending)}", file=sys.stderr, flush=True)
+            said = f": {sending.sent} sent, {sending.in_flight} wait, {sending.good} good, "
+            said += f"{sending.failed} failed"
+            print(f"    {phase}{said if sending.sent else ''}", file=sys.stderr, flush=True)
 
     def ended(self, outcome: dict[str, Any]) -> None:
         """Say how a run went."""
         name = f"{outcome['scenario']} {outcome['strategy']} {outcome['variant']}".rstrip()
         print(f"{_MARKS[outcome['status']]} {name}: {_brief(outcome)}", file=sys.stderr, flush=True)
-
-
-def _words(phase: str, sending: Progress) -> str:
-    if not sending.sent:
-        return phase
-    return (
-        f"{phase}: {sending.sent} sent, {sending.in_flight} wait, {sending.good} good, "
-        f"{sending.failed} failed"
-    )
 
 
 def _brief(outcome: dict[str, Any]) -> str:

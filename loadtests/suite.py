@@ -69,10 +69,9 @@ def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
 
 def announcement(parts: Sequence[Planned]) -> str:
     """Return the estimate of all parts as a sentence."""
-    runs, least, most = (
-        sum(figures) for figures in zip(*(p.estimate() for p in parts), strict=True)
-    )
-    said = estimate.words(int(runs), least, most)
+    runs, *seconds = map(sum, zip(*(part.estimate() for part in parts), strict=True))
+    least, most = (math.ceil(each / 60) for each in seconds)
+    said = f"{runs} runs: about {least} minutes, {most} if every strategy needs all of its time."
     if any(part.wishes.until < math.inf for part in parts):
         said += f" What doesn't fit into {QUICK_SECONDS / 60:.0f} minutes is left out."
     return said

@@ -1,9 +1,10 @@
-"""The report's tables, as plain values: HTML and Markdown are made of the same."""
+"""The report's tables, as plain values."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,12 +35,25 @@ RECOVERED = (
 
 @dataclass(frozen=True, slots=True)
 class Table:
-    """`rows` are strings; the first column is the strategy. `best` is said below it."""
+    """`rows` are strings; the first column is the strategy. `hint` is said below it."""
 
     title: str
     head: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     hint: str = ""
+
+
+def markdown(table: Table, rule: str = "---:|") -> Iterator[str]:
+    """Yield its lines; `rule` is that of all columns but the first."""
+    for number_, row in enumerate([table.head, *table.rows]):
+        yield f"| {' | '.join(map(cell, row))} |"
+        if not number_:
+            yield f"|---|{rule * (len(row) - 1)}"
+
+
+def cell(text: str) -> str:
+    """Return text that stays one cell and no markup: what a server said is nobody's HTML."""
+    return text.replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
 
 
 Figure = Callable[[Run], float | None]
@@ -71,171 +85,139 @@ def spread(value: Spread | None, form: Callable[[float], str] = number) -> str:
     return f"{form(value.median)} ({form(value.low)} to {form(value.high)})"
 
 
-def stream_tables(groups: Sequence[Group]) -> list[Table]:
-    """Return a table for each stream of one scenario and variant."""
-    found = dict.fromkeys(
-        (phase, stream)
-        for group in groups
-        for run in group.measured()
-        for phase, stream, _ in streams(run)
-    )
-    return [_stream_table(groups, phase, stream) for phase, stream in found]
+# A column: its head, its figure, how that is written.
+Column = tuple[str, Figure, Callable[[float], str]]
 
 
-def _stream_table(groups: Sequence[Group], phase: str, stream: str) -> Table:
-    columns = _columns(groups, phase, stream)
-    rows = [
+def _table(title: str, groups: Sequence[Group], columns: Sequence[Column], hint: str) -> Table:
+    rows = tuple(
         (group.strategy, *(spread(group.spread(figure), form) for _, figure, form in columns))
         for group in groups
-    ]
-    title = stream if phase == stream else f"{phase}: {stream}"
-    recovers = _has(groups, phase, stream, "recovery")
-    return Table(
-        title,
-        ("strategy", *(name for name, _, _ in columns)),
-        tuple(rows),
-        "Seconds from the intended start, of the good answers. " + (RECOVERED if recovers else ""),
     )
+    return Table(title, ("strategy", *(head for head, _, _ in columns)), rows, hint)
 
 
-def _columns(
-    groups: Sequence[Group], phase: str, stream: str
-) -> list[tuple[str, Figure, Callable[[float], str]]]:
-    def of(path: Callable[[Mapping[str, Any]], float | None]) -> Figure:
+def stream_tables(groups: Sequence[Group]) -> list[Table]:
+    """Return a table for each stream of one scenario and variant."""
+    runs = [run for group in groups for run in group.measured()]
+    found = dict.fromkeys((phase, stream) for run in runs for phase, stream, _ in streams(run))
+    return [_stream_table(groups, runs, phase, stream) for phase, stream in found]
+
+
+def _stream_table(groups: Sequence[Group], runs: Sequence[Run], phase: str, stream: str) -> Table:
+    seen = [figures for run in runs if (figures := stream_of(run, phase, stream))]
+    known = {key for figures in seen for key in figures}
+    if all(figures["summary"]["asked"] >= figures["planned"] for figures in seen):
+        known.remove("planned")  # each could be asked all of it
+
+    def of(path: Callable[[Mapping[str, Any]], float | None], key: str) -> Figure:
         def figure(run: Run) -> float | None:
-            found = stream_of(run, phase, stream)
-            return path(found) if found else None
+            figures = stream_of(run, phase, stream)
+            return path(figures) if figures and key in figures else None
 
         return figure
 
-    def latency(name: str) -> Figure:
-        return of(lambda found: (found["summary"]["latency"] or {}).get(name))
-
-    columns: list[tuple[str, Figure, Callable[[float], str]]] = [
-        ("good per s", of(lambda found: found["summary"]["goodput"]), number),
-        ("asked", of(lambda found: found["summary"]["asked"]), number),
-        ("failed", of(lambda found: found["summary"]["error_share"]), percent),
-    ]
-    if _cut_short(groups, phase, stream):
-        columns.insert(1, ("planned", of(lambda found: found["planned"]), number))
-    if _has(groups, phase, stream, "limit"):
-        share = of(lambda found: found["summary"]["goodput"] / found["limit"])
-        columns.insert(1, ("of possible", share, percent))
-    if _has(groups, phase, stream, "all_open"):
-        open_ = of(_share_of_limit)
-        columns.insert(2, ("of possible, all open", open_, percent))
-    names = {"minimum": "min", "maximum": "max"}
-    for name in ("minimum", "mean", "p50", "p90", "p95", "p99", "maximum"):
-        columns.append((names.get(name, name), latency(name), number))
-    if _has(groups, phase, stream, "beyond_carrier"):
-        for name in ("p50", "p99"):
-            columns.append((f"{name} beyond the carrier", of(_beyond(name)), number))
-    if _has(groups, phase, stream, "recovery"):
-        columns.append(("recovered after s", of(_recovery), number))
-    return columns
+    columns = [(head, of(path, key), form) for head, path, form, key in _STREAM if key in known]
+    title = stream if phase == stream else f"{phase}: {stream}"
+    hint = "Seconds from the intended start, of the good answers. "
+    return _table(title, groups, columns, hint + (RECOVERED if "recovery" in known else ""))
 
 
-def _share_of_limit(figures: Mapping[str, Any]) -> float | None:
-    return figures["all_open"] / figures["limit"] if "all_open" in figures else None
+def _latency(name: str) -> Callable[[Mapping[str, Any]], float | None]:
+    return lambda figures: (figures["summary"]["latency"] or {}).get(name)
 
 
 def _beyond(name: str) -> Callable[[Mapping[str, Any]], float | None]:
-    return lambda figures: figures.get("beyond_carrier", {}).get(name)
+    return lambda figures: figures["beyond_carrier"][name]
 
 
-def _recovery(figures: Mapping[str, Any]) -> float | None:
+def _recovery(figures: Mapping[str, Any]) -> float:
     """Return the seconds; endless where it did not recover: the worst, not missing."""
-    if "recovery" not in figures:
-        return None
     seconds: float | None = figures["recovery"]
     return math.inf if seconds is None else seconds
 
 
-def _cut_short(groups: Sequence[Group], phase: str, stream: str) -> bool:
-    """Say whether some strategy could not even be asked all that was planned."""
-    found = (stream_of(run, phase, stream) for group in groups for run in group.measured())
-    return any(figures["summary"]["asked"] < figures["planned"] for figures in found if figures)
-
-
-def _has(groups: Sequence[Group], phase: str, stream: str, key: str) -> bool:
-    found = (stream_of(run, phase, stream) for group in groups for run in group.measured())
-    return any(key in figures for figures in found if figures is not None)
+# Head, figure of a stream, form, and which of the stream's figures it needs.
+_STREAM = (
+    ("good per s", lambda figures: figures["summary"]["goodput"], number, "summary"),
+    ("of possible", lambda f: f["summary"]["goodput"] / f["limit"], percent, "limit"),
+    ("of possible, all open", lambda f: f["all_open"] / f["limit"], percent, "all_open"),
+    ("planned", lambda figures: figures["planned"], number, "planned"),
+    ("asked", lambda figures: figures["summary"]["asked"], number, "summary"),
+    ("failed", lambda figures: figures["summary"]["error_share"], percent, "summary"),
+    ("min", _latency("minimum"), number, "summary"),
+    *((name, _latency(name), number, "summary") for name in ("mean", "p50", "p90", "p95", "p99")),
+    ("max", _latency("maximum"), number, "summary"),
+    ("p50 beyond the carrier", _beyond("p50"), number, "beyond_carrier"),
+    ("p99 beyond the carrier", _beyond("p99"), number, "beyond_carrier"),
+    ("recovered after s", _recovery, number, "recovery"),
+)
 
 
 def server_table(groups: Sequence[Group]) -> Table:
     """Return what the servers used, by strategy."""
-    columns: list[tuple[str, Figure]] = [
-        ("web processes", _workers),
-        ("serving MB, peak", lambda run: peak(run, "serving_memory")),
-        ("serving cores, mean", lambda run: mean(run, serving_cores)),
-        ("database connections, peak", lambda run: peak(run, "connections")),
-        ("holds, peak", lambda run: peak(run, "held")),
-        ("busy workers, peak", _busy_peak),
-        ("others' cores, mean", lambda run: mean(run, lambda row: row.get("others"))),
-        ("load, mean", lambda run: mean(run, lambda row: row.get("load"))),
-    ]
-    rows = [
-        (group.strategy, *(spread(group.spread(figure)) for _, figure in columns))
-        for group in groups
-    ]
-    return Table(
+    figures: dict[str, Figure] = {
+        "web processes": lambda run: float(run.get("sizes", {}).get("WEB_WORKERS") or 0) or None,
+        "serving MB, peak": lambda run: peak(run, "serving_memory"),
+        "serving cores, mean": lambda run: mean(run, serving_cores),
+        "database connections, peak": lambda run: peak(run, "connections"),
+        "holds, peak": lambda run: peak(run, "held"),
+        "busy workers, peak": lambda run: max(
+            filter(None, map(busy, run["timeline"])), default=None
+        ),
+        "others' cores, mean": lambda run: mean(run, lambda row: row.get("others")),
+        "load, mean": lambda run: mean(run, lambda row: row.get("load")),
+    }
+    return _table(
         "What it took",
-        ("strategy", *(name for name, _ in columns)),
-        tuple(rows),
+        groups,
+        [(head, figure, number) for head, figure in figures.items()],
         "Serving: web, front and hub together (proportional set size). Others' cores: what the "
         "machine did besides; the less, the better the figures.",
     )
 
 
-def _workers(run: Run) -> float | None:
-    workers = run.get("sizes", {}).get("WEB_WORKERS")
-    return float(workers) if workers else None
-
-
-def _busy_peak(run: Run) -> float | None:
-    return max(filter(None, map(busy, run.get("timeline", ()))), default=None)
+# Head: its figure in a run's books.
+_BOOKS = {
+    "asked": "asked",
+    "answered as asked": "answered_well",
+    "booked at carriers": "booked",
+    "announced": "announced",
+    "open": "open",
+    "refused": "failed",
+    "bought twice": "doubled",
+}
 
 
 def books_table(groups: Sequence[Group]) -> Table | None:
     """Return what was asked and what the carriers' ledger says; None where nothing was bought."""
-    names = ("asked", "answered_well", "booked", "announced", "open", "failed", "doubled")
     if not any(run["books"]["asked"] for group in groups for run in group.measured()):
         return None
-    rows = [
-        (
-            group.strategy,
-            *(spread(group.spread(_book(name))) for name in names),
-        )
-        for group in groups
-    ]
-    head = ("asked", "answered as asked", "booked at carriers", "announced", "open", "refused")
-    return Table(
+
+    def book(name: str) -> Figure:
+        return lambda run: run["books"][name]
+
+    return _table(
         "Nothing lost, nothing bought twice",
-        ("strategy", *head, "bought twice"),
-        tuple(rows),
+        groups,
+        [(head, book(name), number) for head, name in _BOOKS.items()],
         "Booked is the carriers' own ledger. Booked and not answered as asked: the client had "
         "gone, or got a 202; the label is there when it asks.",
     )
 
 
-def _book(name: str) -> Figure:
-    return lambda run: run["books"][name]
-
-
 def errors_table(groups: Sequence[Group]) -> Table | None:
     """Return failures by class, summed over streams and repeats."""
-    counted: dict[str, dict[str, int]] = {}
+    counted: dict[str, Counter[str]] = {group.strategy: Counter() for group in groups}
     for group in groups:
-        classes = counted.setdefault(group.strategy, {})
         for run in group.measured():
             for _, _, stream in streams(run):
-                for name, count in stream["summary"]["errors"].items():
-                    classes[name] = classes.get(name, 0) + count
+                counted[group.strategy].update(stream["summary"]["errors"])
     names = sorted({name for classes in counted.values() for name in classes})
     if not names:
         return None
     rows = [
-        (strategy, *(number(classes.get(name, 0)) for name in names))
+        (strategy, *(number(classes[name]) for name in names))
         for strategy, classes in counted.items()
     ]
     return Table(

@@ -12,8 +12,6 @@ from shipping.terminal import Trouble, manage
 
 # Seconds: loopback answers in milliseconds.
 TIME_OUT = 5.0
-# Words of the live page's buttons that the simulator calls otherwise; what is printed are its own.
-ALIASES = {"errors": "error", "reset": "reset_before"}
 # A proxy of the machine has no business with loopback.
 _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 

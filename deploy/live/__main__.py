@@ -11,14 +11,15 @@ import uvicorn
 from deploy.child import raise_descriptor_limit
 from deploy.live.access import Access
 from deploy.live.app import Live
-from deploy.live.target import from_environment
+from deploy.live.target import Target
 
 
 def main() -> None:
     """Serve until a signal comes."""
     raise_descriptor_limit()
     access = Access(demo=os.environ.get("DEMO") == "1", secret=os.environ.get("LIVE_SECRET", ""))
-    live = Live(access, [from_environment()])
+    # The stack whose launcher has started this process.
+    live = Live(access, [Target(dict(os.environ), lambda: [os.getppid()])])
     config = uvicorn.Config(
         live.app(),
         host=os.environ.get("BIND_HOST", "127.0.0.1"),

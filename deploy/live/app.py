@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deploy.live.access import Access
 from deploy.live.collector import Collector
-from deploy.live.faults import UnknownOutageError, fault_of
+from deploy.live.faults import parameters_of
 from deploy.live.second_stack import SecondStack
 from deploy.live.target import Target
 from deploy.plan import ROOT
@@ -136,9 +136,9 @@ class Live:
         """Begin an outage at one carrier of every stack: `{"kind": "hang", "for": 30}`."""
         given = await _json(request)
         try:
-            seconds = float(given.get("for", DEFAULT_SECONDS))
-            kind, parameters = fault_of(str(given.get("kind", "")), seconds)
-        except (TypeError, ValueError, UnknownOutageError) as error:
+            kind = str(given.get("kind", ""))
+            parameters = parameters_of(kind, float(given.get("for", DEFAULT_SECONDS)))
+        except (TypeError, ValueError) as error:
             return JSONResponse({"error": str(error)}, 400)
         carrier = request.path_params["carrier"]
         return await self._at_all(lambda simulator: simulator.fault(carrier, kind, parameters))

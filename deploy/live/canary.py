@@ -2,14 +2,14 @@
 
 import asyncio
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, encode_basic_auth
+from aiohttp import ClientSession
 
 from deploy.live.target import Target
 from deploy.live.window import Window, percentile
 
 EVERY = 0.5
 # Seconds: a shop gives up about then.
-PATIENCE = 30.0
+TIME_OUT = 30.0
 PATH = "/api/v2/parcels/statuses"
 
 
@@ -18,8 +18,7 @@ class Canary:
 
     def __init__(self, session: ClientSession, target: Target) -> None:
         self._session = session
-        self._url = target.base_url + PATH
-        self._headers = {"Authorization": encode_basic_auth(*target.login)}
+        self._target = target
         self._window = Window()
         self.failed = 0
         self._has_sung = False  # before the stack is up a failure is none
@@ -34,17 +33,8 @@ class Canary:
 
     async def _sing(self) -> None:
         number = self._window.begin()
-        sings = False
-        try:
-            async with self._session.get(
-                self._url, headers=self._headers, timeout=ClientTimeout(total=PATIENCE)
-            ) as answer:
-                await answer.read()
-                sings = answer.status == 200
-        except (ClientError, TimeoutError):
-            pass
-        finally:
-            self._window.end(number, counts=sings)  # a refused connection is no quick answer
+        sings = await self._target.ask(self._session, "GET", PATH, TIME_OUT) == 200
+        self._window.end(number, counts=sings)  # a refused connection is no quick answer
         self._has_sung |= sings
         self._dead = self._has_sung and not sings
         self.failed += self._dead

@@ -11,6 +11,7 @@ from carriers.bulkhead import Bulkhead
 from carriers.health import Health
 from carriers.redis_guard import RedisGuard
 from deploy.live.target import Target
+from deploy.plan import CARRIERS
 
 # Seconds: loopback answers in one millisecond, and the next sample comes anyway.
 TIME_OUT = 0.5
@@ -35,7 +36,7 @@ class Guards:
                 Bulkhead(guard, code, limit=target.bulkhead(code), lease=1, prefix=prefix),
                 Health(guard, code, prefix=prefix),
             )
-            for code in target.carriers
+            for code in map(str.lower, CARRIERS)
         }
 
     def read(self) -> dict[str, dict[str, Any]]:

@@ -5,7 +5,6 @@ import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -51,15 +50,6 @@ class Rate:
         return (last - first) / (until - since) if until > since else 0.0
 
 
-@dataclass
-class Seen:
-    """What the slow looks have found; the quick ones use what there is."""
-
-    counted: Counted
-    rows: Rows | None
-    guards: dict[str, dict[str, Any]]
-
-
 class Watch:
     """Everything that is asked about one stack."""
 
@@ -80,11 +70,16 @@ class Watch:
 
     async def look(self) -> dict[str, Any]:
         """Return the stack's figures now; what doesn't answer is as it was."""
-        seen = await asyncio.to_thread(self._look)
-        self._rows = seen.rows or self._rows
-        return {**self._figures(seen.counted), "carriers": self._by_carrier(seen.guards)}
+        counted, rows, guards = await asyncio.to_thread(self._look)
+        self._rows = rows or self._rows
+        carriers = {
+            code: {**guards[code], **one, "queues": self._rows.queues.get(code, {})}
+            for code, one in self._carriers.items()
+            if code in guards
+        }
+        return {**self._figures(counted), "carriers": carriers}
 
-    def _look(self) -> Seen:
+    def _look(self) -> tuple[Counted, Rows | None, dict[str, dict[str, Any]]]:
         if time.monotonic() - self._usage_at > USAGE_EVERY:
             self._usage = usage(self.target.roots(), self._file)
             self._usage_at = time.monotonic()
@@ -92,8 +87,8 @@ class Watch:
             self._carriers = self._ask_simulator()
         except (OSError, RuntimeError):
             self._carriers = {code: {**one, "gone": True} for code, one in self._carriers.items()}
-        counted = read_counted(self.target.metrics_dir)
-        return Seen(counted, self._database.read(), self._guards.read())
+        counted = read_counted(Path(self.target.environment["PROMETHEUS_MULTIPROC_DIR"]))
+        return counted, self._database.read(), self._guards.read()
 
     def _ask_simulator(self) -> dict[str, dict[str, Any]]:
         faults = [fault for fault in self.simulator.faults() if fault["state"] == "active"]
@@ -115,7 +110,7 @@ class Watch:
         }
 
     def _figures(self, counted: Counted) -> dict[str, Any]:
-        now, tally = time.monotonic(), self.shop.tally.read()
+        now, tally = time.monotonic(), self.shop.read()
         announced = sum(n for (_, outcome), n in counted.tries.items() if outcome == "announced")
         rows = self._rows
         connections = rows.connections
@@ -125,7 +120,7 @@ class Watch:
         # Whom nobody serves yet: their connections wait at the server's door.
         at_door = max(0, tally["open"] - serving - holds)
         return {
-            "name": self.target.name,
+            "name": self.target.strategy.name,
             "title": self.target.strategy.title,
             "family": self.target.strategy.family,
             "base_url": self.target.base_url,
@@ -146,13 +141,6 @@ class Watch:
             "connections": self._usage.database_files if connections is None else connections,
             "memory": self._usage.memory,
             "processes": self._usage.processes,
-        }
-
-    def _by_carrier(self, guards: dict[str, dict[str, Any]]) -> dict[str, dict[str, Any]]:
-        return {
-            code: {**guards[code], **one, "queues": self._rows.queues.get(code, {})}
-            for code, one in self._carriers.items()
-            if code in guards
         }
 
 

@@ -1,5 +1,6 @@
 """The outages that the page's buttons bring about, in the simulator's words."""
 
+from collections.abc import Mapping
 from typing import Any
 
 # Seconds. The shortest that can be seen on a chart, and long enough for any demonstration.
@@ -9,25 +10,20 @@ SHORTEST, LONGEST = 1.0, 600.0
 # would close in the middle of the outage.
 _ALL = {"calls": "all"}
 
-KINDS: dict[str, tuple[str, dict[str, Any]]] = {
+KINDS: Mapping[str, Mapping[str, Any]] = {
     # Over what a shop's own time-out usually is, under the deadline of a call.
-    "slow": ("slow", {"seconds": 8, **_ALL}),
-    "hang": ("hang", _ALL),
-    "errors": ("error", {"status": 503, **_ALL}),
-    "reset": ("reset_before", _ALL),
-    "flap": ("flap", {"period": 10, "of": "hang", "with": _ALL}),
+    "slow": {"seconds": 8, **_ALL},
+    "hang": _ALL,
+    "error": {"status": 503, **_ALL},
+    "reset_before": _ALL,
+    "flap": {"period": 10, "of": "hang", "with": _ALL},
 }
 
 
-class UnknownOutageError(ValueError):
-    """There is no such outage; the message lists those that there are."""
-
-
-def fault_of(word: str, seconds: float) -> tuple[str, dict[str, Any]]:
-    """Return the simulator's kind and parameters; raise UnknownOutageError."""
-    if word not in KINDS:
-        raise UnknownOutageError(f"there is no outage {word!r}; there are: {', '.join(KINDS)}")
+def parameters_of(kind: str, seconds: float) -> dict[str, Any]:
+    """Return the simulator's parameters of an outage; ValueError for one that there is not."""
+    if kind not in KINDS:
+        raise ValueError(f"there is no outage {kind!r}; there are: {', '.join(KINDS)}")
     if not SHORTEST <= seconds <= LONGEST:
-        raise UnknownOutageError(f"an outage lasts {SHORTEST:g} to {LONGEST:g} s, not {seconds:g}")
-    kind, parameters = KINDS[word]
-    return kind, {**parameters, "for": seconds}
+        raise ValueError(f"an outage lasts {SHORTEST:g} to {LONGEST:g} s, not {seconds:g}")
+    return {**KINDS[kind], "for": seconds}

@@ -8,10 +8,9 @@ import contextlib
 import itertools
 import random
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
 from typing import Any
 
-from aiohttp import ClientError, ClientSession, ClientTimeout, encode_basic_auth
+from aiohttp import ClientSession
 
 from deploy.live.target import Target
 from deploy.live.window import Window, percentile
@@ -23,85 +22,51 @@ HIGHEST_RATE = 100.0
 # time-out would be. Descriptors set the limit, and 10,000 dots are as many as a page can use.
 MOST_OPEN = 10_000
 # Seconds: over the answer's own deadline (55 s), where a shop's library gives up.
-PATIENCE = 65.0
+TIME_OUT = 65.0
 SEED = 1
 # Shipping methods by weight: a quick express carrier, and one that answers at once. Healthy, they
 # keep two of five workers busy at six parcels a second.
 MIX = {20: 6, 8: 4}
 
 
-@dataclass
-class Tally:
-    """What became of the requests at one stack since the start."""
+# What becomes of a parcel: label in the answer (synchronous), accepted (asynchronous), a 202 to a
+# synchronous one (the label comes later), all else.
+COUNTS = ("sent", "labels", "accepted", "late", "errors")
 
-    sent: int = 0
-    labels: int = 0  # synchronous, label in the answer
-    accepted: int = 0  # asynchronous
-    late: int = 0  # synchronous, 202: the label comes later
-    errors: int = 0
-    window: Window = field(default_factory=Window)
+
+class Shop:
+    """A client of one stack; counts what became of its requests since the start."""
+
+    def __init__(self, session: ClientSession, target: Target) -> None:
+        self._session = session
+        self._target = target
+        self._counts = dict.fromkeys(COUNTS, 0)
+        self._window = Window()  # of the synchronous requests
 
     def read(self) -> dict[str, Any]:
         """Return counts, and the synchronous requests' latencies of late in seconds."""
-        recent = self.window.latencies()
+        recent = self._window.latencies()
         return {
-            "sent": self.sent,
-            "labels": self.labels,
-            "accepted": self.accepted,
-            "late": self.late,
-            "errors": self.errors,
-            "open": self.window.open,
+            **self._counts,
+            "open": self._window.open,
             "p50": percentile(recent, 0.50),
             "p95": percentile(recent, 0.95),
             "p99": percentile(recent, 0.99),
         }
 
-
-@dataclass(frozen=True)
-class Shop:
-    """A client of one stack."""
-
-    session: ClientSession
-    target: Target
-    tally: Tally = field(default_factory=Tally)
-
     async def send(self, parcel: dict[str, Any]) -> None:
         """Send a parcel and count what becomes of it."""
-        tally = self.tally
-        tally.sent += 1
-        if tally.window.open >= MOST_OPEN:
-            tally.errors += 1
+        self._counts["sent"] += 1
+        if self._window.open >= MOST_OPEN:
+            self._counts["errors"] += 1
             return
-        number = tally.window.begin() if "request_label" in parcel else 0
-        status = 0
-        try:
-            status = await self._post(parcel)
-            self._count(status, synchronous=bool(number))
-        except (ClientError, TimeoutError):
-            tally.errors += 1
-        finally:
-            if number:
-                tally.window.end(number, counts=status in (200, 202))
-
-    async def _post(self, parcel: dict[str, Any]) -> int:
-        async with self.session.post(
-            f"{self.target.base_url}/api/v2/parcels",
-            json={"parcel": parcel},
-            headers={"Authorization": encode_basic_auth(*self.target.login)},
-            timeout=ClientTimeout(total=PATIENCE),
-        ) as answer:
-            await answer.read()
-            return answer.status
-
-    def _count(self, status: int, *, synchronous: bool) -> None:
-        if status == 200 and synchronous:
-            self.tally.labels += 1
-        elif status == 200:
-            self.tally.accepted += 1
-        elif status == 202:
-            self.tally.late += 1
-        else:
-            self.tally.errors += 1
+        number = self._window.begin() if "request_label" in parcel else 0
+        body = {"parcel": parcel}
+        status = await self._target.ask(self._session, "POST", "/api/v2/parcels", TIME_OUT, body)
+        if number:
+            self._window.end(number, counts=status in (200, 202))
+        became = {200: "labels" if number else "accepted", 202: "late"}.get(status, "errors")
+        self._counts[became] += 1
 
 
 class Load:

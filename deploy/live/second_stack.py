@@ -1,7 +1,6 @@
 """A second stack for the page: another strategy under the same arrivals."""
 
 import asyncio
-import contextlib
 from pathlib import Path
 
 from deploy import strategy as strategies
@@ -11,6 +10,8 @@ from deploy.stack import Stack
 
 # What would make the comparison another one.
 SAME = ("CARRIER_CALL_DEADLINE",)
+# Short against what a person waits for after Ctrl-C.
+AGAIN_SECONDS = 0.2
 
 
 class SecondStack:
@@ -26,8 +27,8 @@ class SecondStack:
 
     def choices(self) -> list[str]:
         """Return the strategies that could be started."""
-        first = [watch.target for watch in self._collector.watches][:1]
-        return [name for name in strategies.names() if name not in {one.name for one in first}]
+        first = {watch.target.strategy.name for watch in self._collector.watches[:1]}
+        return [name for name in strategies.names() if name not in first]
 
     def start(self, name: str) -> str:
         """Begin to start a strategy; return why not, or an empty string."""
@@ -35,8 +36,10 @@ class SecondStack:
             return f"there is no strategy {name!r} to compare with"
         if self._task is not None and not self._task.done():
             return f"{self.name} is being {self.state}"
-        if lacking := strategies.why_unavailable(strategies.load(name)):
-            return f"{name}: {lacking}"
+        try:
+            strategies.load_available(name)
+        except strategies.StrategyError as error:
+            return str(error)
         self._task = asyncio.create_task(self._exchange(name))
         return ""
 
@@ -48,25 +51,22 @@ class SecondStack:
     async def _exchange(self, name: str) -> None:
         await self._end()
         self.name, self.state = name, "started"
+        # Below the first one's files; its calls may take as long.
+        first = self._collector.watches[0].target.environment
+        same = {key: first[key] for key in SAME if key in first}
+        self._stack = stack = Stack(name, env=same, run_dir=Path(first["RUN_DIR"]) / "beside")
         try:
-            stack = self._beside_first(name)
             await asyncio.to_thread(stack.open)
         except Exception as error:  # whatever a strategy's start may fail of: the page says it
+            self._stack = None
             self.state = f"{name} did not start: {str(error).splitlines()[0]}"
             return
-        self._stack = stack
         self._target = Target(
             dict(stack.env),
             lambda: [stack.pid(name) for name in stack.names if stack.running(name)],
         )
         self._collector.add(self._target)
         self.state = ""
-
-    def _beside_first(self, name: str) -> Stack:
-        """Make a stack below the first one's files, whose calls may take as long."""
-        first = self._collector.watches[0].target.environment
-        same = {key: first[key] for key in SAME if key in first}
-        return Stack(name, env=same, run_dir=Path(first["RUN_DIR"]) / "beside")
 
     async def _end(self) -> None:
         if self._target is not None:
@@ -78,8 +78,11 @@ class SecondStack:
         self.name = self.state = ""
 
     async def close(self) -> None:
-        """End what there is, also what is only being started."""
-        if self._task is not None:
-            with contextlib.suppress(asyncio.CancelledError):
-                await self._task
-        await self._end()
+        """End at once what there is, also what is only being started: nobody waits for it."""
+        while self._stack is not None:
+            changing = [self._task] if self._task and not self._task.done() else []
+            await asyncio.to_thread(self._stack.close, graceful=False)
+            if not changing:
+                break
+            # Its thread gives up where what it has started dies; it may start more before.
+            await asyncio.wait(changing, timeout=AGAIN_SECONDS)

@@ -1,13 +1,13 @@
 """What is watched: one running stack, as its environment describes it."""
 
-import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from aiohttp import ClientError, ClientSession, ClientTimeout, encode_basic_auth
+
 from deploy.env_file import read_env_file
-from deploy.plan import CARRIERS
 from deploy.strategy import Strategy, load
 
 
@@ -24,11 +24,6 @@ class Target:
         return load(self.environment["STRATEGY"])
 
     @property
-    def name(self) -> str:
-        """Return the strategy's name."""
-        return self.environment["STRATEGY"]
-
-    @property
     def holds(self) -> bool:
         """Say whether clients are held without a worker."""
         return self.strategy.family == "is held by a front"
@@ -38,21 +33,28 @@ class Target:
         """Return the address that clients use."""
         return f"http://127.0.0.1:{self.environment['PORT']}"
 
-    @property
-    def metrics_dir(self) -> Path:
-        """Return where the stack's processes keep their metrics."""
-        return Path(self.environment["PROMETHEUS_MULTIPROC_DIR"])
-
     @cached_property
-    def login(self) -> tuple[str, str]:
-        """Return the demo account's keys."""
+    def _headers(self) -> dict[str, str]:
         accounts = read_env_file(Path(self.environment["ACCOUNTS_FILE"]))
-        return accounts["PUBLIC_KEY"], accounts["SECRET_KEY"]
+        login = encode_basic_auth(accounts["PUBLIC_KEY"], accounts["SECRET_KEY"])
+        return {"Authorization": login}
 
-    @property
-    def carriers(self) -> list[str]:
-        """Return the codes of the simulated carriers."""
-        return [code.lower() for code in CARRIERS]
+    async def ask(
+        self, session: ClientSession, method: str, path: str, seconds: float, body: object = None
+    ) -> int:
+        """Ask as the demo account; return the status of an answer that came whole, else 0."""
+        try:
+            async with session.request(
+                method,
+                self.base_url + path,
+                json=body,
+                headers=self._headers,
+                timeout=ClientTimeout(total=seconds),
+            ) as answer:
+                await answer.read()
+                return answer.status
+        except (ClientError, TimeoutError):
+            return 0
 
     def bulkhead(self, carrier: str) -> int:
         """Return how many calls may be in flight to a carrier."""
@@ -63,8 +65,3 @@ class Target:
     def slots(self) -> int | None:
         """Return how many requests the workers serve at once; None where nothing bounds them."""
         return self.strategy.slots_in(self.environment)
-
-
-def from_environment() -> Target:
-    """Return the stack whose launcher has started this process."""
-    return Target(dict(os.environ), lambda: [os.getppid()])

@@ -28,19 +28,17 @@ class Window:
         self._open: dict[int, float] = {}
         self._next = 0
 
-    def begin(self, intended: float | None = None) -> int:
-        """Note a start (the intended one, where that differs); return a number for `end`."""
+    def begin(self) -> int:
+        """Note a start; return a number for `end`."""
         self._next += 1
-        self._open[self._next] = self._clock() if intended is None else intended
+        self._open[self._next] = self._clock()
         return self._next
 
-    def end(self, number: int, *, counts: bool = True) -> float:
-        """Note an end; return how long it took. What brought no answer does not count."""
-        now = self._clock()
-        took = now - self._open.pop(number)
+    def end(self, number: int, *, counts: bool = True) -> None:
+        """Note an end. What brought no answer does not count."""
+        now, began = self._clock(), self._open.pop(number)
         if counts:
-            self._done.append((now, took))
-        return took
+            self._done.append((now, now - began))
 
     @property
     def open(self) -> int:

@@ -153,11 +153,11 @@ class Composed:
         self.postgresql.child.command += " " + shlex.join(self.command("postgres")[1:])
         self.postgresql.start()
         password = (self.folder / "secrets" / "database_password").read_text().strip()
-        self.postgresql._psql(f"CREATE ROLE parcels LOGIN PASSWORD '{password}'")
-        self.postgresql._psql("CREATE DATABASE parcels OWNER parcels")
+        self.postgresql.execute(f"CREATE ROLE parcels LOGIN PASSWORD '{password}'")
+        self.postgresql.execute("CREATE DATABASE parcels OWNER parcels")
         rules = self.postgresql.data / "pg_hba.conf"
         rules.write_text("host parcels parcels 127.0.0.1/32 scram-sha-256\n" + rules.read_text())
-        self.postgresql._psql("SELECT pg_reload_conf()")
+        self.postgresql.execute("SELECT pg_reload_conf()")
 
     def run_job(self, service):
         """Run a job to its end; returns what subprocess.run does."""

@@ -27,10 +27,9 @@ from deploy.container import (
 )
 from deploy.plan import ROOT, make_plan
 from deploy.prepare import render_templates
-from deploy.readiness import wait_until_ready
+from deploy.readiness import wait_until_ready, why_not_ready
 from deploy.tests.composed import composition
 from deploy.tests.test_compose import GIVEN, ask, composable
-from deploy.uwsgi_question import uwsgi_status
 
 NAMES = [strategy.name for strategy in composable()]
 
@@ -70,6 +69,7 @@ def test_nothing_looks_for_the_app_on_its_own_machine(name, outside, tmp_path):
         render(strategy, process, environment)
         texts = "\n".join(rendered(tmp_path).values())
         assert not re.search(r"127\.0\.0\.1:(8001|8002|\$)", texts)
+        assert not re.search(r"127\.0\.0\.1", environment["OFFLOAD_RESOLVE_URL"])
         if process == "front":
             assert re.search(rf"server {app}:8001[; ]", texts)
 
@@ -82,15 +82,15 @@ def test_the_app_listens_on_the_inner_network_alone(name, outside, tmp_path, mon
     render(strategy, "web", environment)
     assert environment["BIND_HOST"] == INSIDE
     sockets = re.findall(r"-socket = (.*):", "\n".join(rendered(tmp_path).values()))
-    assert set(sockets) == {INSIDE}
-    asked = []
-    monkeypatch.setattr("deploy.container.uwsgi_status", lambda *question: asked.append(question))
+    assert set(sockets) == {"$(APP_HOST)"}  # uWSGI takes it from its environment
+    assert environment["APP_HOST"] == INSIDE
+    asked: list[str] = []
     monkeypatch.setattr("deploy.container.why_not_ready", asked.append)
     monkeypatch.setattr("deploy.container.environment_of", lambda *_: environment)
     why_ill(strategy, "web")
     why_ill(strategy, "web", "/healthz")
     assert asked == [
-        (INSIDE, 8001, page) if has_front(strategy) else f"GET http://{INSIDE}:8001{page}"
+        f"{'uwsgi ' if has_front(strategy) else 'GET http://'}{INSIDE}:8001{page}"
         for page in ("/readyz", "/healthz")
     ]
     assert INSIDE in environment["ALLOWED_HOSTS"].split(",")  # or its answer would be a 400
@@ -171,7 +171,7 @@ def test_by_http_the_app_answers_the_hub_s_question_alone(name, tmp_path):
         for path in ("/", "/readyz", "/api/v2/parcels", "/_offload/late/x", "/_offload/answers/x"):
             assert ask(base + path)[0] == 404, path
         # By the front's protocol, whatever port its clients came to.
-        assert uwsgi_status("127.0.0.1", int(app), "/api/v2/parcels") == 200
+        assert why_not_ready(f"uwsgi 127.0.0.1:{app}/api/v2/parcels") == ""
     finally:
         child.stop(20)
 
@@ -234,8 +234,8 @@ def test_a_sweeper_that_stands_still_is_ill(outside, tmp_path, monkeypatch):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("status", [200, 503])
-def test_the_uwsgi_question_reads_the_status(status):
+@pytest.mark.parametrize(("status", "ready"), [(200, True), (503, False), ("", False)])
+def test_the_uwsgi_question_reads_the_status(status, ready):
     seen: dict[str, bytes] = {}
 
     def serve():
@@ -248,8 +248,10 @@ def test_the_uwsgi_question_reads_the_status(status):
     with socket.create_server(("127.0.0.1", 0)) as listener:
         thread = threading.Thread(target=serve)
         thread.start()
-        assert uwsgi_status("127.0.0.1", listener.getsockname()[1], "/readyz") == status
+        said = why_not_ready(f"uwsgi 127.0.0.1:{listener.getsockname()[1]}/readyz")
         thread.join()
+    assert (said == "") == ready
+    assert said == "" or str(status) in said
     assert b"PATH_INFO\x07\x00/readyz" in seen["body"]
 
 

@@ -60,7 +60,7 @@ def test_where_nobody_listens(question):
 
 @pytest.mark.integration
 def test_an_app_that_still_loads_is_not_ready_although_its_port_is(monkeypatch):
-    monkeypatch.setattr("deploy.uwsgi_question.ANSWER_SECONDS", 0.1)
+    monkeypatch.setattr("deploy.readiness.ANSWER_SECONDS", 0.1)
     with socket.create_server(("127.0.0.1", 0)) as loading:
         address = f"127.0.0.1:{loading.getsockname()[1]}"
         assert "timed out" in why_not_ready(f"uwsgi {address}/readyz")
@@ -88,7 +88,7 @@ def test_a_file_counts_once_it_has_been_written(tmp_path):
 
 
 def test_waiting_ends_with_the_last_answer(tmp_path):
-    with pytest.raises(NotReadyError, match=r"after 0 s: .*never has not been written"):
+    with pytest.raises(NotReadyError, match=r"after 0 s: .*never: has not been written"):
         wait_until_ready(f"file {tmp_path}/never", seconds=0)
 
 

@@ -2,25 +2,28 @@ import os
 import shutil
 import subprocess
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
+from deploy.strategy import load
 from deploy.tests.fixtures import absent
 from deploy.welcome import welcome, without_password
 
 ACCOUNTS = {"PUBLIC_KEY": "public", "SECRET_KEY": "secret"}
 BASE = "http://127.0.0.1:8000"
 ENVIRONMENT = {
-    "STRATEGY": "asgi-hold",
     "DATABASE_URL": "postgresql://u:p4ss@host/db",
     "LIVE_URL": "http://127.0.0.1:8001",
 }
 
 
-def text(**changes):
-    options = {"bold": False, "proxied": False, "accounts": ACCOUNTS, **changes}
-    options.setdefault("run_dir", Path("/run"))
-    return welcome(base_url=BASE, environment=ENVIRONMENT, **options)
+def text(*, accounts=ACCOUNTS, run_dir=Path("/run"), bold=False, proxied=False):
+    plan: Any = SimpleNamespace(
+        base_url=BASE, environment=ENVIRONMENT, run_dir=run_dir, strategy=load("asgi-hold")
+    )
+    return welcome(plan, accounts, bold=bold, proxied=proxied)
 
 
 def requests(printed):

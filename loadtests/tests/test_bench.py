@@ -11,6 +11,7 @@ from loadtests.generator import Progress
 from loadtests.measure import Run
 from loadtests.metrics import Sample
 from loadtests.results import NAME, read
+from loadtests.screen import Screen
 from loadtests.tests.bench_results import HELD, run
 
 TALK = scenario.load("talk", quick=True)
@@ -178,12 +179,11 @@ def test_parameters_are_flags():
     assert parsed == {"connections": 50, "carrier_seconds": 0.5}
 
 
-def test_a_job_tells_its_progress_in_words():
-    from loadtests.screen import _words
-
-    assert _words("talk", Progress(sent=9, good=5, failed=1, in_flight=3)) == (
-        "talk: 9 sent, 3 wait, 5 good, 1 failed"
-    )
+def test_a_job_tells_its_progress_in_words(capsys):
+    screen = Screen()
+    screen._tell("talk", Progress(sent=9, good=5, failed=1, in_flight=3))
+    screen._tell("talk", Progress())  # so soon nobody wants to read it
+    assert capsys.readouterr().err == "    talk: 9 sent, 3 wait, 5 good, 1 failed\n"
     assert Job(TALK, "asgi-hold", "", 2).label == "talk_asgi-hold_2"
 
 

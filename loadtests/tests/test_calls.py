@@ -31,9 +31,9 @@ def test_a_request_with_a_body_is_a_post_with_its_length():
     assert body == b"{}"
 
 
-def test_a_request_without_a_body_is_a_get_and_a_carrier_sees_a_bearer():
-    head, body = head_of(request("/x", b"", "shop.test", bearer="key"))
-    assert head == ["GET /x HTTP/1.1", "Host: shop.test", "Authorization: Bearer key"]
+def test_a_request_without_a_body_is_a_get():
+    head, body = head_of(request("/x", b"", "shop.test"))
+    assert head == ["GET /x HTTP/1.1", "Host: shop.test"]
     assert body == b""
 
 

@@ -16,7 +16,7 @@ def test_the_ratio_is_of_the_medians() -> None:
         return [dict.fromkeys(TRAFFIC, Cost(each, 2 * each, 1.0)) for each in costs]
 
     lines = table({"5392665": runs(10, 40, 20), "this": runs(5, 8, 6)}).splitlines()
-    assert lines[0] == "| traffic | | 5392665 | this | ratio |"
+    assert lines[0] == "| traffic |  | 5392665 | this | ratio |"
     assert lines[2] == (
         "| paced at 15/s | ms a label | 20.00 (10.00 to 40.00) | 6.00 (5.00 to 8.00) | 0.30 |"
     )

@@ -1,6 +1,9 @@
+from dataclasses import replace
+
 import pytest
 
 from loadtests.figures import (
+    outage_of,
     phase_figures,
     planned,
     possible_rate,
@@ -45,6 +48,51 @@ def test_figures_are_rounded_all_the_way_down():
     assert rounded({"a": [0.123456, {"b": 1}], "c": None}) == {"a": [0.1235, {"b": 1}], "c": None}
 
 
+@pytest.mark.parametrize(
+    ("events", "hours"),
+    [
+        ([(4.0, "fault"), (6.0, "heal")], (4.0, 6.0)),
+        ([(1.0, "reload"), (4.0, "fault"), (5.0, "fault"), (6.0, "heal")], (4.0, 6.0)),
+        ([(0.0, "fault"), (6.0, "heal")], (0.0, 6.0)),
+        ([(4.0, "fault")], None),
+        ([(6.0, "heal")], None),
+    ],
+)
+def test_an_outage_lasts_from_the_first_fault_to_the_first_healing(events, hours):
+    assert outage_of([{"at": at, "kind": kind} for at, kind in events]) == hours
+
+
+def test_recovery_counts_on_the_clock_of_the_samples():
+    """The phase began at 100.0: faults at 4 and healed at 6 seconds of it."""
+    events = [
+        {"at": 4.0, "kind": "fault", "carrier": "x"},
+        {"at": 6.0, "kind": "heal", "carrier": ""},
+    ]
+    found = [
+        Sample("labels", 100.0 + at, 100.0 + at, 100.1 + at, 100.1 + at, outcome)
+        for at in range(30)
+        for outcome in ["http 502" if 4 <= at < 12 else "ok"]
+    ]
+    figures = phase_figures(TALK, TALK.phases[0].streams, found, 100.0, events)
+    assert figures["labels"]["recovery"] == 6.0
+
+
+def test_a_carrier_that_was_broken_has_no_time_of_its_own():
+    def beyond(carrier):
+        events = [{"at": 4.0, "kind": "fault", "carrier": carrier}]
+        made = phase_figures(TALK, TALK.phases[0].streams, samples(2.25), 100.0, events)
+        return "beyond_carrier" in made["labels"]
+
+    assert not beyond(LABELS.carrier)
+    assert beyond("another")
+
+
+def test_seconds_count_from_the_streams_own_beginning():
+    later = replace(LABELS, begin=3.0)
+    figures = phase_figures(TALK, [later], samples(2.0), 97.0, [])
+    assert [second["offered"] for second in figures["labels"]["seconds"]][:3] == [10, 0, 10]
+
+
 HOLDS = (
     load("holds", overrides={"connections": 2, "requests": 6, "opening": 2}).phases[0].streams[0]
 )
@@ -67,6 +115,7 @@ def test_the_rate_counts_what_came_while_all_were_open():
 def test_without_an_opening_or_a_window_there_is_no_such_rate():
     assert rate_while_all_open(LABELS, samples(2.0)) is None
     assert rate_while_all_open(HOLDS, answered(101.0, 102.0)) is None
+    assert rate_while_all_open(HOLDS, answered(101.0, 103.0)) is None  # a window of no length
     assert rate_while_all_open(HOLDS, []) is None
 
 

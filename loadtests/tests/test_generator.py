@@ -1,11 +1,14 @@
 import asyncio
+import socket
+import threading
 import time
+from dataclasses import replace
 
 import pytest
 
 from loadtests.arrivals import Burst, Closed, Constant
 from loadtests.calls import make
-from loadtests.generator import Generator, Plan, Stream
+from loadtests.generator import Generator, Plan, Progress, Stream
 from loadtests.metrics import per_second, summarize
 from loadtests.tests.shop_server import BARE, Shop, running
 
@@ -16,9 +19,9 @@ def figures_of(samples):
     return summarize(samples)
 
 
-def stream(port, arrivals, *, call="label", time_out=10.0):
+def stream(port, arrivals, *, call="label", begin=0.0, time_out=10.0):
     asked = make(call, host="127.0.0.1", login="public:secret")
-    return Stream(call, "127.0.0.1", port, asked, arrivals, time_out=time_out)
+    return Stream(call, "127.0.0.1", port, asked, arrivals, begin, time_out)
 
 
 def drive(*streams, cap=30, share=0, of=1):
@@ -80,6 +83,56 @@ def test_a_server_that_is_not_there_refuses():
         port = shop.port
     _, report = drive(stream(port, Burst(size=3)))
     assert {sample.outcome for sample in report.samples} == {"refused"}
+
+
+def test_a_connection_that_is_cut_is_a_reset():
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def cut():
+            for _ in range(2):
+                server.accept()[0].close()
+
+        thread = threading.Thread(target=cut, daemon=True)
+        thread.start()
+        _, report = drive(stream(server.getsockname()[1], Burst(size=2)))
+        thread.join(10)
+    assert [sample.outcome for sample in report.samples] == ["reset"] * 2
+    assert [sample.first_byte for sample in report.samples] == [None] * 2
+
+
+@pytest.mark.parametrize("arrivals", [Constant(rate=10, seconds=0.2), Closed(2, 2, opening=0.2)])
+def test_a_stream_begins_when_it_is_to(arrivals):
+    with running(Shop(seconds=0.5)) as shop:  # so that no connection sends twice
+        plan, report = drive(stream(shop.port, arrivals, begin=0.3))
+    intended = sorted(round(sample.intended - plan.start, 3) for sample in report.samples)
+    assert intended == [0.3, 0.4]
+    assert all(sample.sent >= sample.intended for sample in report.samples)
+
+
+def test_the_first_byte_comes_between_the_send_and_the_end():
+    with running(Shop(seconds=0.2)) as shop:
+        _, report = drive(stream(shop.port, Burst(size=1)))
+    [one] = report.samples
+    assert one.intended <= one.sent < one.sent + 0.2 <= one.first_byte <= one.end
+
+
+def test_progress_tells_what_became_of_all():
+    told = []
+    with running(Shop(answer={}, status=503)) as bad, running(Shop(seconds=60)) as slow:
+        streams = (stream(bad.port, Burst(2)), stream(slow.port, Burst(3), call="async"))
+        generator = Generator(Plan(streams, time.monotonic(), 1.0))
+        asyncio.run(generator.run(lambda progress: told.append(replace(progress))))
+    assert any(progress.in_flight == 3 for progress in told)
+    assert told[-1] == Progress(sent=5, good=0, failed=5, in_flight=0)
+
+
+def test_a_connection_is_used_again_and_no_more_are_opened_than_wait():
+    with running(Shop(seconds=0.02)) as shop:
+        plan = Plan((stream(shop.port, Closed(3, 30)),), time.monotonic(), 30)
+        generator = Generator(plan)
+        asyncio.run(generator.run())
+    [idle] = generator._idle.values()
+    assert (shop.creates, len(idle)) == (30, 3)
 
 
 def test_an_asynchronous_create_needs_no_label():

@@ -1,5 +1,6 @@
 """What is to happen to a deployment, and doesn't."""
 
+import time
 from types import SimpleNamespace
 from typing import Any
 
@@ -16,6 +17,51 @@ class Broken:
 
     def heal(self, carrier):
         pass
+
+
+class Notes:
+    """A simulator that notes what it is asked for, and when."""
+
+    def __init__(self):
+        self.asked = []
+
+    def fault(self, carrier, kind, settings):
+        self.asked.append(("fault", carrier, kind, settings, time.monotonic()))
+
+    def heal(self, carrier):
+        self.asked.append(("heal", carrier, time.monotonic()))
+
+
+def test_events_happen_at_their_times_and_what_is_left_over_does_not(monkeypatch):
+    simulator = Notes()
+    monkeypatch.setattr("loadtests.happenings.Simulator.of", lambda env: simulator)
+    monkeypatch.setattr("loadtests.happenings.reload", lambda stack, what: f"reloaded {what}")
+    events = [
+        Event(0.1, "fault", "hang", carrier="colibri", settings={"calls": "all"}),
+        Event(0.2, "reload", "app"),
+        Event(0.3, "heal", "colibri"),
+        Event(60.0, "fault", "slow", carrier="postnl"),
+    ]
+    stack: Any = SimpleNamespace(env={})
+    happenings = Happenings(stack, events)
+    start = time.monotonic()
+    happenings.begin(start)
+    while len(simulator.asked) < 2:
+        time.sleep(0.01)
+    done = happenings.end()
+    assert [(one["kind"], one["what"], one["said"]) for one in done] == [
+        ("fault", "hang", "done"),
+        ("reload", "app", "reloaded app"),
+        ("heal", "colibri", "done"),
+    ]
+    assert all(one["at"] >= event.at for one, event in zip(done, events, strict=False))
+    (kind, carrier, fault, settings, at), (_, healed, later), *rest = simulator.asked
+    assert (kind, carrier, fault, settings, healed) == (
+        *("fault", "colibri", "hang", {"calls": "all"}),
+        "colibri",
+    )
+    assert start + 0.1 <= at <= later - 0.15
+    assert {one[1] for one in rest} == {"colibri", "postnl"}  # all are well in the end
 
 
 def test_a_fault_that_could_not_be_begun_makes_its_run_invalid(monkeypatch):

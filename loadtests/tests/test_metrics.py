@@ -126,28 +126,61 @@ def test_a_generator_that_was_late_makes_the_run_invalid():
     on_time = [sample(at, 1, sent=at + 0.04) for at in range(98)]
     verdict = validity([*late, *on_time], [])
     assert verdict.late_share == pytest.approx(0.02)
-    assert not verdict.valid
+    assert verdict.reasons
     assert "2.0%" in verdict.reasons[0]
-    assert validity(on_time, []).valid
+    assert not validity(on_time, []).reasons
+
+
+@pytest.mark.parametrize(("late", "reasons"), [(10, 0), (11, 1)])
+def test_one_late_send_in_a_hundred_is_not_too_many(late, reasons):
+    sends = [sample(at, 1, sent=at + (0.06 if at < late else 0.0)) for at in range(1000)]
+    assert len(validity(sends, []).reasons) == reasons
+
+
+@pytest.mark.parametrize(("wait", "late"), [(0.05, 0), (0.051, 1)])
+def test_a_send_is_late_from_fifty_milliseconds_on(wait, late):
+    one = Sample("s", 0.0, wait, 1.0, 1.0, "ok")
+    assert figures_of([one]).late_sends == late
+    assert validity([one], []).late_share == late
+
+
+@pytest.mark.parametrize(("lookup", "reasons"), [(0.25, 0), (0.251, 1)])
+def test_a_simulator_is_slow_from_a_quarter_of_a_second_on(lookup, reasons):
+    verdict = validity([sample(0, 1)], [lookup] * 3)
+    assert (len(verdict.reasons), verdict.simulator_p95) == (reasons, lookup)
+    assert validity([sample(0, 1)], []).simulator_p95 is None
+
+
+def test_a_send_that_never_came_is_no_late_one():
+    never = Sample("s", 0.0, None, None, 9.0, "unfinished")
+    assert (figures_of([never]).late_sends, figures_of([never]).worst_send) == (0, 0.0)
+    assert validity([never, sample(0, 1)], []).reasons == ()
+    assert validity([never], []).reasons == ("nothing was sent",)
+
+
+def test_the_rate_that_was_offered():
+    """Over one interval more than between first and last; a burst over its longest answer."""
+    assert figures_of([sample(100 + at / 2, 9) for at in range(10)]).offered == pytest.approx(2)
+    assert figures_of([sample(7, 4)]).offered == pytest.approx(1 / 4)
+    assert figures_of([sample(0, 1), sample(0, 5)]).offered == pytest.approx(2 / 5)
 
 
 def test_a_slow_simulator_makes_the_run_invalid():
     ok = [sample(0, 1)]
-    assert validity(ok, [0.01] * 95 + [9.0] * 5).valid
+    assert not validity(ok, [0.01] * 95 + [9.0] * 5).reasons
     verdict = validity(ok, [0.01] * 90 + [0.5] * 10)
-    assert not verdict.valid
+    assert verdict.reasons
     assert "simulator" in verdict.reasons[0]
 
 
 def test_a_run_that_sent_nothing_is_invalid():
-    assert not validity([], []).valid
+    assert validity([], []).reasons
 
 
 def test_an_outage_that_did_not_begin_is_no_measured_outage():
     on_time = [Sample("labels", 0.0, 0.0, 1.0, 1.0, "ok")]
     verdict = validity(on_time, [], ["fault hang failed: 404"])
     assert verdict.reasons == ("fault hang failed: 404",)
-    assert not verdict.valid
 
 
 def test_streams_are_told_apart():
@@ -202,6 +235,38 @@ def test_answers_that_take_far_longer_than_before_are_no_recovery():
     assert recovery_seconds(outage(43, took=0.9), begin=20, end=40) == 3
 
 
+@pytest.mark.parametrize(("took", "expected"), [(4.99, 3), (5.01, None)])
+def test_five_seconds_are_as_before_where_answers_were_quick(took, expected):
+    assert recovery_seconds(outage(43, took=took), begin=20, end=40) == expected
+
+
+@pytest.mark.parametrize(("took", "expected"), [(7.99, 3), (8.01, None)])
+def test_twice_the_slowest_twentieth_is_as_before(took, expected):
+    slow = [one._replace(end=one.intended + 4.0) for one in outage(99) if one.intended < 20]
+    slow[0] = slow[0]._replace(end=slow[0].intended + 30.0)  # one in two hundred
+    later = [one for one in outage(43, took=took) if one.intended >= 20]
+    assert recovery_seconds(slow + later, begin=20, end=40) == expected
+
+
+@pytest.mark.parametrize(("lost", "expected"), [(1, 3), (2, 6)])
+def test_one_failure_among_thirty_is_as_before_and_two_are_not(lost, expected):
+    """95 % of the share that was good before, in windows of three seconds: ten a second."""
+    later = outage(43)
+    first = [number for number, one in enumerate(later) if 43 <= one.intended < 46][:lost]
+    for number in first:
+        later[number] = later[number]._replace(outcome="http 502")
+    assert recovery_seconds(later, begin=20, end=40) == expected
+
+
+def test_as_before_is_no_better_than_it_was_before():
+    """A tenth failed before: a tenth may fail afterwards."""
+    failing = [
+        one._replace(outcome="http 502") if number % 10 == 0 else one
+        for number, one in enumerate(outage(43))
+    ]
+    assert recovery_seconds(failing, begin=20, end=40) == 3
+
+
 def test_a_relapse_is_no_recovery():
     relapse = [sample(50 + part / 10, 1, outcome="reset") for part in range(10)]
     assert recovery_seconds(outage(43) + relapse, begin=20, end=40) == 12
@@ -222,4 +287,4 @@ def test_without_a_before_there_is_no_recovery():
 
 def test_a_run_at_a_simulator_that_answers_nothing_is_invalid():
     on_time = [sample(0.0, 1.0)]
-    assert not validity(on_time, [LOOKUP_PATIENCE] * 3).valid
+    assert validity(on_time, [LOOKUP_PATIENCE] * 3).reasons

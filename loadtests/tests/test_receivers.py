@@ -5,7 +5,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from loadtests import receivers
+from loadtests import deployment
 
 pytestmark = pytest.mark.integration
 
@@ -13,9 +13,9 @@ pytestmark = pytest.mark.integration
 def test_they_take_a_request_and_never_answer(monkeypatch):
     registered = []
     monkeypatch.setattr(
-        receivers, "ask_json", lambda url, body, login: registered.append((url, body, login))
+        deployment, "ask_json", lambda url, body, login: registered.append((url, body, login))
     )
-    with receivers.hanging("http://app", "a:b", 3):
+    with deployment.hanging("http://app", "a:b", 3):
         assert [entry[::2] for entry in registered] == [("http://app/api/v2/webhooks", "a:b")] * 3
         urls = [body["webhook"]["url"] for _, body, _ in registered]
         assert len(set(urls)) == 3

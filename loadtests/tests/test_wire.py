@@ -1,4 +1,5 @@
 import asyncio
+import time
 from contextlib import suppress
 
 import pytest
@@ -10,7 +11,7 @@ pytestmark = pytest.mark.integration
 REQUEST = b"GET / HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-async def exchange(*pieces, keep=True):
+async def exchange(*pieces, keep=True, then=None):
     """Answer each request with the pieces, 20 ms between them; return the wire and its answer."""
     served = asyncio.Event()
 
@@ -31,7 +32,10 @@ async def exchange(*pieces, keep=True):
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         wire = await Wire.connect(*server.sockets[0].getsockname())
         try:
-            return wire, await wire.ask(REQUEST)
+            answer = await wire.ask(REQUEST)
+            if then is not None:
+                await then(wire)
+            return wire, answer
         finally:
             wire.close()
             await served.wait()
@@ -70,6 +74,18 @@ async def test_an_answer_cut_short_is_none(pieces):
 async def test_what_is_not_http_is_refused():
     with pytest.raises(ClosedEarlyError):
         await exchange(b"220 smtp.example ready\r\n")
+
+
+async def test_a_connection_that_was_idle_for_half_a_minute_is_not_used_again(monkeypatch):
+    usable = []
+
+    async def looks(wire):
+        for idle in (0.0, 29.0, 31.0):
+            wire._idle_since = time.monotonic() - idle
+            usable.append(wire.usable)
+
+    await exchange(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", then=looks)
+    assert usable == [True, True, False]
 
 
 async def test_a_connection_that_the_server_ends_is_not_used_again():

@@ -103,7 +103,7 @@ def asked(monkeypatch):
 
 
 def test_an_outage_goes_to_the_simulator_in_its_own_words(asked):
-    text = printed("outage", "colibri", "errors", "--for", "30s")
+    text = printed("outage", "colibri", "error", "--for", "30s")
     assert asked == [("PUT", "/carriers/colibri/faults/error", {"calls": "all", "for": 30.0})]
     assert text.startswith("colibri: error, for 30 s.")  # as `carriers` and the messages call it
 

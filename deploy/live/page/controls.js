@@ -1,7 +1,7 @@
 // The controls. Each says which command does the same.
 import { trouble } from "./words.js";
 
-const KINDS = { slow: "Slow", hang: "Hang", errors: "Errors", reset: "Reset", flap: "Flap" };
+const KINDS = { slow: "Slow", hang: "Hang", error: "Error", reset_before: "Reset", flap: "Flap" };
 // What the second step compares with, and the carrier that the third one breaks: it has most of the load.
 const USUAL = "uwsgi-prefork", INSTEAD = "asgi-hold", CARRIER = "colibri";
 const byId = id => document.getElementById(id);

@@ -8,6 +8,7 @@ The demo plays; meanwhile a browser looks at it and at a parcel.
 import argparse
 import os
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +18,7 @@ from rich.console import Console
 from selenium.webdriver import Chrome
 
 from deploy.demo import SHORT, Demo
+from deploy.demo_report import Part
 from deploy.live.tests.browser import INSTALL, browser, missing, picture
 from deploy.plan import ROOT
 from deploy.stack import Stack
@@ -52,13 +54,20 @@ class Photographed(Demo):
         super().__init__(console, SHORT, ("uwsgi-prefork", "asgi-hold"))
         self._folder = folder
 
-    def at_turn(self, name: str, stack: Stack) -> None:
-        """Take the pictures that belong to the end of a part."""
+    def _part(self, name: str, seconds: float) -> Part:
+        """Look on, then until the pictures are taken that belong to the end of a part."""
+        part = super()._part(name, seconds)
+        turn = threading.Thread(target=self._take, args=(name,), daemon=True)
+        turn.start()
+        self._look_on(part, turn.is_alive)
+        return part
+
+    def _take(self, name: str) -> None:
         if name == "outage":
             _outage(self.address, self._folder)
             _phone(self.address, self._folder / "live-phone-dark.png")
         elif name == "recovery":
-            _operator(stack, self._folder)
+            _operator(self.stack, self._folder)
 
 
 def _until(look: Callable[[], Any]) -> None:

@@ -6,7 +6,7 @@ import re
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
 
-from shipping.simulation import ALIASES, ask
+from shipping.simulation import ask
 from shipping.terminal import TerminalCommand, manage
 
 _SECONDS = {"": 1.0, "s": 1.0, "m": 60.0, "h": 3600.0}
@@ -42,18 +42,17 @@ class Command(TerminalCommand):
     def handle(
         self, *args: Any, carrier: str, kind: str, seconds: float | None, json: bool, **options: Any
     ) -> None:
-        own = ALIASES.get(kind, kind)
         if kind == "end":
             ask("DELETE", f"/carriers/{carrier}/faults")
         else:
             parameters = dict(_PARAMETERS.get(kind, {}))
-            parameters |= {} if own in _WHOLE else {"calls": "all"}
+            parameters |= {} if kind in _WHOLE else {"calls": "all"}
             parameters |= {} if seconds is None else {"for": seconds}
-            ask("PUT", f"/carriers/{carrier}/faults/{own}", parameters)
+            ask("PUT", f"/carriers/{carrier}/faults/{kind}", parameters)
         if json:
-            self.show([{"carrier": carrier, "kind": own, "seconds": seconds}], as_json=True)
+            self.show([{"carrier": carrier, "kind": kind, "seconds": seconds}], as_json=True)
         elif kind == "end":
             self.say(f"{carrier} is well again.")
         else:
             until = f"for {seconds:g} s" if seconds else "until you end it"
-            self.say(f"{carrier}: {own}, {until}. End it:  {manage(f'outage {carrier} end')}")
+            self.say(f"{carrier}: {kind}, {until}. End it:  {manage(f'outage {carrier} end')}")
