@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 # Why 60 s: a token must outlive the call it is used in, whose total deadline is below that.
 MARGIN = 60.0
-# Why 10,000: one entry per account and about 200 bytes each; over it the cache starts anew.
+# Why 10,000: one entry per account and about 200 bytes each; over it the cache starts again.
 LARGEST_CACHE = 10_000
 
 

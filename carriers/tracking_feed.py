@@ -36,7 +36,7 @@ class Step:
 class Page:
     """Events after a number, oldest first, the number of the last, and how many were sent.
 
-    An event that can't be stored is not among the steps, and counts all the same.
+    An event that can't be stored is not among the steps, and counts anyway.
     """
 
     steps: tuple[Step, ...]

@@ -197,7 +197,7 @@ class _Connection(HTTPConnection):
     """A connection that dials within its call's time, and sends a request whole or not at all.
 
     `http.client` writes headers and body one after the other, and gives other threads their turn
-    between the two. A process that was frozen there would complete its purchase when it thaws,
+    between the two. A process that was frozen there would complete its purchase when it resumes,
     long after its last look at the clock: the fault suite's F3 bought a label twice that way.
     """
 

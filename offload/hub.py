@@ -1,4 +1,5 @@
-"""Running the hub: one listening socket, one or several processes, an end that cuts nobody off."""
+"""Running the hub: one listening socket, one or several processes, a stop that cuts no client
+off."""
 
 from __future__ import annotations
 
@@ -31,18 +32,18 @@ from offload.protocol import SECRET_LENGTH, decode_answers, encode_question, sig
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
 BACKLOG = 4096
 # Seconds: longer than the 60 that nginx keeps an idle upstream connection, so that nginx and not
-# the hub closes it; the other way round a hold meets a closing connection and is a 502.
+# the hub closes it; otherwise a hold reaches a closing connection and is a 502.
 KEEP_ALIVE = 75
 # Seconds for the late answers to leave at the end; they are small and ready.
 DRAIN_TIMEOUT = 10
-# Seconds before a process that died is started again: a crash at start must not burn a core.
+# Seconds before a process that died is restarted: a crash at the start must not use a whole core.
 RESTART_PAUSE = 1.0
 # Seconds per socket operation of a question; the total is bounded by waiting.ASK_TIMEOUT.
 SOCKET_TIMEOUT = 2.0
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Refuse: urllib would turn the POST into a GET, and the signature with it into nonsense."""
+    """Refuse: urllib would turn the POST into a GET, whose signature would be wrong."""
 
     def redirect_request(  # noqa: PLR0917 # urllib's signature
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -128,7 +129,9 @@ def main() -> None:
 
 def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Namespace:
     """Read the command line; each option's default comes from the environment."""
-    parser = argparse.ArgumentParser(prog="offload.hub", description="Parks held clients.")
+    parser = argparse.ArgumentParser(
+        prog="offload.hub", description="Holds clients until their answer comes."
+    )
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
     parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
@@ -149,7 +152,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         "--drain-seconds",
         type=float,
         default=float(get("OFFLOAD_DRAIN_SECONDS", "0")),
-        help="after the signal labels are awaited for so long; then clients are answered late",
+        help="seconds to wait for answers after the stop signal; then clients get late answers",
     )
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
     parser.add_argument("--counts-fd", type=int, help=argparse.SUPPRESS)

@@ -38,7 +38,7 @@ class Parking:
         self._by_account: Counter[str] = Counter()
 
     async def park(self, ticket: Ticket, packed: bytes | None, receive: Receive) -> Answer | None:
-        """Hold the client and return its answer, or None when it has hung up.
+        """Hold the client and return its answer, or None when it has disconnected.
 
         `packed` is the late answer (answer.pack), None where it could not be had.
         """

@@ -149,7 +149,7 @@ class RedisStore:
                 elif answered_ping:
                     await channel.ping()
                     answered_ping = False
-                else:  # a half-open connection would stay silent for ever
+                else:  # a half-open connection would stay silent forever
                     raise TimeoutError("no answer to a ping")
 
     async def aclose(self) -> None:

@@ -284,7 +284,7 @@ class WebhookEndpointAdmin(admin.ModelAdmin):
     fields = ("account", "url", "is_active", *readonly_fields)
 
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
-        """Try it anew after a change, as the API does."""
+        """Try it again after a change, as the API does."""
         if obj.is_active:
             obj.forget_failures()
         super().save_model(request, obj, *args)

@@ -60,7 +60,7 @@ class Conflict(exceptions.APIException):
 
 class Unavailable(exceptions.APIException):
     status_code = 503
-    default_detail = "The database is away for the moment. Nothing was stored: try again."
+    default_detail = "The database is not available. Nothing was stored: try again."
 
 
 def messages(detail: Any, field: str = "") -> Iterator[str]:

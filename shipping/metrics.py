@@ -42,7 +42,7 @@ _BREAKER = {"closed": 0, "half_open": 1, "open": 2}
 
 
 def show(request: HttpRequest) -> HttpResponse:
-    """Answer Prometheus; 404 to whom it isn't for."""
+    """Answer Prometheus; 404 without its token."""
     if not _may_see(request):
         raise Http404
     forget_dead_processes(settings.METRICS_DIR)

@@ -286,7 +286,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_POOL_LIMIT = 32
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Without both, publishing at a black-holed Redis waits for ever.
+    # Without both, publishing at a black-holed Redis waits forever.
     "socket_timeout": 5,
     "socket_connect_timeout": 2,
     "health_check_interval": 10,

@@ -49,7 +49,7 @@ class TerminalCommand(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add `--json`; call it from an overriding method."""
-        parser.add_argument("--json", action="store_true", help="print JSON for programs")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def show(self, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         """Print rows that all have the same keys."""

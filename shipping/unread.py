@@ -22,7 +22,7 @@ def drain_unread_body(application: "WSGIApplication") -> "WSGIApplication":
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         response = application(environ, start_response)
         if "uwsgi.version" in environ:
-            # An error here is the client's hang-up: nobody waits for the answer any more.
+            # An error here is the client's disconnect: nobody waits for the answer any more.
             with suppress(OSError):
                 while environ["wsgi.input"].read(PIECE):
                     pass

@@ -1,7 +1,7 @@
 """Reading what every carrier's answer has in some shape: documents, prices, identifiers, refusals.
 
 Each reader raises `CarrierAnswerUnreadable` rather than pass on something half right: a label that
-doesn't print is found at the warehouse door, an unknown outcome within seconds. The same holds for
+doesn't print is found only in the warehouse, an unknown outcome within seconds. The same holds for
 an identifier that the database can't store: cut to its column it would name another label. A
 refusal's words are only shown, so they are made to fit.
 """

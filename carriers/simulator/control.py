@@ -110,7 +110,7 @@ class Control:
         return JSONResponse({"faults": listed, "kinds": sorted(KINDS)})
 
     async def put_fault(self, request: Request) -> Response:
-        """Begin a fault; one of the same kind begins anew."""
+        """Begin a fault; one of the same kind starts again."""
         carrier, kind = self._carrier(request), self._kind(request)
         given = await json_object(request) if await request.body() else {}
         fault = make(kind, Params(given))

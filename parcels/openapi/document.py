@@ -41,8 +41,8 @@ COMMON_ERRORS = {
         "Request was throttled. Expected available in 7 seconds.",
     ),
     503: (
-        "The database is away for the moment",
-        "The database is away for the moment. Nothing was stored: try again.",
+        "The database is not available",
+        "The database is not available. Nothing was stored: try again.",
     ),
 }
 OTHER_ERRORS = {

@@ -18,7 +18,7 @@ from django.http import HttpResponse
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Clients that hang up cancel their coroutine. The work goes on, and the loop itself keeps only
+# Clients that disconnect cancel their coroutine. The work goes on, and the loop itself keeps only
 # weak references to it.
 _under_way: set[asyncio.Task[HttpResponse]] = set()
 

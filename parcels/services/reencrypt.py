@@ -1,4 +1,4 @@
-"""Encrypt and hash anew, with today's SECRET_KEY, what was made with a former one."""
+"""Encrypt and hash again, with today's SECRET_KEY, what was made with a former one."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def _encrypt_row(model: type[models.Model], field: str, pk: int) -> None:
 
 
 def hash_again(unreadable_contracts: list[int]) -> int:
-    """Hash the credentials anew that announcements began with; return how many announcements.
+    """Hash the credentials again that announcements began with; return how many announcements.
 
     Those whose contract was edited meanwhile keep a hash that matches nothing: they are to differ.
     """

@@ -31,7 +31,7 @@ def distrust_unsent() -> int:
     """Make every waiting announcement unknown, as if sent now; return how many there were.
 
     Reconciliation then asks each carrier before anything is bought, and puts under review what a
-    carrier can't tell. An unknown one may have been sent again: its settling begins anew. Calls
+    carrier can't tell. An unknown one may have been sent again: its settling starts again. Calls
     under way whose guard the database still has are left to their workers.
     """
     open_ = [State.PENDING, State.ANNOUNCING, State.UNKNOWN]

@@ -53,7 +53,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
 
     `source` is where they were seen: answer, lookup, late_look or invoice; `attempt` the one that
     brought them. One that was noted before is left as it is; one that the carrier called gone, and
-    lists all the same an hour later, is to be voided once more.
+    lists anyway an hour later, is to be voided once more.
     """
     wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
     if not wanted:

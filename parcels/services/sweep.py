@@ -38,7 +38,7 @@ UNDER_REVIEW = "The carrier never said whether it made this label; it is under r
 # Seconds: a hold is kept this long after its deadline, for clients that ask late.
 KEEP_HOLDS = 3600
 HOLDS_AT_ONCE = 500
-# A round (a second) forgets more than all processes of a machine can hold anew in one.
+# A round (a second) forgets more than all processes of a machine can hold again in one.
 FORGET_AT_ONCE = 2000
 
 

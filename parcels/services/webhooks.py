@@ -270,7 +270,7 @@ def next_step(tries: int, answer: Answer) -> tuple[DeliveryState, float]:
 
 
 def send_again(delivery: WebhookDelivery) -> None:
-    """Begin a delivery's tries anew, now, whatever became of it and of its endpoint's others."""
+    """Begin a delivery's tries again, now, whatever became of it and of its endpoint's others."""
     with transaction.atomic():
         failing = WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).exclude(retry_at=None)
         failing.update(retry_at=DatabaseNow())
@@ -309,7 +309,7 @@ def create_endpoint(
 def update_endpoint(
     *, endpoint: WebhookEndpoint, url: str | None, secret: str | None, is_active: bool | None
 ) -> WebhookEndpoint:
-    """Change what is given, and try it anew. Switching it off fails what is to be delivered."""
+    """Change what is given, and try it again. Switching it off fails what is to be delivered."""
     endpoint.url = url or endpoint.url
     endpoint.secret = secret or endpoint.secret
     endpoint.is_active = endpoint.is_active if is_active is None else is_active

@@ -107,8 +107,8 @@ def _parcel(parcel_id: int) -> Parcel:
     found = Parcel.objects.select_related("account").filter(pk=parcel_id).first()
     if found is None:
         raise Http404(
-            f"There is no parcel {parcel_id}. It was never created, or deleted when its time to be "
-            "kept was over."
+            f"There is no parcel {parcel_id}. It was never created, or it was "
+            "deleted after its retention time."
         )
     return found
 

@@ -82,10 +82,10 @@ def options(
         "pool": {
             "min_size": 1,
             "max_size": pool,
-            # Longer than any statement of ours, shorter than a client's patience.
+            # Longer than any statement of ours, shorter than clients' time-outs.
             "timeout": 15,
             # The pool doubles its pause between tries until it gives up; the next client that asks
-            # for a connection begins anew. The default of 300 s has pauses of two minutes.
+            # for a connection starts again. The default of 300 s has pauses of two minutes.
             "reconnect_timeout": 10,
         },
     }

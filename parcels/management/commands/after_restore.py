@@ -10,7 +10,7 @@ from parcels.services.restored import distrust_unsent
 
 
 class Command(BaseCommand):
-    help = "Have every announcement that a backup shows as waiting looked up before it is bought."
+    help = "After a restore: mark every waiting announcement to be looked up before it is bought."
 
     def handle(self, *args: Any, **options: Any) -> None:
         count = distrust_unsent()

@@ -1,7 +1,7 @@
 """Run the sweeper: a plain loop in a process of its own.
 
 Not a periodic task of the broker that it guards. Several may run at once. A round that hangs ends
-the process, with a traceback of each thread: whatever supervises it starts it anew.
+the process, with a traceback of each thread: whatever supervises it starts it again.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from parcels.services.wake import send, wake
 
 log = logging.getLogger(__name__)
 
-# Calls that the sweeper makes itself while the broker is away: enough to keep going, few enough
+# Calls that the sweeper makes itself while the broker is down: enough to keep going, few enough
 # to stay a safety net.
 OWN_CALLS = 32
 # Seconds. A statement ends after 12 (shipping.postgresql), calls to carriers go on beside a round:
@@ -45,7 +45,7 @@ WORK = {"announce": announce, "reconcile": reconcile}
 
 
 class Command(BaseCommand):
-    help = "Find what a lost message, a killed process or a lost store left behind."
+    help = "Recover announcements after a lost message, a killed process or a lost store."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--every", type=float, default=1.0, help="seconds between rounds")
@@ -84,7 +84,7 @@ class Sweeper:
         self.following: Future[None] | None = None
 
     def round(self) -> bool:
-        """Do everything once; False when something failed, as while the database is away.
+        """Do everything once; False when something failed, as while the database is down.
 
         One row or step that fails keeps no other waiting.
         """

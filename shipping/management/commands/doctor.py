@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 class Command(TerminalCommand):
-    help = "Say what is there, what is missing, what that costs, and how to get it."
+    help = "Show what is installed, what is missing, the effect, and how to install it."
 
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
         rows = [_python(), *_components(), _descriptors(), *_strategies(), *_run()]
