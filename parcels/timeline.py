@@ -1,4 +1,4 @@
-"""A parcel's life in one list: what an operator reads when a shop asks where its label is."""
+"""A parcel's history in one list, for an operator whom a shop asks for a label."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ from parcels.statuses import WITHOUT_LABEL, Status
 from parcels.timeline import timeline, what_to_do
 from parcels.views.staff import staff_with
 
-# One screen and a bit; who looks for more filters.
+# A bit more than one screen; to see others, filter.
 PER_PAGE = 50
 # Dots per inch: sharp enough to read an address on a screen.
 LABEL_DPI = 150

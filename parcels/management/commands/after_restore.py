@@ -1,4 +1,4 @@
-"""Make a restored database safe to go on with; between pg_restore and the start of workers."""
+"""Make a restored database safe to use; run it between pg_restore and the start of workers."""
 
 from __future__ import annotations
 

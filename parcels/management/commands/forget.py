@@ -1,4 +1,4 @@
-"""Forget one receiver: what we keep about a person is removed at the person's request."""
+"""Forget one receiver: remove a person's data at the person's request."""
 
 from __future__ import annotations
 
