@@ -1,7 +1,7 @@
 """Login tokens of carriers, kept in this process.
 
 Why not in Redis: a token is a credential, a login costs one call per process and ten minutes, and
-a login that must wait for Redis is one more thing that breaks.
+depending on Redis would add another failure.
 """
 
 from __future__ import annotations

@@ -71,7 +71,7 @@ def _seq(event: Any) -> int:
 
 
 def _step(event: Any) -> Step | None:
-    """Read an event; None where it can't be stored: the feed must not stand still at it."""
+    """Read an event; None if it can't be stored: the feed must continue after it."""
     try:
         return Step(
             seq=_whole(event["seq"], BIG_INTEGER),

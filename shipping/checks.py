@@ -100,7 +100,7 @@ def check_webhook_ports(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register
 def check_secret_key(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Keys are hashed and secrets encrypted with it: a guessable one opens both."""
+    """Keys are hashed and secrets encrypted with it: it must not be guessable."""
     if settings.DEBUG or settings.DEMO or len(settings.SECRET_KEY) >= 50:
         return []
     return [
@@ -152,7 +152,7 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register
 def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Nobody may take a guard away, or have processes die, outside the demo and development."""
+    """Guards may be switched off, and processes made to die, only in the demo and development."""
     given = [
         name
         for name in ("FAULT_GUARDS_OFF", "FAULT_CRASH_AT", "FAULT_PAUSE_AT")

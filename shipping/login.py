@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 # A person who has forgotten a password tries some five times.
 PER_NETWORK = PER_BROWSER = parse_limits("10/min,60/hour")
-# For guessers with many addresses: wide, since an operator with a new browser is held up, too.
+# For attackers with many addresses: high, since an operator with a new browser is blocked, too.
 PER_NAME = parse_limits("100/hour")
 COOKIE = "known"
 # Seconds (90 days): longer than a holiday.

@@ -9,7 +9,7 @@ from carriers.shapes.json_label import JsonLabelCarrier
 
 
 class TortoisePost(JsonLabelCarrier):
-    """The slow carrier that the benchmarks are about."""
+    """The slow carrier of the benchmarks."""
 
     code = "tortoise"
     name = "Tortoise Post"

@@ -79,7 +79,7 @@ class Control:
         ]
 
     async def healthz(self, request: Request) -> Response:
-        """Say that the process answers; a carrier that refuses is no illness."""
+        """Say that the process answers; a carrier that refuses connections doesn't change that."""
         return JSONResponse({"status": "ok"})
 
     async def carriers(self, request: Request) -> Response:

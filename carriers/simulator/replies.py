@@ -1,4 +1,4 @@
-"""Answers that break off: what a faulty carrier does to the connection itself."""
+"""Answers that break off: faults of the connection itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the carrier gave: labels and customs papers."""
+"""Documents from the carrier, and customs documents."""
 
 from __future__ import annotations
 
