@@ -91,8 +91,8 @@ def check_webhook_ports(app_configs: Any, **_: Any) -> list[CheckMessage]:
         return []
     return [
         Error(
-            "WEBHOOK_PORTS has something that is no port.",
-            hint="Set it to a comma list like 443,8443.",
+            "WEBHOOK_PORTS has a value that is no port.",
+            hint="Set ports separated by commas, like 443,8443.",
             id="shipping.E005",
         )
     ]
@@ -140,7 +140,7 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """An absence that is believed while the carrier may still book is a second purchase."""
     return [
         Error(
-            f"{c.name} may work for {c.longest_work:g} s on a request that was left, and its "
+            f"{c.name} may work for {c.longest_work:g} s on a request after its call, but its "
             f"settling window ends after {c.settling:g} s.",
             hint=f"Raise `settling` in the adapter of {c.code}.",
             id="shipping.E010",
@@ -187,8 +187,8 @@ def check_synchronous_commit(databases: Any = None, **_: Any) -> list[CheckMessa
     """What was accepted, and that a purchase was begun, must not be lost by a restart."""
     return [
         CheckWarning(
-            "The database says synchronous_commit=off: a crash loses what was answered 202, and "
-            "what was bought may be bought again.",
+            "The database says synchronous_commit=off: a crash loses parcels that "
+            "were answered 202, and labels may be bought twice.",
             hint="Set it to on, in postgresql.conf and for the role.",
             id="shipping.W002",
         )

@@ -40,7 +40,7 @@ class Command(TerminalCommand):
 def _verdict(rows: list[Row]) -> str:
     missing = sum(row["state"] == "missing" for row in rows)
     broken = [row["what"].removeprefix("run: ") for row in rows if row["state"] == "not ready"]
-    words = [f"The run here is in trouble: {', '.join(broken)}."] if broken else []
+    words = [f"This run has problems: {', '.join(broken)}."] if broken else []
     if missing:
         words.append(f"{missing} missing, with how to get each above; `make run` needs none.")
     return "\n".join(words) or "All is there."
