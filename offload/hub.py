@@ -52,7 +52,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def _opener() -> OpenerDirector:
-    # Without proxies: an environment's http_proxy is not for a neighbour on this machine.
+    # Without proxies: the environment's http_proxy must not be used for internal addresses.
     return build_opener(ProxyHandler({}), _NoRedirect)
 
 
@@ -85,9 +85,9 @@ class AskApp:
 
 
 class HubServer(uvicorn.Server):
-    """Keeps its clients for `drain_seconds` after the signal, then answers the others late.
-
-    uvicorn closes the listening socket at the signal, and by itself would wait for all holds' end.
+    """Keeps its clients for `drain_seconds` after the signal, then gives the rest their late
+    answers. uvicorn closes the listening socket at the signal, and by itself would wait until all
+    holds end.
     """
 
     def __init__(
@@ -171,7 +171,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str:
-    # Never an argument: those are for all to read in the process list.
+    # Never an argument: all users can read those in the process list.
     path = environment.get(f"{name}_FILE")
     return Path(path).read_text().strip() if path else environment.get(name, "")
 
@@ -215,7 +215,7 @@ def serve(listening: socket.socket, options: argparse.Namespace) -> None:
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=math.ceil(options.drain_seconds) + DRAIN_TIMEOUT,
     )
-    # uvicorn raises the signal again when it has ended; a drained hub has ended well.
+    # uvicorn raises the signal again at its end; for a drained hub this is no error.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended_well)
     server = HubServer(config, hub, parent=options.parent, drain_seconds=options.drain_seconds)

@@ -4,8 +4,8 @@ One subscription per process and a dictionary of futures by hold id. The order i
 wait, so that no release falls between. A wake-up is only a hint:
 
 - each REREAD everything that waits is read again: a lost wake-up costs two seconds at most;
-- where Redis itself is in doubt (connection lost, its memory gone, a wake-up without an answer)
-  the app is asked, all holds in one question. Without doubt it is never asked.
+- if Redis itself is in doubt (connection lost, data lost, a wake-up without an answer) the app is
+asked, all holds in one request. Otherwise it is never asked.
 """
 
 from __future__ import annotations

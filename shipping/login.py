@@ -29,7 +29,7 @@ PER_NETWORK = PER_BROWSER = parse_limits("10/min,60/hour")
 # For attackers with many addresses: high, since an operator with a new browser is blocked, too.
 PER_NAME = parse_limits("100/hour")
 COOKIE = "known"
-# Seconds (90 days): longer than a holiday.
+# Seconds (90 days): longer than any absence.
 KNOWN_FOR = 90 * 24 * 3600
 
 
@@ -57,7 +57,7 @@ def login(request: HttpRequest) -> HttpResponseBase:
 
 
 def _hashed_name(request: HttpRequest) -> str:
-    """Return a name for the name, which has no place in Redis, as the login form will read it."""
+    """Return a hash of the name, normalised as by the login form: names must not be in Redis."""
     name = UsernameField().to_python(request.POST.get("username", "")) or ""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:32]
 

@@ -26,7 +26,7 @@ BAD = ("missing", "open", "no", "not")
 
 
 class Trouble(CommandError):
-    """A command can't do it: the cause, and the command to try next."""
+    """A command failed: the cause, and the command to try next."""
 
     def __init__(self, cause: str, following: str) -> None:
         super().__init__(f"{cause}\nNext: {following}")

@@ -1,4 +1,4 @@
-"""Read what is left of a request's body before the answer goes, where the server doesn't."""
+"""Read the rest of a request's body before the answer is sent, if the server doesn't."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,7 +12,7 @@ PIECE = 65_536
 
 
 def drain_unread_body(application: "WSGIApplication") -> "WSGIApplication":
-    """Wrap the application: under uWSGI no answer goes while there is body that nobody has read.
+    """Wrap the application: under uWSGI no answer is sent before the whole body is read.
 
     uWSGI closes the connection over it, and the kernel then resets it: the reset overtakes the
     answer (a refusal before the body was of interest), and nginx says 502

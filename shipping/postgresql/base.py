@@ -49,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def _works(connection: Any) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # Something to read: a server has nothing to say to an idle connection but that it has ended.
+    # There is data to read: on an idle connection a server sends only its end.
     if poll.poll(0):
         return False
     if not isinstance(connection, BoundedConnection):

@@ -22,7 +22,7 @@ KINDS = {
     "uwsgi-nginx": ("nginx.conf.in", "uwsgi"),
     "asgi": ("asgi.py.in", ""),
 }
-# Seconds over the longest hold until a front gives up: the app's word comes first.
+# Seconds over the longest hold until a front gives up: the app answers first.
 MARGIN = 30
 
 

@@ -1,4 +1,4 @@
-"""Say what is there, what is missing, and how to get it."""
+"""Show what is installed, what is missing, and how to install it."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def _strategies() -> list[Row]:
 
 
 def _run() -> list[Row]:
-    """Look at the run that goes on here, if one does."""
+    """Check the run in this folder, if there is one."""
     simulator = os.environ.get("SIMULATOR_URL", "")
     if not simulator:
         return [{"what": "a run", "state": "none", "how to get it": "make run", "without it": ""}]

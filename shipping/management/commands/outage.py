@@ -1,4 +1,4 @@
-"""Bring about an outage at a simulated carrier, or end it."""
+"""Start an outage at a simulated carrier, or end it."""
 
 from __future__ import annotations
 
