@@ -72,7 +72,9 @@ def _windows_of(request: HttpRequest, name: str) -> Iterator[tuple[str, tuple[Li
 
 def _too_many(wait: float) -> HttpResponse:
     metrics.THROTTLED.labels("login").inc()
-    log.warning("too many tries to log in at the admin")
-    response = HttpResponse("Too many tries. Wait a little.", status=429, content_type="text/plain")
+    log.warning("too many login attempts at the admin")
+    response = HttpResponse(
+        "Too many attempts. Wait a moment.", status=429, content_type="text/plain"
+    )
     response["Retry-After"] = str(int(wait) + 1)
     return response

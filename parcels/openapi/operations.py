@@ -34,10 +34,10 @@ GROUPS = {
     "parcels": "Create, show, change and cancel parcels",
     "labels": "Labels to print",
     "tracking": "Where a parcel has been",
-    "webhooks": "Be told when a parcel changes, and what was sent",
-    "shipping_methods": "What can be sent, by which carrier",
-    "carriers": "How well each carrier answers",
-    "customs_declaration": "Papers for parcels that leave the European Union",
+    "webhooks": "Get a message when a parcel changes; deliveries",
+    "shipping_methods": "Shipping methods, with carrier and price",
+    "carriers": "Health of each carrier",
+    "customs_declaration": "Documents for parcels that leave the EU customs union",
     "user": "Your account and its sender addresses",
     "contracts": "Your contracts with carriers",
     "brands": "Your brands",
@@ -65,7 +65,7 @@ IDEMPOTENCY_KEY: Shape = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY},
-    "description": "The same key and body make nothing new",
+    "description": "The same key and body create nothing new",
 }
 FILTERS = [
     query("parcel_status", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}),
@@ -80,7 +80,7 @@ FILTERS = [
 ]
 START_FROM = query("start_from", {"type": "integer", "minimum": 0, "maximum": 3})
 FORM = query("format", one_of("pdf", "zpl", "png"))
-_NO_ZONES = "Read, and excludes nothing: our carriers have no zones"
+_NO_ZONES = "Accepted, without effect: our carriers have no zones"
 METHOD_FILTERS = [
     query("sender_address", description="Only methods from its country; or `all`"),
     query("service_point_id", description="Only methods to a service point"),
@@ -222,11 +222,11 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=ref("IntegrationIn"),
     ),
     ("integration", "PATCH"): Operation(
-        "Change what is given of an integration",
+        "Change the given fields of an integration",
         {200: ref("Integration")},
         body=ref("PatchedIntegrationIn"),
     ),
-    ("integration", "DELETE"): Operation("Forget an integration with its webhook", {204: None}),
+    ("integration", "DELETE"): Operation("Delete an integration with its webhook", {204: None}),
     ("shipping_methods", "GET"): shown(
         "List shipping methods",
         record(shipping_methods=listing(ref("ShippingMethod"))),

@@ -231,7 +231,7 @@ def probe(guards: Guards, token: str) -> ProbeResult:
     )
     alive = isinstance(result, Answered)
     guards.breaker.record_probe(token, alive=alive)
-    log.warning("probed %s: %s", guards.code, "alive" if alive else "still out")
+    log.warning("probed %s: %s", guards.code, "alive" if alive else "still down")
     return result
 
 

@@ -149,7 +149,7 @@ def look_again(announcement_id: int) -> None:
     elif announcement.date_ended and timezone.now() - announcement.date_ended > timedelta(
         seconds=settings.ANNOUNCEMENT_MAX_AGE
     ):
-        log.warning("%s was never looked at again: %s", announcement.reference, result.reason)
+        log.warning("%s got no late lookup: %s", announcement.reference, result.reason)
         Announcement.objects.filter(pk=announcement.pk).update(look_at=None)
     connection.close()
 

@@ -70,7 +70,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
         wanted.pop(known, None)
     for each in wanted.values():
         log.error(
-            "%s: label %s was sold beside ours (%s) and is to be voided",
+            "%s: label %s was sold in addition to ours (%s) and will be voided",
             each.ours.reference,
             each.sold.tracking_number,
             source,

@@ -135,7 +135,7 @@ class Sweeper:
         """Wake everything when the broker has lost its queue, or was away: messages are missing."""
         identity = broker_identity()
         if identity and self.broker is not None and identity != self.broker:
-            log.warning("the broker is a new one or is back: waking everything that waits")
+            log.warning("the broker is new or available again: waking all that wait")
             sweep.wake_all_again()
         away = "" if self.broker is not None else None  # until it answers again
         self.broker = identity or (self.broker if faults.is_off("wake") else away)
