@@ -22,13 +22,13 @@ demo: .venv/runtime.stamp ## Ninety seconds: an outage on two strategies side by
 strategies: .venv/runtime.stamp ## List the strategies, and what this machine lacks for them
 	@$(PYTHON) -m deploy.run --list
 
-doctor: .venv/runtime.stamp ## Say what is there, what is missing and how to get it
+doctor: .venv/runtime.stamp ## Show what is installed, what is missing and how to install it
 	@$(PYTHON) manage.py doctor
 
 screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
 	@$(PYTHON) -m deploy.live.tests.screenshots
 
-test: .venv/dev.stamp ## Run the tests that people wait for, TESTERS at once (ARGS="-k name" for some)
+test: .venv/dev.stamp ## Run the quick tests, TESTERS at once (ARGS="-k name" for some)
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "not deployment" $(ARGS)
 
@@ -39,11 +39,11 @@ test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, th
 test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite
 	@$(PYTHON) -m deploy.tests.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
 
-contract: .venv/dev.stamp ## Hold every strategy to the contract, from outside (ARGS="-k bjoern" for one)
+contract: .venv/dev.stamp ## Run the contract tests of every strategy, from outside (ARGS="-k bjoern" for one)
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope deploy/tests/contract $(ARGS)
 
-compose-test: .venv/dev.stamp ## docker-compose.yml on a real engine (ARGS="-k asgi-hold" for one strategy)
+compose-test: .venv/dev.stamp ## Test docker-compose.yml on a real engine (ARGS="-k asgi-hold" for one strategy)
 	@$(PYTHON) -m pytest -m compose --capture=no deploy/tests/compose $(ARGS)
 
 faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose short" for less)
@@ -61,7 +61,7 @@ check: .venv/dev.stamp ## Formatting, lint, import rules, types, migrations, Dja
 	$(PYTHON) -m deploy.tests.manifests
 	$(PYTHON) -m mkdocs build --strict
 
-docs: .venv/dev.stamp ## Build the pages into .run/site; a link to nowhere is an error
+docs: .venv/dev.stamp ## Build the pages into .run/site; a broken link is an error
 	$(PYTHON) -m mkdocs build --strict
 
 format: .venv/dev.stamp ## Format the code and repair what the linter can
@@ -71,7 +71,7 @@ format: .venv/dev.stamp ## Format the code and repair what the linter can
 offload-matrix: .venv/dev.stamp ## offload's unit tests: Python 3.11 to 3.13, Django 5.2 and later (downloads)
 	@$(PYTHON) -m offload.tests.matrix $(ARGS)
 
-audit: .venv/dev.stamp ## Look the locked packages up in the lists of known holes (skipped offline, but not in CI)
+audit: .venv/dev.stamp ## Check the locked packages for known vulnerabilities (skipped offline, but not in CI)
 	@$(PYTHON) -m deploy.audit
 
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)

@@ -1,7 +1,7 @@
-"""What becomes of an announcement after a try: a pure function, tested as a table.
+"""The next state of an announcement after a try: a pure function, tested as a table.
 
-This is the only place that retries. Full jitter (a delay drawn from zero to the cap) because a
-carrier that comes back must not meet everyone who waited at the same instant.
+This is the only place that retries. Full jitter (a delay drawn from zero to the cap) so that a
+carrier that recovers doesn't get all waiting calls at the same instant.
 """
 
 from __future__ import annotations
@@ -35,9 +35,9 @@ PERMANENT = frozenset({"unbuildable"})
 class Policy:
     """The caps of retrying; all times in seconds."""
 
-    # Why 1 s: under it a retry meets the same hiccup.
+    # Why 1 s: an earlier retry meets the same short failure.
     first: float = 1.0
-    # Why a minute: an outage's end should not go unnoticed for longer.
+    # Why a minute: the end of an outage should be noticed within it.
     longest: float = 60.0
     # Why 5 s: reconciling is reading; it may be asked often, and someone may be waiting. An unknown
     # that is older than 50 s is asked for at each tenth of its age, up to `longest`.
@@ -46,7 +46,7 @@ class Policy:
     max_unknown_age: float = 3_600.0
     # Why 2: one "absent" may come from a replica that lags behind the window.
     absences: int = 2
-    # Why a second: the second look must not meet the very same lag as the first.
+    # Why a second: the second lookup must not meet the same replication lag as the first.
     second_look: float = 1.0
     # Why 2: a carrier that three times took a request, answered nothing and has nothing will not
     # do better at the fourth; a person sees why.
@@ -140,7 +140,7 @@ def decide_lookup(
         return Decision("announced")
     if isinstance(result, Absent):
         if settled_for < settling:
-            # Looking costs little, and someone may be waiting for what is there before the end.
+            # A lookup costs little, and a client may be waiting for a label that is there earlier.
             longest = max(policy.longest_unknown, unknown_age / 10)
             return Decision("unknown", min(settling - settled_for, longest))
         if absences >= policy.absences:

@@ -30,7 +30,7 @@ from carriers.redis_guard import Gone, RedisGuard
 
 Mode = Literal["closed", "open", "half_open"]
 
-# Nothing was asked, or the answer says nothing of the carrier's health.
+# The carrier was not called, or the answer says nothing about its health.
 SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
 
 
@@ -38,21 +38,21 @@ SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
 class BreakerConfig:
     """The breaker's numbers; times in seconds, rates per second."""
 
-    # Why 20: a carrier that hangs is found out within 20 calls even after a good hour.
+    # Why 20: a carrier that hangs is detected within 20 calls even after an hour without failures.
     window: int = 20
-    # Why a minute: older outcomes tell of another time.
+    # Why a minute: older outcomes say nothing about the present.
     horizon: float = 60.0
     # Why 10: fewer calls fail together by chance.
     min_calls: int = 10
-    # Why a half: carriers live with some per cent of errors; at a half most retries are in vain.
+    # Why a half: some per cent of errors are normal; at a half most retries fail.
     share: float = 0.5
-    # Why 5 s: one cheap probe each 5 s burdens nobody, and a recovery waits for 5 s at most.
+    # Why 5 s: one cheap probe each 5 s is no load, and a recovery is noticed after 5 s at most.
     open_for: float = 5.0
-    # Why 10 s from 2/s to 50/s: some 260 calls, by when a window of 20 has judged many times over.
+    # Why 10 s from 2/s to 50/s: some 260 calls, many times the window of 20 outcomes.
     ramp_for: float = 10.0
     ramp_from: float = 2.0
     ramp_to: float = 50.0
-    # Why 1 s: where a 429 names no time, and between two trial calls: that burdens no carrier.
+    # Why 1 s: if a 429 names no time, and between two trial calls: no carrier minds that.
     trial_every: float = 1.0
 
 
@@ -134,9 +134,9 @@ def record(
 ) -> BreakerState:
     """Note the outcome of a call that lasted so many seconds.
 
-    Only a closed breaker listens, and only to calls begun since it closed: those from before the
-    recovery, which time out one after the other, would open it again at once. Failures of one
-    `key` count once: what fails for one announcement is not the carrier's failure.
+    Only a closed breaker counts, and only calls that began since it closed: those from before the
+    recovery, which time out one after the other, would open it again at once. Failures of one `key`
+    count once: one failing announcement is not a failing carrier.
     """
     begun = now - lasted
     if state.mode != "closed" or begun < state.changed_at:
@@ -172,7 +172,7 @@ def throttle(
 
 
 def record_probe(state: BreakerState, now: float, token: str, alive: bool) -> BreakerState:
-    """Note a probe's result: of any a sign of life, of the last one a failure."""
+    """Note a probe's result: success from any probe, failure only from the last one."""
     if state.mode != "half_open" or not (alive or state.probe == token):
         return state
     return _turned(state, "closed" if alive else "open", now)
@@ -190,7 +190,7 @@ def is_failure(outcome: Outcome | LookupResult | VoidResult) -> bool | None:
 
 
 def throttled_for(outcome: Outcome | LookupResult | VoidResult) -> float | None:
-    """Return the seconds for which a 429 asks to be left alone, 0 if it names none; else None."""
+    """Return the seconds for which a 429 asks for no calls, 0 if it names none; else None."""
     if isinstance(outcome, Throttled):
         return outcome.retry_after or 0.0
     return 0.0 if isinstance(outcome, Unknown) and outcome.reason == "throttled" else None
@@ -251,7 +251,7 @@ class CircuitBreaker:
                 self._local = record(self._local, time.monotonic(), failed, config, lasted, key=key)
 
     def throttle(self, seconds: float, *, now: float | None = None) -> None:
-        """Report a 429 that asks for so many seconds of peace, see `throttled_for`."""
+        """Report a 429 that asks for no calls for so many seconds, see `throttled_for`."""
         try:
             self._throttle(self._keys, [_clock(now), seconds, self.config.trial_every])
         except Gone:
@@ -267,7 +267,7 @@ class CircuitBreaker:
                 self._local = record_probe(self._local, time.monotonic(), token, alive)
 
     def pace(self) -> float | None:
-        """Return the calls per second that it lets through now: None without limit, 0 if open."""
+        """Return the calls per second that it admits now: None without limit, 0 if open."""
         try:
             kept, (seconds, micro) = self._guard.ask(self._ask_pace)
         except Gone:

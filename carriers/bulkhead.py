@@ -1,10 +1,10 @@
 """Bulkhead: at most N calls in flight to a carrier, over all processes.
 
-A carrier that hangs fills its own slots and nobody else's. Each slot is a lease in a Redis sorted
-set: a killed process gives nothing back, its lease runs out instead. When Redis is gone each
-process counts for itself, so that the limit holds per process; when Redis comes back, or comes back
-empty, it does not know the slots taken before for as long as their calls last. Slots that a process
-could not give back meanwhile go back with its next question.
+A carrier that hangs fills only its own slots. Each slot is a lease in a Redis sorted set: a killed
+process doesn't give its slot back, but its lease expires. When Redis is gone each process counts
+for itself, so that the limit holds per process; when Redis comes back, or comes back empty, it does
+not know the slots taken before for as long as their calls last. Slots that a process could not give
+back meanwhile go back with its next question.
 
 An owner may take a slot while it has fewer than SHARE times the free ones (dynamic thresholds, as
 in switches whose ports share a buffer: Choudhury and Hahne, 1998). Whatever one owner does, another
@@ -24,9 +24,9 @@ from carriers.errors import BulkheadFull
 from carriers.redis_guard import Gone, RedisGuard
 
 LOCAL = "local:"
-# Why 4: an owner alone has four fifths of the room, two that take all they can 44 % each. With 9 a
-# newcomer found a tenth free, and was turned away when it needed more in its next second. Under
-# five slots it bounds nobody.
+# Why 4: a single owner gets four fifths of the slots, two that take all they can 44 % each. With 9
+# a new owner found a tenth free, and was turned away when it needed more in its next second. With
+# fewer than five slots there is no limit.
 SHARE = 4
 
 
@@ -68,7 +68,7 @@ class Bulkhead:
         try:
             return token if self._acquire([self._key], arguments) else None
         except Gone as gone:
-            # Redis may still carry out what it was asked.
+            # Redis may still execute the request.
             self._owe(owed | self._until_its_lease([token] if gone.asked else []))
             return self._acquire_local(LOCAL + token, owner)
 
@@ -96,7 +96,7 @@ class Bulkhead:
         return token
 
     def release(self, token: str) -> None:
-        """Give a slot back; where Redis is gone, with the next question that it answers."""
+        """Give a slot back; if Redis is down, with the next request that it answers."""
         if token.startswith(LOCAL):
             with self._lock:
                 self._local.discard(token)

@@ -1,7 +1,8 @@
-"""One talk with a carrier: its deadline, and whether a purchase has left. Shared by the transports.
+"""One exchange with a carrier: its deadline, and whether a purchase was sent.
 
-Why `leaving` is asked at the first byte and not before the connection is made: a process that is
-frozen or waits for DNS in between must find out that its time is over before it buys, not after.
+Shared by the transports. Why `leaving` is called at the first byte and not before the connection is
+made: a process that is frozen or waits for DNS in between must notice that its time is over before
+it buys, not after.
 """
 
 from __future__ import annotations
@@ -27,12 +28,12 @@ def _check_headers(request: CarrierRequest) -> None:
 
 
 def always() -> bool:
-    """Guard nothing: the default for `may_buy`."""
+    """Allow every purchase: the default for `may_buy`."""
     return True
 
 
 class Call:
-    """The state of one talk."""
+    """The state of one exchange."""
 
     def __init__(
         self,
@@ -72,10 +73,10 @@ class Call:
             raise CarrierTimeout("the total deadline has passed")
 
     def leaving(self) -> None:
-        """Note that bytes are about to leave; raise where they must not.
+        """Note that bytes are about to be sent; raise if they must not.
 
-        From here on a buying request counts as sent, even if the very next instruction fails:
-        erring to this side costs a look-up, to the other a second label.
+        From here on a buying request counts as sent, even if the next instruction fails: this error
+        costs a lookup, the opposite one a second label.
         """
         if self._request is None or not self._request.buys or self.buy_sent:
             return
@@ -90,5 +91,5 @@ class Call:
         return self.base_url + self._request.path
 
     def outcome(self, error: CarrierError) -> NotSent | Unknown:
-        """Turn trouble into this talk's outcome."""
+        """Turn an error into this exchange's outcome."""
         return classify.trouble(error, buy_sent=self.buy_sent)

@@ -1,7 +1,8 @@
-"""From what happened on the wire to what it means for a purchase. Pure; tested as a table.
+"""From the events on the wire to their meaning for a purchase.
 
-Why a module of its own: this is where money is lost. Calling an unknown "not sent" buys twice,
-calling a refusal "unknown" puts a parcel under review for nothing.
+Pure; tested as a table. Why a separate module: an error here costs money. If an unknown is taken
+for "not sent", it is bought twice; if a refusal is taken for "unknown", a parcel goes under review
+for nothing.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from enum import StrEnum
 from carriers.errors import CarrierError
 from carriers.outcomes import NotSent, Refused, Throttled, Unknown
 
-# Why an hour: a carrier that asks for more is out of order, and the circuit breaker's business.
+# Why an hour: a carrier that asks for more is broken, and the circuit breaker handles it.
 LONGEST_RETRY_AFTER = 3600.0
 
 
@@ -42,7 +43,7 @@ class Phase(StrEnum):
 
 
 class Body(StrEnum):
-    """What the adapter could make of an answer's body."""
+    """How the adapter could read an answer's body."""
 
     LABEL = "label"
     REFUSAL = "refusal"  # in the carrier's documented shape
@@ -51,7 +52,7 @@ class Body(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Promises:
-    """What a carrier's documentation promises.
+    """The promises of a carrier's documentation.
 
     `refusal_statuses`: statuses beyond 4xx that may carry a documented refusal (SOAP's 500).
     """
@@ -61,7 +62,7 @@ class Promises:
 
 
 def trouble_kind(error: type[CarrierError], *, buy_sent: bool) -> Kind:
-    """Classify trouble on the wire; `buy_sent`: a buying request's first byte was on its way."""
+    """Classify an error on the wire; `buy_sent`: a buying request's first byte was sent."""
     del error  # a DNS failure *after* a purchase leaves it as unknown as a reset does
     return Kind.UNKNOWN if buy_sent else Kind.NOT_SENT
 
@@ -88,7 +89,7 @@ def _may_refuse(status: int, promises: Promises) -> bool:
 
 
 def unknown_reason(status: int) -> str:
-    """Name why an answer settles nothing."""
+    """Name why an answer leaves the outcome unknown."""
     if status == 408:
         return "timeout"
     if status == 409:
@@ -97,7 +98,7 @@ def unknown_reason(status: int) -> str:
 
 
 def trouble(error: CarrierError, *, buy_sent: bool) -> NotSent | Unknown:
-    """Turn trouble on the wire into an outcome."""
+    """Turn an error on the wire into an outcome."""
     if trouble_kind(type(error), buy_sent=buy_sent) is Kind.UNKNOWN:
         return Unknown(error.reason, str(error))
     return NotSent(error.reason, str(error))

@@ -1,4 +1,4 @@
-"""How a carrier has been lately: what `Retry-After` and GET /carriers are made of."""
+"""A carrier's recent health, for `Retry-After` and GET /carriers."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from typing import Any
 
 from carriers.redis_guard import Gone, RedisGuard
 
-# Why 200: enough for a p95 with ten calls beyond it, little enough to read whole.
+# Why 200: enough for a p95 with ten calls beyond it, few enough to read all.
 WINDOW = 200
-# Why a day: yesterday's durations say nothing of today's.
+# Why a day: yesterday's durations say nothing about today's.
 EXPIRY = 86_400
-# Why 1 and 60: a client should neither hammer nor sleep through the answer.
+# Why 1 and 60: a client should neither poll too often nor miss the answer for long.
 SHORTEST_RETRY, LONGEST_RETRY = 1, 60
 
 
@@ -56,7 +56,7 @@ class Health:
         self._local: deque[tuple[float, bool]] = deque(maxlen=WINDOW)
 
     def record(self, duration: float, *, ok: bool) -> None:
-        """Note a call's duration in seconds, and whether the carrier did its part."""
+        """Note a call's duration in seconds, and whether the carrier answered well."""
         self._local.append((duration, ok))
         try:
             self._guard.ask(lambda: self._push(f"{duration:.4f}:{int(ok)}"))

@@ -1,4 +1,4 @@
-"""How a talk with a carrier can end.
+"""How an exchange with a carrier can end.
 
 Three ends, not two: a label, a refusal, or *unknown*. `NotSent` and `Throttled` are kept apart from
 `Unknown` because only they may be tried again without asking the carrier first.
@@ -34,7 +34,7 @@ class Announced:
 
 @dataclass(frozen=True, slots=True)
 class Refused:
-    """The carrier said no in a documented way: nothing was made, and asking again won't help.
+    """The carrier refused in a documented way: nothing was made, and a repetition won't help.
 
     `credentials` marks a refusal of the account's credentials rather than of the parcel.
     """
@@ -46,7 +46,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Throttled:
-    """The carrier wants less of us. `retry_after` in seconds, where it said so.
+    """The carrier asks for fewer calls. `retry_after` in seconds, where it said so.
 
     `nothing_made` is the carrier's documented promise; without it this is as good as unknown.
     """
@@ -57,7 +57,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No byte of a buying request left us. `reason` is a `CarrierError.reason`.
+    """No byte of a buying request was sent. `reason` is a `CarrierError.reason`.
 
     `retry_after` in seconds, where a guard of ours knows when asking again makes sense.
     """

@@ -1,10 +1,10 @@
-"""Redis as a thing that may be gone: asked with a limit to what its absence costs.
+"""Calls to a Redis that may be down, with a limit on what its absence costs.
 
-Trouble in Redis is logged, counted and answered by the caller's fallback, never raised. While it is
-known to be gone nobody asks it, but for one caller per second: a Redis that swallows packets would
-otherwise add its socket time-out to each call. The client should be made with short time-outs and
-no retries: `Redis.from_url(url, socket_timeout=0.25, socket_connect_timeout=0.25,
-retry=Retry(NoBackoff(), 0))`.
+Errors are logged, counted and answered by the caller's fallback, never raised. While it is known to
+be down, only one caller per second asks it: a Redis that swallows packets would otherwise add its
+socket time-out to each call. The client should be made with short time-outs and no retries:
+`Redis.from_url(url, socket_timeout=0.25, socket_connect_timeout=0.25, retry=Retry(NoBackoff(),
+0))`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ SCRIPTS = Path(__file__).parent / "lua"
 
 
 class Gone(Exception):
-    """Redis is not to be had: use the fallback.
+    """Redis is not available: use the fallback.
 
     `asked`: it was asked and may still do what the question said.
     """
@@ -86,7 +86,7 @@ class RedisGuard:
             now = self._clock()
             if self._gone_until is not None and now < self._gone_until:
                 raise Gone
-            # This caller goes and looks; the others are told "gone" meanwhile.
+            # This caller tries; the others get "gone" meanwhile.
             self._gone_until = now + COOL_DOWN
 
     def _note(self, error: Exception) -> None:

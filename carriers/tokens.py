@@ -1,7 +1,7 @@
 """Login tokens of carriers, kept in this process.
 
 Why not in Redis: a token is a credential, a login costs one call per process and ten minutes, and
-a login that must wait for Redis is one more thing that breaks.
+depending on Redis would add another failure.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 
 # Why 60 s: a token must outlive the call it is used in, whose total deadline is below that.
 MARGIN = 60.0
-# Why 10,000: one entry per account and about 200 bytes each; over it the cache starts anew.
+# Why 10,000: one entry per account and about 200 bytes each; over it the cache starts again.
 LARGEST_CACHE = 10_000
 
 

@@ -36,7 +36,7 @@ class Step:
 class Page:
     """Events after a number, oldest first, the number of the last, and how many were sent.
 
-    An event that can't be stored is not among the steps, and counts all the same.
+    An event that can't be stored is not among the steps, and counts anyway.
     """
 
     steps: tuple[Step, ...]
@@ -71,7 +71,7 @@ def _seq(event: Any) -> int:
 
 
 def _step(event: Any) -> Step | None:
-    """Read an event; None where it can't be stored: the feed must not stand still at it."""
+    """Read an event; None if it can't be stored: the feed must continue after it."""
     try:
         return Step(
             seq=_whole(event["seq"], BIG_INTEGER),

@@ -1,4 +1,4 @@
-"""Talks to carriers with `requests`: for threads and, monkey-patched, for gevent.
+"""Exchanges with carriers by `requests`: for threads and, monkey-patched, for gevent.
 
 - One connection per request, never one that was used before. A carrier closes an idle connection
   at the very moment when we reuse it, and an outcome is unknown for nothing. A handshake is cheap
@@ -63,11 +63,11 @@ def perform(
     may_buy: Callable[[], bool] = always,
     tls: ssl.SSLContext | None = None,
 ) -> T | NotSent | Unknown:
-    """Drive an adapter's steps and return their outcome; carrier trouble is an outcome, too.
+    """Run an adapter's steps and return their outcome; a carrier's error is an outcome, too.
 
     `deadline` is seconds for all steps together, `connect_timeout` seconds per connection, its TLS
-    handshake included. `may_buy` is asked in the instant before a purchase's first byte: False
-    makes it NotSent("send_forbidden"). `tls` replaces the default trust (certifi).
+    handshake included. `may_buy` is called right before a purchase's first byte: False makes it
+    NotSent("send_forbidden"). `tls` replaces the default trust (certifi).
     """
     call = Call(base_url, deadline, connect_timeout, may_buy)
     try:
@@ -197,7 +197,7 @@ class _Connection(HTTPConnection):
     """A connection that dials within its call's time, and sends a request whole or not at all.
 
     `http.client` writes headers and body one after the other, and gives other threads their turn
-    between the two. A process that was frozen there would complete its purchase when it thaws,
+    between the two. A process that was frozen there would complete its purchase when it resumes,
     long after its last look at the clock: the fault suite's F3 bought a label twice that way.
     """
 
@@ -213,7 +213,7 @@ class _Connection(HTTPConnection):
             self.connect()
         message = bytes(self._gathered)
         self._wire.call.leaving()
-        self.sock.sendall(message)  # right behind the look at the clock
+        self.sock.sendall(message)  # right after the check of the clock
 
     def _new_conn(self) -> socket.socket:
         connection = _dial(self.host.strip("[]"), self.port, self._wire.call)

@@ -1,4 +1,4 @@
-"""Talks to carriers with aiohttp: for the strategy whose views are coroutines.
+"""Exchanges with carriers by aiohttp, in an event loop.
 
 The same rules as in `carriers.transport`: one total deadline, a fresh connection per request, no
 redirects, retries, cookies, proxies. Cancelling the task cancels the talk and says nothing about
@@ -66,7 +66,7 @@ async def perform(
 def _session(call: Call, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
-            limit=0,  # the bulkhead bounds calls in flight; a queue here would eat their deadline
+            limit=0,  # the bulkhead limits calls; a queue here would use up their deadline
             force_close=True,
             ssl=tls or default_tls(),
         ),

@@ -1,8 +1,8 @@
-"""Cuts connections at their deadline, to the instant, whatever the carrier trickles.
+"""Closes connections exactly at their deadline, even if the carrier still sends bytes.
 
-`requests` has no total time-out: its read time-out starts anew with each byte, so a carrier that
-sends one byte a second is never cut, be it in the headers or in the body. One thread with a heap of
-deadlines shuts the socket down instead: the reader then sees the end of the stream at once, in
+`requests` has no total time-out: its read time-out starts again with each byte, so a carrier that
+sends one byte a second is never cut, neither in the headers nor in the body. One thread with a heap
+of deadlines shuts the socket down instead: the reader then sees the end of the stream at once, in
 threads, under gevent and under TLS alike. Each call costs one `dup` and one push to the heap.
 
 Why a duplicate of the descriptor: `ssl` detaches the socket it wraps, and a descriptor's number may

@@ -1,6 +1,7 @@
-"""Two verbs that free a Django worker while a client waits: `hold` and `release`.
+"""Two functions that free a Django worker while a client waits:
 
-The names are looked up at first use: the hub imports this package too, and knows no Django.
+`hold` and `release`. The names are imported at first use: the hub imports this package, too,
+without Django.
 """
 
 from __future__ import annotations

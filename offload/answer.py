@@ -19,13 +19,13 @@ class Answer(NamedTuple):
     body: bytes
 
 
-# Given when nobody knows better: Redis has lost the late answer and the app can't be reached.
+# The last resort: Redis has lost the late answer and the app can't be reached.
 NOTHING_KNOWN = Answer(202, (("Content-Type", "application/json"), ("Retry-After", "5")), b"{}")
 
 # Given at once where the app has an outcome, and no answer can be made of it.
 NO_ANSWER = Answer(500, (("Content-Type", "text/plain; charset=utf-8"),), b"Server Error\n")
 
-# RFC 9110, section 7.6.1, and what each server says for itself.
+# RFC 9110, section 7.6.1, and headers that each server sets itself.
 _HOP_BY_HOP = frozenset(
     [
         "connection",
@@ -45,7 +45,7 @@ _HOP_BY_HOP = frozenset(
 _INTERNAL_PREFIXES = ("x-offload-", "x-accel-")
 _INTERNAL = frozenset({"x-sendfile"})
 
-# What a late answer says about itself and not about the request: its place, its body.
+# Headers of the late answer itself, not of the request: its location, its body.
 _LATE_ONLY = frozenset(
     [
         "location",
@@ -65,13 +65,13 @@ _LATE_ONLY = frozenset(
 
 
 def is_internal(name: str) -> bool:
-    """Say whether a header is ours alone, with dashes or with their underscore twins."""
+    """Say whether a header is internal, with dashes or with underscores."""
     plain = name.lower().replace("_", "-")
     return plain.startswith(_INTERNAL_PREFIXES) or plain in _INTERNAL
 
 
 def public_headers(headers: Iterable[tuple[str, str]]) -> Headers:
-    """Return the headers that a client may see; Content-Length is counted anew at sending."""
+    """Return the headers that a client may see; Content-Length is counted again at sending."""
     return tuple(
         (name, value)
         for name, value in headers
@@ -85,7 +85,7 @@ def merge(answer: Answer, late: Answer | None) -> Answer:
     """Put a released answer in the late one's place.
 
     The late answer went through the middleware stack, the released one did not: what the stack
-    added stays, what the late answer said of itself goes, and the released headers win.
+    added stays, the late answer's own headers are removed, and the released headers win.
     """
     headers = public_headers(answer.headers)
     if late is None:

@@ -1,4 +1,4 @@
-"""When a request was there: a client's patience begins then, and not with its view."""
+"""When a request arrived: its client waits from then on, not from the start of the view."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def note_arrival(request: Any) -> None:
 
 
 def came_through_hold_middleware(request: Any) -> bool:
-    """Say whether HoldMiddleware stands around this request."""
+    """Say whether HoldMiddleware handles this request."""
     return _noted_outside(request) is not None
 
 

@@ -2,8 +2,8 @@
 
     application = HoldMiddleware(get_asgi_application(), redis_url=…, secret=…, resolve=…)
 
-Django's threads are admitted in a bounded number; clients that wait for a slot, for a release or
-for their own slow line wait in the event loop, where they cost a few kilobytes.
+A limited number of requests is in Django's threads; clients that wait for a slot, for a release or
+because of a slow connection wait in the event loop and cost a few kilobytes.
 """
 
 from __future__ import annotations
@@ -45,11 +45,11 @@ _TICKET = TICKET_HEADER.lower().encode()
 
 
 class HoldMiddleware:
-    """Admit, watch for held answers, and wait in their place.
+    """Admit requests, recognise held answers, and wait for them.
 
     `resolve` asks the app when Redis is in doubt. `max_concurrency`, `max_holds` and
-    `max_holds_per_account` are per process. A process that is told to end keeps its clients for
-    `drain_seconds` seconds; its server must be given more than that to end in.
+    `max_holds_per_account` are per process. A process that must stop keeps its clients for
+    `drain_seconds` seconds; give its server more time than that to stop.
     """
 
     def __init__(
@@ -76,8 +76,8 @@ class HoldMiddleware:
             max_holds_per_account=max_holds_per_account,
         )
         self._slots = asyncio.Semaphore(max_concurrency)
-        # A body over BUFFER is read inside its slot, as slowly as its client likes: such clients
-        # can only ever take each other's slots.
+        # A body over BUFFER is read inside its slot, at its client's speed: such clients have
+        # separate slots.
         self._slots_for_large = asyncio.Semaphore(max(1, max_concurrency // 4))
         self._handlers: dict[int, Any] = {}
         self._ending = False
@@ -112,16 +112,16 @@ class HoldMiddleware:
             await response.flush()
             return
         ticket, packed = held
-        del request, response  # the body and the late answer would lie in memory all the while
+        del request, response  # the body and the late answer would stay in memory
         self._waiters.start()
         answer = await self._parking.park(ticket, packed, receive)
         if answer is not None:
             await send_answer(send, answer)
 
     def _closing(self, send: Send) -> Send:
-        """Say with each answer of a server that ends that its connection ends with it.
+        """Close the connection with each answer of a server that stops.
 
-        It does so anyway; a client that isn't told sends its next request into a closed connection.
+        It ends anyway; without the header a client sends its next request on a closed connection.
         """
 
         async def closing(message: Message) -> None:
@@ -148,7 +148,7 @@ class HoldMiddleware:
         except Exception:
             if spoken:
                 raise
-            # Django refuses the lifespan scope: we speak for it.
+            # Django refuses the lifespan scope: we answer it.
             for word in ("startup", "shutdown"):
                 await self._pass_on(await receive())
                 await send({"type": f"lifespan.{word}.complete"})
@@ -188,7 +188,7 @@ class HoldMiddleware:
 
 
 class Request:
-    """A request whose body is read before Django is bothered with it."""
+    """A request whose body is read before it is passed to Django."""
 
     def __init__(self, receive: Receive) -> None:
         self._receive = receive
@@ -209,7 +209,7 @@ class Request:
         return True
 
     async def is_gone(self) -> bool:
-        """Say whether the client hung up while it queued: nobody wants that work any more."""
+        """Say whether the client disconnected while it queued: its work isn't needed any more."""
         if not self.complete:
             return False
         hang_up = asyncio.ensure_future(self._receive())
@@ -217,10 +217,10 @@ class Request:
         return not hang_up.cancel()
 
     async def receive(self) -> Message:
-        """Give Django the body, and the hang-up only once it is answering.
+        """Give Django the body, and the disconnect only when it answers.
 
         Django cancels a view whose client has gone, but not its thread: the slot would be given
-        back while the thread and its transaction go on. What was admitted is finished.
+        back while the thread and its transaction continue. A request that was admitted is finished.
         """
         if self._messages:
             return self._messages.popleft()
@@ -232,7 +232,7 @@ class Request:
 
 
 class Response:
-    """Django's answer, kept back until it is known to be held or whole."""
+    """Django's answer, buffered until it is known to be held or complete."""
 
     def __init__(self, send: Send, request: Request) -> None:
         self._send = send
@@ -275,7 +275,7 @@ class Response:
         headers = list(message.get("headers", ()))
         tickets = [value for name, value in headers if name.lower() == _TICKET]
         self._ticket = tickets[0].decode("latin-1") if tickets else ""
-        # Only an answer of known length may wait for its end: a stream must flow.
+        # Only an answer of known length may be buffered to its end: a stream is passed on.
         known = any(name.lower() == b"content-length" for name, _ in headers)
         self._passing = not known and not self._ticket
         public = [

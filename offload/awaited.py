@@ -1,4 +1,4 @@
-"""A model whose rows clients wait for, and the question what became of them."""
+"""A model whose rows clients wait for, and the lookup of their outcomes."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class HoldState(models.TextChoices):
 
 
 class Awaited(models.Model):
-    """Mix in for what `offload.run` works on; say in `outcome` what its client gets.
+    """Mixin for the rows that `offload.run` works on; `outcome` returns what the client gets.
 
     The columns may be null, so that a table with rows takes them.
     """
@@ -37,7 +37,7 @@ class Awaited(models.Model):
     hold_state = models.CharField(
         max_length=8, choices=HoldState.choices, default=HoldState.DONE, editable=False
     )
-    # When the wait is over. OFFLOAD["ANSWER_TTL"] later nobody is told the outcome any more.
+    # When the wait ends. OFFLOAD["ANSWER_TTL"] later the outcome is no longer available.
     hold_until = models.DateTimeField(null=True, editable=False)
     # How DRF's responses are rendered for this client.
     hold_renderer = models.CharField(max_length=255, default="", blank=True, editable=False)
@@ -83,8 +83,8 @@ class Awaited(models.Model):
         return to_response(to_answer(response, self.hold_renderer))
 
     def _is_waiting(self) -> bool:
-        # Work may go on after its client's wait; begun twice it would be done twice. What is not
-        # over ANSWER_TTL seconds later is believed to be lost.
+        # Work may go on after its client's wait; started twice it would be done twice. If it has
+        # not ended ANSWER_TTL seconds later, it is taken for lost.
         until = self.hold_until
         return self.hold_state == HoldState.WAITING and until is not None and until > _oldest()
 

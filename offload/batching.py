@@ -1,4 +1,4 @@
-"""Many callers' small questions, asked as few large ones."""
+"""Combine many callers' small requests into few large ones."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Result = TypeVar("Result")
 
 
 class Batcher(Generic[Item, Result]):
-    """Collect items while a batch is under way, and hand them over together as the next one.
+    """Collect items while a batch is running, and pass them together as the next one.
 
-    `handle` gets at most `most` items and returns their results in order. What it raises, each
-    item of its batch gets. It runs in a task of its own: a caller that goes away stops no one.
+    `handle` gets at most `most` items and returns their results in order. An exception goes to each
+    item of its batch. It runs in a separate task: a caller that leaves stops no other.
     """
 
     def __init__(

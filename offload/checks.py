@@ -1,4 +1,4 @@
-"""System checks of settings.OFFLOAD and of what must stand around it."""
+"""System checks of settings.OFFLOAD and of the settings that it needs."""
 
 from __future__ import annotations
 

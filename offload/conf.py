@@ -1,4 +1,4 @@
-"""`settings.OFFLOAD`, read once, typed, and refused where it makes no sense."""
+"""`settings.OFFLOAD`, read once, typed, and refused if invalid."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ class Offload:
     secret_fallbacks: tuple[str, ...] = ()
     # Seconds that a hold lasts at most. Many load balancers cut silent connections at 60.
     deadline: float = 55.0
-    # What a late answer's 202 becomes; a published setup answered 423.
+    # The status that replaces a late answer's 202; a published setup answered 423.
     deadline_status: int = 202
     # Seconds that a released answer stays in Redis. It outlasts any hold, for clients that join
     # the same outcome later; it is short because it may carry personal data.
     answer_ttl: int = 300
-    # Bytes of a body that may be held for or released: each lies in Redis and passes the hub's
-    # memory whole. Four times Django's own limit for what it keeps in memory.
+    # Bytes of a late or released body: each is stored in Redis and is in the hub's memory as a
+    # whole. Four times Django's own limit for what it keeps in memory.
     max_answer: int = 10_485_760
     # Dotted path to resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.
     resolve: str = "offload.awaited.resolve"
@@ -49,7 +49,7 @@ class Offload:
     max_holds: int = MAX_HOLDS
     max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT
     max_concurrency: int = MAX_CONCURRENCY
-    # Seconds that a web process which ends keeps the clients it holds (backend asgi).
+    # Seconds for which a stopping web process keeps its held clients (backend asgi).
     drain_seconds: float = DRAIN_SECONDS
 
 

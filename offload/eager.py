@@ -1,4 +1,4 @@
-"""What stands in for store, queue and front in tests (`offload.testing`)."""
+"""The replacement for store, queue and front in tests (`offload.testing`)."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger("offload")
 
 
 class Eager:
-    """Stands in for store, queue and front."""
+    """Replaces store, queue and front."""
 
     def __init__(self) -> None:
         self._answers: dict[str, Answer] = {}

@@ -1,4 +1,4 @@
-"""Fronts: how a held answer is said in the language of what stands before the app."""
+"""Fronts: how the app tells the server in front of it to hold a client."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ HandOver = Callable[[HttpResponse, str], HttpResponse]
 
 @dataclass(frozen=True)
 class Front:
-    """Who holds clients; OFFLOAD["BACKEND"] is a name below, or the dotted path of one of yours.
+    """The part that holds clients; OFFLOAD["BACKEND"] is a name below, or the dotted path of your
+    own.
 
-    `hand_over(late, ticket)` makes what the app answers to it. `remote`: another process gives the
-    answer, and finds the late one in the store. `holds` is False where the worker itself waits.
+    `hand_over(late, ticket)` makes the app's answer to the front. `remote`: another process gives
+    the answer, and finds the late one in the store. `holds` is False if the worker itself waits.
     """
 
     hand_over: HandOver
@@ -62,7 +63,7 @@ def _accel(late: HttpResponse, ticket: str) -> HttpResponse:
 
 
 def _njs(late: HttpResponse, ticket: str) -> HttpResponse:
-    # 418: no view of anyone's answers it, so nginx intercepts nothing else.
+    # 418: no real view answers it, so nginx intercepts nothing else.
     return bare(418, TICKET_HEADER, ticket)
 
 
@@ -78,15 +79,16 @@ def _asgi(late: HttpResponse, ticket: str) -> HttpResponse:
 FRONTS = {
     # nginx follows X-Accel-Redirect to the hub.
     "accel": Front(_accel, remote=True),
-    # nginx intercepts status 418, and its script goes on to the hub: `error_page 418 = @njs`.
+    # nginx intercepts status 418, and its script sends the request to the hub: `error_page 418 =
+    # @njs`.
     "njs": Front(_njs, remote=True),
-    # The same, and the script polls the app: the published way, for comparison.
+    # The same, but the script polls the app: a published method, for comparison.
     "poll": Front(_njs, remote=True),
-    # uWSGI collects the ticket's header, and its offload thread goes on to the hub.
+    # uWSGI reads the ticket's header, and its offload thread connects to the hub.
     "uwsgi": Front(_uwsgi, remote=True),
     # HoldMiddleware holds in this process; the late answer is the body that it sees.
     "asgi": Front(_asgi),
-    # Nothing is held: the app's own worker or coroutine waits.
+    # No front holds: the app's own worker or coroutine waits.
     "inline": Front(_asgi, holds=False),
     "async": Front(_asgi, holds=False),
 }

@@ -1,4 +1,5 @@
-"""Running the hub: one listening socket, one or several processes, an end that cuts nobody off."""
+"""Running the hub: one listening socket, one or several processes, a stop that cuts no client
+off."""
 
 from __future__ import annotations
 
@@ -31,18 +32,18 @@ from offload.protocol import SECRET_LENGTH, decode_answers, encode_question, sig
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
 BACKLOG = 4096
 # Seconds: longer than the 60 that nginx keeps an idle upstream connection, so that nginx and not
-# the hub closes it; the other way round a hold meets a closing connection and is a 502.
+# the hub closes it; otherwise a hold reaches a closing connection and is a 502.
 KEEP_ALIVE = 75
 # Seconds for the late answers to leave at the end; they are small and ready.
 DRAIN_TIMEOUT = 10
-# Seconds before a process that died is started again: a crash at start must not burn a core.
+# Seconds before a process that died is restarted: a crash at the start must not use a whole core.
 RESTART_PAUSE = 1.0
 # Seconds per socket operation of a question; the total is bounded by waiting.ASK_TIMEOUT.
 SOCKET_TIMEOUT = 2.0
 
 
 class _NoRedirect(HTTPRedirectHandler):
-    """Refuse: urllib would turn the POST into a GET, and the signature with it into nonsense."""
+    """Refuse: urllib would turn the POST into a GET, whose signature would be wrong."""
 
     def redirect_request(  # noqa: PLR0917 # urllib's signature
         self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
@@ -51,7 +52,7 @@ class _NoRedirect(HTTPRedirectHandler):
 
 
 def _opener() -> OpenerDirector:
-    # Without proxies: an environment's http_proxy is not for a neighbour on this machine.
+    # Without proxies: the environment's http_proxy must not be used for internal addresses.
     return build_opener(ProxyHandler({}), _NoRedirect)
 
 
@@ -84,9 +85,9 @@ class AskApp:
 
 
 class HubServer(uvicorn.Server):
-    """Keeps its clients for `drain_seconds` after the signal, then answers the others late.
-
-    uvicorn closes the listening socket at the signal, and by itself would wait for all holds' end.
+    """Keeps its clients for `drain_seconds` after the signal, then gives the rest their late
+    answers. uvicorn closes the listening socket at the signal, and by itself would wait until all
+    holds end.
     """
 
     def __init__(
@@ -128,7 +129,9 @@ def main() -> None:
 
 def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Namespace:
     """Read the command line; each option's default comes from the environment."""
-    parser = argparse.ArgumentParser(prog="offload.hub", description="Parks held clients.")
+    parser = argparse.ArgumentParser(
+        prog="offload.hub", description="Holds clients until their answer comes."
+    )
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
     parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
@@ -149,7 +152,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         "--drain-seconds",
         type=float,
         default=float(get("OFFLOAD_DRAIN_SECONDS", "0")),
-        help="after the signal labels are awaited for so long; then clients are answered late",
+        help="seconds to wait for answers after the stop signal; then clients get late answers",
     )
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
     parser.add_argument("--counts-fd", type=int, help=argparse.SUPPRESS)
@@ -168,7 +171,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str:
-    # Never an argument: those are for all to read in the process list.
+    # Never an argument: all users can read those in the process list.
     path = environment.get(f"{name}_FILE")
     return Path(path).read_text().strip() if path else environment.get(name, "")
 
@@ -212,7 +215,7 @@ def serve(listening: socket.socket, options: argparse.Namespace) -> None:
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=math.ceil(options.drain_seconds) + DRAIN_TIMEOUT,
     )
-    # uvicorn raises the signal again when it has ended; a drained hub has ended well.
+    # uvicorn raises the signal again at its end; for a drained hub this is no error.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended_well)
     server = HubServer(config, hub, parent=options.parent, drain_seconds=options.drain_seconds)

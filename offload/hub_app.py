@@ -1,4 +1,4 @@
-"""The hub: parks the clients that a front sends it, each named by the ticket in its path.
+"""The hub: holds the clients that a front sends it, each named by the ticket in its path.
 
     OFFLOAD_SECRET=… python -m offload.hub --bind 127.0.0.1:8100 --workers 2 \\
         --redis redis://127.0.0.1:6379/0 --resolve-url http://127.0.0.1:8000/_offload/answers
@@ -36,7 +36,7 @@ SAY_INTERVAL = 10.0
 logger = logging.getLogger("offload")
 
 _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
-# Nothing said: a caller that may not wait learns nothing of why.
+# Without details: a refused caller doesn't learn the reason.
 _NOT_FOUND = Answer(404, _TEXT, b"")
 # Another hub had this client and was lost: the front then asks the app.
 _USED = Answer(410, _TEXT, b"")
@@ -123,9 +123,9 @@ class Hub:
         logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
 
     async def _claim(self, ticket: Ticket) -> bytes | None:
-        """Use the ticket up and return its packed late answer, None where Redis has none.
+        """Mark the ticket as used and return its packed late answer, None if Redis has none.
 
-        Without Redis a ticket is used up in this process only: another one would take it again,
+        Without Redis a ticket is marked in this process only: another one would accept it again,
         and give the same answer to the same bearer.
         """
         self._use_here(ticket)

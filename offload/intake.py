@@ -1,9 +1,9 @@
-"""Bounds for what clients send to an ASGI server that no front stands before.
+"""Limits on requests to an ASGI server without a front.
 
     application = Intake(HoldMiddleware(…))
 
-A body is read before anybody knows whose it is: without bounds a client needs no key to fill memory
-and disk. A front has its own (nginx' client_max_body_size, limit_conn).
+A body is read before its client is authenticated: without limits a client needs no key to fill
+memory and disk. A front has its own limits (nginx' client_max_body_size, limit_conn).
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from offload.waiting import Message, Receive
 
 # Bytes: Django's own limit for a body that is no file.
 MAX_BODY = 2_621_440
-# Seconds for a whole body: 2 MB by a telephone on the road, and not a byte a minute.
+# Seconds for a whole body: enough for 2 MB over a mobile network, not for a byte a minute.
 DEADLINE = 30.0
-# A body over this many bytes needs a place, of which a process has few: what all of them take is
-# known, 32 x MAX_BODY, and the many small ones don't queue behind them.
+# A body over this many bytes needs a place, of which a process has few: their total is limited to
+# 32 x MAX_BODY, and the many small bodies don't queue behind them.
 LARGE = 131_072
 PLACES = 32
 
@@ -46,8 +46,8 @@ def plain_words(status: int, path: str, message: str) -> bytes:
     return json.dumps({"error": message}).encode()
 
 
-# No `Connection: close`: over bytes that nobody has read it would be a reset, which overtakes the
-# answer. The server reads the rest and keeps none of it.
+# No `Connection: close`: with unread bytes the close is a reset, which can overtake the answer. The
+# server reads the rest and discards it.
 _TOO_LARGE = (413, "The body is too large.")
 _TOO_SLOW = (408, "The body did not arrive in time.", ("connection", "close"))
 

@@ -1,4 +1,4 @@
-"""Turns a held answer into the front's language, after all other middleware has seen it."""
+"""Translates a held answer for the front, after all other middleware has processed it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ logger = logging.getLogger("offload")
 
 
 class OffloadMiddleware:
-    """Outermost in MIDDLEWARE: the late answer is kept with everybody's headers on it."""
+    """Outermost in MIDDLEWARE: the late answer is kept with the headers of all other middleware."""
 
     sync_capable = True
     async_capable = True
@@ -64,7 +64,7 @@ class OffloadMiddleware:
 
 
 def is_held(request: HttpRequest) -> bool:
-    """Say whether the front that the settings name stands before this request."""
+    """Say whether this request came through the front in the settings."""
     front = fronts.current()
     if store.eager is not None:
         return False
@@ -79,7 +79,7 @@ def is_held(request: HttpRequest) -> bool:
 
 
 def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
-    """Return what the front is told of a held answer."""
+    """Return the answer that tells the front to hold the client."""
     hold: Hold = late.offload_hold
     ticket = make_ticket(
         conf.current().secret, hold.hold_id, account=hold.account, deadline=hold.deadline
@@ -97,7 +97,7 @@ def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
 
 
 def wait_here(late: Any) -> HttpResponse:
-    """Wait in this worker, as a front would have: with no database connection in hand."""
+    """Wait in this worker instead of a front, without a database connection."""
     hold: Hold = late.offload_hold
     for connection in connections.all(initialized_only=True):
         if not connection.in_atomic_block:

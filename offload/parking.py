@@ -1,4 +1,4 @@
-"""Parking one client: limits, waiting, and the answer that it gets in the end."""
+"""Holding one client: limits, waiting, and its final answer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Send = Callable[[Message], Awaitable[None]]
 
 # Holds in one process: 10,000 were measured, at a descriptor and some 16 KB each.
 MAX_HOLDS = 10_000
-# A tenth, so that one account with a carrier in trouble leaves room for the others.
+# A tenth, so that one account with a slow carrier leaves room for the others.
 MAX_HOLDS_PER_ACCOUNT = 1_000
 
 _BODILESS = frozenset({204, 304})
@@ -38,7 +38,7 @@ class Parking:
         self._by_account: Counter[str] = Counter()
 
     async def park(self, ticket: Ticket, packed: bytes | None, receive: Receive) -> Answer | None:
-        """Hold the client and return its answer, or None when it has hung up.
+        """Hold the client and return its answer, or None when it has disconnected.
 
         `packed` is the late answer (answer.pack), None where it could not be had.
         """

@@ -1,4 +1,4 @@
-"""What Django, the fronts and the hub say to each other: keys, tickets, signed questions.
+"""The protocol between Django, the fronts and the hub: keys, tickets, signed requests.
 
 Standard library only, so that any of them can import it.
 """
@@ -24,17 +24,17 @@ TICKET_HEADER = "X-Offload-Ticket"
 REQUEST_HEADER = "X-Offload-Request"
 HOLD_PATH = "/_offload/hold/"
 ANSWERS_PATH = "/_offload/answers"
-# Below it the app's internal side and the hub's: clients are kept away from all of it.
+# Prefix of the internal paths of app and hub: clients must not reach any of them.
 INTERNAL_PATH = "/_offload/"
 
 RELEASED_CHANNEL = "offload:released"
-# Its value changes when Redis lost what it knew: then every hold is in doubt.
+# Its value changes when Redis lost its data: then every hold is in doubt.
 EPOCH_KEY = "offload:epoch"
 
-# Seconds that a ticket outlives its deadline. A burst on two cores was seen to queue for some
-# seconds between the app and the hub: that client gets its late answer, not a 404.
+# Seconds that a ticket outlives its deadline. In a burst on two cores requests queued for some
+# seconds between the app and the hub: such a client gets its late answer, not a 404.
 TICKET_GRACE = 30.0
-# Seconds between the clocks of the hub's and the app's machines that are still believed.
+# Seconds by which the clocks of the hub's and the app's machines may differ.
 CLOCK_SKEW = 30.0
 # HMAC-SHA256 is as strong as its key: 32 characters of hex are 128 bits.
 SECRET_LENGTH = 32
@@ -62,7 +62,7 @@ class TicketRefused(Exception):
 
 
 class TicketUsed(TicketRefused):
-    """The ticket was good, and somebody has waited by it already."""
+    """The ticket was valid, but is already used."""
 
 
 def answer_key(hold_id: str) -> str:
@@ -104,7 +104,7 @@ def check_hold_id(hold_id: UUID | str) -> str:
 def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> str:
     """Sign a ticket of 108 url-safe characters.
 
-    `deadline` is in seconds since the epoch. The account enters as a digest: it is only counted.
+    `deadline` is in seconds since the epoch. The account is in it as a digest: it is only counted.
     """
     content = _TICKET.pack(
         _VERSION,

@@ -1,4 +1,4 @@
-"""How we speak to Redis: short time-outs, no hidden retries, many commands as one."""
+"""Redis clients: short time-outs, no hidden retries, many commands in one pipeline."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ logger = logging.getLogger("offload")
 # Seconds for one answer of Redis. It answers in under a millisecond or it is in trouble; a worker
 # that releases, and a client whose deadline has come, must not wait for longer than this.
 SOCKET_TIMEOUT = 1.0
-# Seconds that nobody is sent to a Redis that has just failed: at a black hole each caller would
-# lose SOCKET_TIMEOUT. Well under DOUBT (waiting.py), so that what was not sent is asked for.
+# Seconds without calls to a Redis that has just failed: if it drops packets, each caller would lose
+# SOCKET_TIMEOUT. Well under DOUBT (waiting.py), so that the app is asked for what was not sent.
 PAUSE = 0.5
 # Commands in one pipeline: 256 answers of 10 KB are read in some milliseconds.
 PIPELINE = 256
@@ -57,11 +57,11 @@ def async_client(url: str) -> redis.asyncio.Redis:
 
 
 class StoreTrouble(Exception):
-    """The store gave no answer, or has just failed and is left alone for a moment."""
+    """The store gave no answer, or has just failed and is not called for a moment."""
 
 
 class Pipe:
-    """Send what many holds ask of the store as few questions over one connection.
+    """Combine the store requests of many holds into few, over one connection.
 
     A pool would open a connection for each of a thousand clients that arrive at once.
     """
@@ -99,7 +99,7 @@ class Pipe:
 
 
 class AsyncStore(Protocol):
-    """What Waiters want of a store, in their event loop."""
+    """The interface of a store for Waiters, in their event loop."""
 
     trouble: tuple[type[BaseException], ...]
     pipe: Pipe
@@ -149,7 +149,7 @@ class RedisStore:
                 elif answered_ping:
                     await channel.ping()
                     answered_ping = False
-                else:  # a half-open connection would stay silent for ever
+                else:  # a half-open connection would stay silent forever
                     raise TimeoutError("no answer to a ping")
 
     async def aclose(self) -> None:

@@ -46,7 +46,7 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer
         try:
             answers[hold_id] = to_answer(response)
         except Exception:
-            # The others in this question have done nothing wrong.
+            # The other holds of this request are not affected.
             logger.exception("RESOLVE gave no answer for hold %s", hold_id)
             answers[hold_id] = NO_ANSWER
     return answers
@@ -61,7 +61,7 @@ def _resolve_and_close(hold_ids: list[str], final_only: bool) -> dict[str, Answe
     try:
         return resolve(hold_ids, final_only=final_only)
     finally:
-        # No request ends here, so nobody else gives the thread's connections back.
+        # No request ends here, so Django doesn't close the thread's connections.
         connections.close_all()
 
 

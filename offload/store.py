@@ -1,4 +1,4 @@
-"""What Django stores: late answers and releases. Trouble is logged, never raised."""
+"""What Django stores: late answers and releases. Errors are logged, never raised."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ _client = cache(sync_client)
 
 def client(url: str) -> redis.Redis:
     """Return this process's client; its pool is safe for threads, greenlets and forks."""
-    # Two threads that come first at once would make two, and a client closes its pool when it is
-    # forgotten: under the one thread's hands.
+    # Two threads that come first together would create two clients, and the one that is dropped
+    # would close its pool while a thread uses it.
     with _one_at_a_time:
         return _client(url)
 
@@ -72,7 +72,7 @@ def publish(answers: Mapping[str, Answer]) -> bool:
         return eager.publish(answers)
     life = conf.current().answer_ttl
     values = [(answer_key(key), encode_answer(answer), life) for key, answer in answers.items()]
-    # For workers that wait for one hold: of the common channel each would hear all.
+    # For workers that wait for one hold: on the common channel each would get all messages.
     channels = [
         (name, key) for key in answers for name in (RELEASED_CHANNEL, released_channel(key))
     ]

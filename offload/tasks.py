@@ -1,4 +1,4 @@
-"""Work that a client waits for: done elsewhere, committed, then released.
+"""Work that a client waits for: done in another process, committed, then released.
 
 The name is the one under which Celery looks for tasks in installed apps.
 """
@@ -48,8 +48,8 @@ class Task(Generic[Row]):
     def work(self, pk: str, hold_id: str) -> None:
         """Do it, commit what it has changed, and release the outcome; a failure is a 500.
 
-        A row whose work has ended is only released again: a queue may deliver twice. One that has
-        begun another wait since is left to that.
+        A row whose work has ended is only released again: a queue may deliver twice. A row with a
+        newer wait is left to that one.
         """
         row = self.model._base_manager.filter(pk=pk, hold_id=hold_id).first()
         if row is None:
@@ -119,7 +119,7 @@ def _start(work: Task[Any], row: Awaited) -> None:
     try:
         work.enqueue(row)
     except Exception:
-        # Or the next request would join a wait for work that nobody does.
+        # Otherwise the next request would join a wait for work that is never done.
         row.hold_state = HoldState.FAILED
         row.save(update_fields=["hold_state"])
         raise

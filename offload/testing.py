@@ -3,8 +3,8 @@
     with offload.testing.eager():
         response = self.client.post("/buy")
 
-What was to start after the commit starts when the view has ended, since in a TestCase the commit
-never comes. What nothing has released by then is answered late, without a wait.
+Functions in `on_commit` run when the view has ended, since a TestCase never commits. A hold that is
+not released by then gets its late answer, without a wait.
 """
 
 from __future__ import annotations

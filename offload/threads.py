@@ -1,4 +1,4 @@
-"""A WSGI application behind an ASGI server: one thread, and one way there and back, per request.
+"""A WSGI application behind an ASGI server: one thread, and one switch there and back, per request.
 
     application = HoldMiddleware(InThreads(get_wsgi_application()), …)
 
@@ -110,7 +110,7 @@ def _as_wsgi(text: str) -> str:
 
 
 def _add_header(environ: Environ, name: str, value: str) -> None:
-    if "_" in name:  # it would pass for its twin with a hyphen
+    if "_" in name:  # it would be taken for the name with a hyphen
         return
     key = name.upper().replace("-", "_")
     if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
@@ -178,13 +178,13 @@ class _Answer:
 
     async def _stream(self) -> None:
         await self.flush()
-        # Servers take what is sent to nobody, for ever.
+        # Servers accept data for a closed connection without an error, forever.
         if self._hang_up is None:
             self._hang_up = asyncio.ensure_future(self._receive())
         if self._hang_up.done():
             raise ClientGone
 
     def end(self) -> None:
-        """Stop listening for the hang-up."""
+        """Stop listening for the disconnect."""
         if self._hang_up is not None:
             self._hang_up.cancel()

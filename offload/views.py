@@ -1,6 +1,7 @@
-"""The internal side, for the hub and the front's script. Others learn nothing: 404.
+"""The internal URLs, for the hub and the front's script.
 
-OffloadMiddleware answers for it, so that no route, host or redirect of the project stands before.
+All others get a 404. OffloadMiddleware answers them, before any route, host check or redirect of
+the project.
 """
 
 from __future__ import annotations
@@ -114,10 +115,10 @@ def _ticket_of(name: str) -> str:
 
 
 def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Answer | None]:
-    """Return the released and the late answer; the app stands in for what Redis doesn't have.
+    """Return the released and the late answer; the app is asked for what Redis doesn't have.
 
-    Without `ask_app` only where Redis has lost the late answer too, which is there from the start:
-    one account's 200 polls a second, each with a question to the database, slow everybody.
+    Without `ask_app` only if Redis has lost the late answer, too, which is there from the start:
+    200 polls a second of one account, each with a database query, slow all clients.
     """
     try:
         released, packed = store.read(answer_key(ticket.hold_id), late_key(ticket.nonce))

@@ -4,8 +4,8 @@ One subscription per process and a dictionary of futures by hold id. The order i
 wait, so that no release falls between. A wake-up is only a hint:
 
 - each REREAD everything that waits is read again: a lost wake-up costs two seconds at most;
-- where Redis itself is in doubt (connection lost, its memory gone, a wake-up without an answer)
-  the app is asked, all holds in one question. Without doubt it is never asked.
+- if Redis itself is in doubt (connection lost, data lost, a wake-up without an answer) the app is
+asked, all holds in one request. Otherwise it is never asked.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ ASK_TIMEOUT = 3.0
 # Seconds between two questions, and between two readings out of turn.
 PAUSE_BETWEEN = 0.1
 # Seconds by which a timer may strike too early: uvloop rounds to milliseconds, and counts them from
-# the last whole one. Nobody is to wait less than was asked for.
+# the last whole one. No client may wait less than it asked for.
 TIMER_EARLY = 0.002
 
 Message = MutableMapping[str, Any]
@@ -105,7 +105,7 @@ class Waiters:
         await self._store.aclose()
 
     def drain(self) -> None:
-        """Answer all holds late, and every one that begins from now on."""
+        """Give all holds their late answer, and also every new one."""
         self.draining = True
         for future in itertools.chain.from_iterable(self._futures.values()):
             _settle(future, Ending.LATE)
@@ -116,7 +116,7 @@ class Waiters:
         """Wait until the hold is released, its deadline has come or its client is gone.
 
         `deadline` is in seconds since the epoch; `receive` is the connection's ASGI callable,
-        read only for its hang-up.
+        read only for its disconnect.
         """
         if self.draining:
             return Ending.LATE
@@ -327,7 +327,7 @@ def _settle(future: Waiting, ending: Answer | Ending) -> None:
 
 
 async def _hang_up(receive: Receive) -> None:
-    # What comes before the hang-up is a body nobody reads: the ticket says all.
+    # The body before the disconnect is ignored: the ticket has all data.
     while (await receive())["type"] != "http.disconnect":
         pass
 

@@ -1,4 +1,4 @@
-"""The operator's view of what is stored. Secrets are masked."""
+"""The operator's view of the stored rows. Secrets are masked."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ admin.site.site_url = "/operator/"
 
 
 class ReadOnly(BaseModelAdmin):
-    """The protocol writes these rows; a hand that edits them breaks what it promises."""
+    """The protocol writes these rows; an edit by hand would break its guarantees."""
 
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
-        """Take all out of the form: an inline's form refuses fields that no form may set."""
+        """Remove all fields from the form: an inline's form refuses fields that it may not set."""
         return (*super().get_readonly_fields(request, obj), *(self.fields or ()))
 
     def has_add_permission(self, request: HttpRequest, obj: Any = None) -> bool:
@@ -157,7 +157,7 @@ class SenderAddressAdmin(admin.ModelAdmin):
 @admin.register(Brand)
 class BrandAdmin(admin.ModelAdmin):
     list_display = ("account", "name", "domain", "return_portal_url")
-    # What Django 6 does by itself, and warns of until then.
+    # Django 6 does this by default, and warns until then.
     formfield_overrides = {models.URLField: {"assume_scheme": "https"}}
     list_select_related = ("account",)
 
@@ -175,7 +175,7 @@ class HoldAdmin(ReadOnly, admin.ModelAdmin):
 
 
 class ContractForm(forms.ModelForm):
-    """Shows which credentials there are, never their values; what is typed replaces them."""
+    """Shows the names of credentials, never their values; new input replaces them."""
 
     credentials = forms.JSONField(
         required=False, help_text="JSON object. Leave empty to keep what is stored."
@@ -284,7 +284,7 @@ class WebhookEndpointAdmin(admin.ModelAdmin):
     fields = ("account", "url", "is_active", *readonly_fields)
 
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
-        """Try it anew after a change, as the API does."""
+        """Try it again after a change, as the API does."""
         if obj.is_active:
             obj.forget_failures()
         super().save_model(request, obj, *args)

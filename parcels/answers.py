@@ -1,7 +1,7 @@
-"""Word an answer: the same question gives the same bytes, in a web worker or in Celery.
+"""Write an answer: the same question gives the same bytes, in a web worker or in Celery.
 
-A held client's answer is written by whoever records the outcome. For the client it must be what
-a slow synchronous view would have said, so both come from `final_answer`.
+The process that records the outcome writes a held client's answer. It must be the same as that of a
+slow synchronous view, so both come from `final_answer`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from parcels.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What was asked, as far as the answer's wording depends on it."""
+    """The part of a request on which the answer's form depends."""
 
     parcels: list[int]
     base: str  # what absolute URLs begin with
@@ -87,7 +87,7 @@ def unfinished_answer(
 def late_answer(
     question: Question, parcels: Sequence[Parcel], retry_after: int | None
 ) -> HttpResponse:
-    """Answer after a wait in vain: 202 to a request that creates, what is there to a GET."""
+    """Answer after a wait without outcome: 202 to a POST or PUT, the current state to a GET."""
     response = unfinished_answer(question, parcels, retry_after)
     if not question.creates:
         return response

@@ -26,7 +26,7 @@ class KeyPairAuthentication(BasicAuthentication):
     def authenticate_credentials(  # type: ignore[override] # the user is an account here
         self, userid: str, password: str, request: HttpRequest | Request | None = None
     ) -> tuple[Account, ApiKey]:
-        # PostgreSQL refuses NUL instead of finding nothing; longer than a key can't be one.
+        # PostgreSQL refuses NUL instead of finding nothing; a longer text can't be a key.
         if "\0" in userid or len(userid) > _LONGEST:
             userid = ""
         key = (

@@ -1,4 +1,4 @@
-"""From a parcel to what a carrier needs to know of it."""
+"""From a parcel to the data that a carrier needs."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def consignment(
 
 
 def credentials_hashes(credentials: dict[str, str]) -> list[str]:
-    """Return what tells these credentials from others, by today's secret key and by its fallbacks.
+    """Return hashes that identify these credentials, one per secret key (current and fallbacks).
 
     Keyed: a password can't be guessed from a dump.
     """
@@ -61,7 +61,7 @@ def receiver(parcel: Parcel) -> Address:
 
 
 def sender(parcel: Parcel) -> Address:
-    """Return where it comes from: the parcel's own words, else the account's name."""
+    """Return the sender: the parcel's own fields, else the account's name."""
     given = parcel.from_address
     if not given:
         return Address(name=parcel.account.name, company=parcel.account.company_name)

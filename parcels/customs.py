@@ -8,7 +8,7 @@ from carriers.methods import EUROPEAN_UNION
 from parcels.models import Parcel
 
 Kind = Literal["cn23", "cn23-default", "commercial-invoice"]
-# Each with the paper that it is for: the CN23 goes on the parcel beside the label, or on a sheet.
+# Each with its paper size: the CN23 is put on the parcel beside the label, or on a sheet.
 SIZES: dict[Kind, str] = {"cn23": "a6", "cn23-default": "a4", "commercial-invoice": "a4"}
 # Monaco is in France's customs territory, so in the union's.
 CUSTOMS_UNION = {*EUROPEAN_UNION, "MC"}
@@ -22,7 +22,7 @@ _NOT_TRADED = {0, 1, 4}
 def leaves_union(parcel: Parcel) -> bool:
     """Tell whether a parcel leaves the EU customs union.
 
-    One that doesn't say where it comes from ships from inside: that is where the carriers are.
+    Without a sender country it is sent from inside the union, where the carriers are.
     """
     origin = parcel.from_address.get("country", "")
     return parcel.country not in CUSTOMS_UNION and (not origin or origin in CUSTOMS_UNION)

@@ -1,7 +1,7 @@
-"""What the fault suite may ask of a process: to die or freeze at a named point, or to drop a guard.
+"""Faults that the fault suite sets in a process: die or freeze at a named point, or drop a guard.
 
-A guard that has never been seen to matter is a belief. The suite's negative controls take one away
-and must turn red. Only the demo and development honour any of this (`shipping.E008` otherwise).
+A guard is only proved when a test fails without it: the suite's negative controls switch one off
+and must fail. This works only in the demo and in development (`shipping.E008` otherwise).
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ POINTS = (
 KILL = "SIM:KILL"
 # Seconds after a purchase's first byte: within any call that takes at least this long.
 UNDER_WAY = 0.05
-# What the control of F10 takes for a settling window: shorter than the carrier's delay there.
+# The settling window in the control of F10: shorter than the carrier's delay there.
 SHORT_SETTLING = 0.5
 
 _passed: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
@@ -63,7 +63,7 @@ def is_off(guard: str) -> bool:
 
 
 def allowed() -> bool:
-    """Tell whether this deployment honours faults."""
+    """Tell whether this deployment allows faults."""
     return bool(settings.DEBUG or settings.DEMO)
 
 
@@ -100,7 +100,7 @@ def passing(point: str) -> None:
 
 
 def poison(company: str) -> None:
-    """Die of a payload, as of a crash in a library that reads it, if this process was asked to."""
+    """Die of a payload, like a crash in a library that reads it, if this process was asked to."""
     if company.strip().upper() == KILL:
         passing("poison")
 
@@ -117,6 +117,6 @@ def purchase_leaves() -> None:
 def _strike(point: str, wanted: str, number: signal.Signals) -> None:
     where, every = parse(wanted)
     if where == point and allowed() and next(_passed[point]) % every == 0:
-        # To this thread and not to the process: whichever thread the kernel chose would stop or end
-        # the others some time later, and this one would have gone on past its point.
+        # To this thread and not to the process: the kernel could choose another thread, which would
+        # stop or end this one some time later, when it has passed its point.
         signal.pthread_kill(threading.get_ident(), number)

@@ -1,4 +1,4 @@
-"""What an operator watches, as the rows say it. Each is one query over a partial index."""
+"""Figures for operators, read from the rows. Each is one query with a partial index."""
 
 from __future__ import annotations
 

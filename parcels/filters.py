@@ -61,8 +61,8 @@ def method_filter(
 ) -> Callable[[ShippingMethod], bool]:
     """Return the test that a shipping method must pass.
 
-    Postal codes and `is_return` are read and exclude nothing: our carriers have no zones, and each
-    takes returns.
+    Postal codes and `is_return` are accepted and exclude nothing: our carriers have no zones, and
+    each takes returns.
 
     Raises:
         ValidationError: a value can't be read, or is not the account's.
@@ -87,7 +87,7 @@ def method_filter(
 
 
 def _origin(account: Account, parameters: Mapping[str, str]) -> str:
-    """Return the country that the query sends from; empty where it doesn't say."""
+    """Return the sender country of the query; empty if it has none."""
     if parameters.get("sender_address") == "all":
         return ""
     address_id = small_integer(parameters, "sender_address")

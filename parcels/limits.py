@@ -1,10 +1,10 @@
-"""How much of anything a client may send. docs/limits.md shows each, and what is answered over it.
+"""How much a client may send. docs/limits.md lists each limit, and the answer above it.
 
-Bytes unless another unit is said. The body's own limit is Django's DATA_UPLOAD_MAX_MEMORY_SIZE.
+Bytes unless another unit is given. The body's own limit is Django's DATA_UPLOAD_MAX_MEMORY_SIZE.
 """
 
-# Of JSON containers inside one another; the dialect's own go five deep. Python's reader and our
-# renderer both give up near a thousand.
+# Of nested JSON containers; the dialect's own have five levels. Python's parser and our renderer
+# both fail near a thousand.
 DEPTH = 50
 # Commas and opening brackets of a body, which its values can't outnumber. A batch of 100 parcels
 # with all their fields and 1,000 items has 20,000.
@@ -29,7 +29,7 @@ HS_CODE = 12
 MID_CODE = 15
 IDEMPOTENCY_KEY = 255
 WEBHOOK_URL = 2_048
-# As short as a key is worth anything.
+# A shorter key is not safe.
 WEBHOOK_SECRET_MINIMUM = 16
 # Each status change is sent to every one of them.
 WEBHOOKS = 10
@@ -48,7 +48,7 @@ PATH = 512
 IDS = 100
 # Digits of an id: every number of so many fits a bigint.
 ID_DIGITS = 18
-# What REST framework reads of Accept (characters, media types); the rest is not looked at.
+# What REST framework reads of Accept (characters, media types); the rest is ignored.
 ACCEPT = 8_192
 ACCEPT_TYPES = 64
 

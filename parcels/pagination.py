@@ -19,7 +19,7 @@ class ParcelCursor(CursorPagination):
     invalid_cursor_message = "Invalid cursor"
 
     def decode_cursor(self, request: Request) -> Cursor | None:
-        """Refuse what the library reads as "from the start" or hands to the database."""
+        """Refuse values that the library reads as "from the start" or passes to the database."""
         encoded = request.query_params.get(self.cursor_query_param)
         cursor = super().decode_cursor(request)
         if not encoded or cursor is None:

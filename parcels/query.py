@@ -10,14 +10,14 @@ from parcels import limits
 
 
 def identifier(text: str) -> int:
-    """Read an id from a path; one that no row can have is as unknown as any other."""
+    """Read an id from a path; an id that no row can have is simply not found."""
     if not text.isascii() or not text.isdigit() or len(text) > limits.ID_DIGITS:
         raise NotFound
     return int(text)
 
 
 def identifiers(text: str, field: str) -> list[int]:
-    """Read a comma list of at most 100 ids."""
+    """Read at most 100 ids, separated by commas."""
     words = [word.strip() for word in text.split(",") if word.strip()]
     if len(words) > limits.IDS:
         raise ValidationError({field: [f"At most {limits.IDS} ids at once."]})

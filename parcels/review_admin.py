@@ -45,7 +45,7 @@ class AdoptForm(forms.Form):
     def clean(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().clean() or {}
         if not fields.get("spare") and not fields.get("tracking_number"):
-            raise forms.ValidationError("Choose a spare label, or type in a tracking number.")
+            raise forms.ValidationError("Choose a spare label, or enter a tracking number.")
         return fields
 
     def as_label(self) -> review.Label:
@@ -68,7 +68,7 @@ class ReviewActions(admin.ModelAdmin):
 
     @admin.display(description="spare documents")
     def spare_documents(self, announcement: Announcement) -> str:
-        """List what came for a row that had another owner by then."""
+        """List labels that came when another process had the row."""
         found = Document.objects.filter(attempt__announcement=announcement).select_related(
             "attempt"
         )
@@ -117,9 +117,7 @@ class ReviewActions(admin.ModelAdmin):
         context = {**self.admin_site.each_context(request), "announcement": announcement}
         return TemplateResponse(request, "parcels/review.html", context | {"form": form})
 
-    @admin.action(
-        description="Void what spare labels there are, and give up", permissions=["give_up"]
-    )
+    @admin.action(description="Void all spare labels, and give up", permissions=["give_up"])
     def void_and_give_up(self, request: HttpRequest, chosen: QuerySet[Announcement]) -> None:
         for announcement in chosen:
             self._decide(

@@ -30,13 +30,13 @@ def parcels_of(account: Account) -> QuerySet[Parcel]:
 
 
 def parcels_of_receiver(account: Account, email: str) -> QuerySet[Parcel]:
-    """Return the account's parcels to the e-mail address, and those that come back from it."""
+    """Return the account's parcels to the e-mail address, and returns from it."""
     sends_back = Q(from_address__email__iexact=email)
     return parcels_of(account).filter(Q(email__iexact=email) | sends_back)
 
 
 def parcel_of(account: Account, parcel_id: int) -> Parcel | None:
-    """Return the account's parcel, or None; somebody else's is None, too."""
+    """Return the account's parcel, or None; another account's is None, too."""
     return parcels_of(account).filter(pk=parcel_id).first()
 
 

@@ -1,4 +1,4 @@
-"""A parcel's life in one list: what an operator reads when a shop asks where its label is."""
+"""A parcel's history in one list, for an operator whom a shop asks for a label."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def _of_attempt(attempt: Attempt) -> Step:
     facts = [f"{attempt.duration:.2f} s" if attempt.duration else "", attempt.detail]
     facts += [attempt.tracking_number, attempt.carrier_id and f"carrier's id {attempt.carrier_id}"]
     if not attempt.recorded:
-        facts.append("not recorded: the row had another owner by then")
+        facts.append("not recorded: another process had the row by then")
     return Step(
         attempt.date_created,
         f"Try {attempt.fence} ({attempt.kind}): {attempt.outcome}",
@@ -84,7 +84,7 @@ def what_to_do(repeats: str) -> str:
     if repeats == "dedup":
         return (
             "The same reference returns the first label. The carrier has not answered in time: "
-            "look whether it is up, then adopt what it shows under this reference, or give up."
+            "check whether it is up, then adopt the label it has for this reference, or give up."
         )
     if repeats == "lookup":
         return (
@@ -93,6 +93,6 @@ def what_to_do(repeats: str) -> str:
             "announce again."
         )
     return (
-        "This carrier can neither be asked nor called twice without buying twice. Search its "
+        "This carrier has no lookup, and a second call buys a second label. Search its "
         "portal or invoice for the reference: adopt the label you find, or give up."
     )

@@ -10,7 +10,7 @@ from parcels.models import Parcel, TrackingEvent
 from parcels.representation import tracking_url
 from parcels.statuses import Status
 
-# Several statuses are one stage to whoever follows the parcel.
+# Several statuses are one stage for the person who follows the parcel.
 _PARENTS: dict[int, str] = {
     Status.ANNOUNCED: "announced",
     Status.EN_ROUTE_TO_SORTING_CENTER: "en-route-to-sorting-center",

@@ -1,6 +1,6 @@
-"""What a tracking page's address ends with: a parcel's id, signed, so that none can be guessed.
+"""The last part of a tracking page's address: a parcel's id, signed so that it can't be guessed.
 
-The same for a parcel each time, and good as long as SECRET_KEY, or it among the fallbacks.
+Always the same for a parcel, and valid while SECRET_KEY is used or among the fallbacks.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""ASGI entry point: Django, around it what holds clients where the strategy says so, and bounds."""
+"""ASGI entry point: Django, wrapped in limits and, if the strategy holds here, in
+HoldMiddleware."""
 
 import json
 import os

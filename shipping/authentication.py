@@ -20,7 +20,7 @@ from parcels.authentication import KeyPairAuthentication
 from parcels.models import Account, ApiKey
 from shipping.client_address import client_network
 
-# Addresses and keys that are remembered: some MB at most. All are forgotten when they are more.
+# Addresses and keys that are remembered: some MB at most. Above it all are forgotten.
 REMEMBERED = 10_000
 
 
@@ -32,7 +32,7 @@ class Failures:
 
     def wait(self, request: Any) -> float:
         """Return the seconds until the request's address may fail again; 0: now."""
-        if not self._windows:  # as a rule, and then nobody's address need be read
+        if not self._windows:  # the usual case: no address needs to be read
             return 0.0
         end, count = self._windows.get(client_network(request), (0.0, 0))
         return max(end - monotonic(), 0.0) if count >= limits.FAILED_KEYS else 0.0

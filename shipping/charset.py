@@ -15,7 +15,7 @@ from django.http import HttpRequest
 class _Utf8(HttpRequest):
     @property
     def encoding(self) -> None:
-        """Return None, which is Django's word for its default: UTF-8."""
+        """Return None, which means Django's default: UTF-8."""
 
     @encoding.setter
     def encoding(self, value: str | None) -> None:

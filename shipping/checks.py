@@ -91,8 +91,8 @@ def check_webhook_ports(app_configs: Any, **_: Any) -> list[CheckMessage]:
         return []
     return [
         Error(
-            "WEBHOOK_PORTS has something that is no port.",
-            hint="Set it to a comma list like 443,8443.",
+            "WEBHOOK_PORTS has a value that is no port.",
+            hint="Set ports separated by commas, like 443,8443.",
             id="shipping.E005",
         )
     ]
@@ -100,7 +100,7 @@ def check_webhook_ports(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register
 def check_secret_key(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Keys are hashed and secrets encrypted with it: a guessable one opens both."""
+    """Keys are hashed and secrets encrypted with it: it must not be guessable."""
     if settings.DEBUG or settings.DEMO or len(settings.SECRET_KEY) >= 50:
         return []
     return [
@@ -140,7 +140,7 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """An absence that is believed while the carrier may still book is a second purchase."""
     return [
         Error(
-            f"{c.name} may work for {c.longest_work:g} s on a request that was left, and its "
+            f"{c.name} may work for {c.longest_work:g} s on a request after its call, but its "
             f"settling window ends after {c.settling:g} s.",
             hint=f"Raise `settling` in the adapter of {c.code}.",
             id="shipping.E010",
@@ -152,7 +152,7 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register
 def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Nobody may take a guard away, or have processes die, outside the demo and development."""
+    """Guards may be switched off, and processes made to die, only in the demo and development."""
     given = [
         name
         for name in ("FAULT_GUARDS_OFF", "FAULT_CRASH_AT", "FAULT_PAUSE_AT")
@@ -187,8 +187,8 @@ def check_synchronous_commit(databases: Any = None, **_: Any) -> list[CheckMessa
     """What was accepted, and that a purchase was begun, must not be lost by a restart."""
     return [
         CheckWarning(
-            "The database says synchronous_commit=off: a crash loses what was answered 202, and "
-            "what was bought may be bought again.",
+            "The database says synchronous_commit=off: a crash loses parcels that "
+            "were answered 202, and labels may be bought twice.",
             hint="Set it to on, in postgresql.conf and for the role.",
             id="shipping.W002",
         )

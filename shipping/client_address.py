@@ -15,7 +15,8 @@ def client_address(request: HttpRequest) -> str:
     """Return the last address that a proxy of ours has seen; empty where there is none.
 
     Each proxy adds its client to the right end of X-Forwarded-For, so it is read from there, and
-    only as far as trusted proxies have written it: what is left of that is the client's own words.
+    only as far as trusted proxies have written it: everything to the left of that is the client's
+    own claim.
     """
     address = plain(request.META.get("REMOTE_ADDR", ""))
     for hop in reversed(request.META.get("HTTP_X_FORWARDED_FOR", "").split(",")):

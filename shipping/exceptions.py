@@ -13,7 +13,7 @@ from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
 
-# Here browsers come with a person; everywhere else programs read the answer.
+# People use these paths with a browser; all others are read by programs.
 FOR_PEOPLE = ("/operator/", "/admin/")
 
 
@@ -60,7 +60,7 @@ class Conflict(exceptions.APIException):
 
 class Unavailable(exceptions.APIException):
     status_code = 503
-    default_detail = "The database is away for the moment. Nothing was stored: try again."
+    default_detail = "The database is not available. Nothing was stored: try again."
 
 
 def messages(detail: Any, field: str = "") -> Iterator[str]:
@@ -76,7 +76,7 @@ def messages(detail: Any, field: str = "") -> Iterator[str]:
 
 
 def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer what there is not: a page where people look, else the error shape."""
+    """Answer a 404: as a page on paths for people, else in the error shape."""
     if request.path.startswith(FOR_PEOPLE):
         # Django's own exception for an address without a view has a list of patterns in its place.
         reason = next((words for words in exception.args if isinstance(words, str)), "")
@@ -85,10 +85,10 @@ def not_found(request: HttpRequest, exception: Exception) -> HttpResponse:
 
 
 def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:
-    """Answer what Django refuses by itself (a host that is none of ours), in the error shape."""
+    """Answer what Django refuses by itself (an unknown host), in the error shape."""
     return JsonResponse(error_body(400, request.path, "Bad request."), status=400)
 
 
 def server_error(request: HttpRequest) -> JsonResponse:
-    """Answer a bug, in the error shape and without a word about it."""
+    """Answer a bug, in the error shape and without details."""
     return JsonResponse(error_body(500, request.path, "Internal server error."), status=500)

@@ -1,4 +1,5 @@
-"""A half patched process works until its first slow carrier and stands still then: look at once."""
+"""A partly patched process works until its first slow carrier, then it blocks: check at the
+start."""
 
 from __future__ import annotations
 

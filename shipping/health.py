@@ -8,8 +8,8 @@ from time import monotonic
 from django.db import OperationalError, connection
 from django.http import HttpRequest, JsonResponse
 
-# Seconds that an answer of the database is good for: balancers ask every few seconds, and nobody
-# else may cost more than a query a second in each process.
+# Seconds for which the database's answer is reused: load balancers ask every few seconds, and no
+# client may cause more than a query a second in each process.
 KEEP = 1.0
 
 

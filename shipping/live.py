@@ -19,7 +19,7 @@ from shipping import env
 LIVE_URL = env.text("LIVE_URL", "").rstrip("/")
 # Proves operators' tickets to it; empty closes the controls to all but the demo's own machine.
 LIVE_SECRET = env.secret("LIVE_SECRET", development="")
-# Seconds: one outage's work. The ticket stays in the browser's tab.
+# Seconds: enough to handle one outage. The ticket stays in the browser's tab.
 TICKET_LIFE = 3600
 
 

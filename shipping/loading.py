@@ -8,7 +8,7 @@ from django.conf import settings
 def load_views() -> None:
     """Import the URLconf and all that it names.
 
-    Before the first clients, who would wait a second for it, several threads of a process at once;
-    and, where a server forks afterwards, once for all its processes.
+    Otherwise the first clients would wait a second for it, in several threads of a process at once.
+    If a server forks afterwards, it is done once for all its processes.
     """
     importlib.import_module(settings.ROOT_URLCONF)

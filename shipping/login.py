@@ -26,10 +26,10 @@ log = logging.getLogger(__name__)
 
 # A person who has forgotten a password tries some five times.
 PER_NETWORK = PER_BROWSER = parse_limits("10/min,60/hour")
-# For guessers with many addresses: wide, since an operator with a new browser is held up, too.
+# For attackers with many addresses: high, since an operator with a new browser is blocked, too.
 PER_NAME = parse_limits("100/hour")
 COOKIE = "known"
-# Seconds (90 days): longer than a holiday.
+# Seconds (90 days): longer than any absence.
 KNOWN_FOR = 90 * 24 * 3600
 
 
@@ -57,7 +57,7 @@ def login(request: HttpRequest) -> HttpResponseBase:
 
 
 def _hashed_name(request: HttpRequest) -> str:
-    """Return a name for the name, which has no place in Redis, as the login form will read it."""
+    """Return a hash of the name, normalised as by the login form: names must not be in Redis."""
     name = UsernameField().to_python(request.POST.get("username", "")) or ""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:32]
 
@@ -72,7 +72,9 @@ def _windows_of(request: HttpRequest, name: str) -> Iterator[tuple[str, tuple[Li
 
 def _too_many(wait: float) -> HttpResponse:
     metrics.THROTTLED.labels("login").inc()
-    log.warning("too many tries to log in at the admin")
-    response = HttpResponse("Too many tries. Wait a little.", status=429, content_type="text/plain")
+    log.warning("too many login attempts at the admin")
+    response = HttpResponse(
+        "Too many attempts. Wait a moment.", status=429, content_type="text/plain"
+    )
     response["Retry-After"] = str(int(wait) + 1)
     return response

@@ -18,12 +18,12 @@ _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 
 
 def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Keep the type of a database's error and drop its text: PostgreSQL quotes the row in it."""
+    """Keep the type of a database error and drop its text: PostgreSQL quotes the row in it."""
     found = event.get("exc_info")
     exc_info = sys.exc_info() if found is True else found
     if isinstance(exc_info, tuple) and isinstance(exc_info[1], DatabaseError):
-        # A copy without chain: the driver's own error below it says the same words.
-        # The error's own: Celery logs billiard's copy of a traceback, which Python refuses.
+        # A copy without chain: the driver's error below it has the same text. The error's own:
+        # Celery logs billiard's copy of a traceback, which Python refuses.
         bare = type(exc_info[1])("(text withheld)").with_traceback(exc_info[1].__traceback__)
         event["exc_info"] = (type(bare), bare, bare.__traceback__)
     return event

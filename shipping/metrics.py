@@ -1,4 +1,4 @@
-"""`/metrics`: what all processes of this machine have counted, and what the database shows.
+"""`/metrics`: the counters of all processes of this machine, and figures from the database.
 
 Each process writes to files of its own in METRICS_DIR, whichever server runs it; the one that
 is asked adds them up. The hub has no Django and shows its own on its own address.
@@ -32,9 +32,9 @@ from carriers.redis_guard import RedisGuard
 from deploy.metric_files import readable
 from parcels.figures import QueueFigures, count_open_holds, queue_figures
 
-# Seconds: several scrapers, or a hasty one, cost the database one set of queries a second.
+# Seconds: several or frequent scrapers cost the database one set of queries a second.
 KEEP = 1.0
-# Seconds for Redis: a scrape should rather lack something than hang.
+# Seconds for Redis: an incomplete scrape is better than one that hangs.
 _TIME_OUT = 0.25
 _LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 _LOOPBACK = {"127.0.0.1", "::1"}
@@ -42,7 +42,7 @@ _BREAKER = {"closed": 0, "half_open": 1, "open": 2}
 
 
 def show(request: HttpRequest) -> HttpResponse:
-    """Answer Prometheus; 404 to whom it isn't for."""
+    """Answer Prometheus; 404 without its token."""
     if not _may_see(request):
         raise Http404
     forget_dead_processes(settings.METRICS_DIR)
@@ -64,7 +64,7 @@ def _may_see(request: HttpRequest) -> bool:
 
 
 def forget_dead_processes(directory: Path) -> None:
-    """Take killed processes out of what counts the living: they couldn't count themselves down."""
+    """Remove the gauges of killed processes, which couldn't decrease them."""
     for path in directory.glob("gauge_live*.db"):
         match = _LIVE.fullmatch(path.name)
         if match and not _lives(int(match[1])):

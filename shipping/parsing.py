@@ -1,4 +1,4 @@
-"""Reading request bodies: what can't be stored, sent back or afforded is refused here."""
+"""Reading request bodies; refuses values that can't be stored or sent back, or cost too much."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOO_DEEP = f"JSON parse error - nested deeper than {limits.DEPTH}"
 
 
 class AnyTypeJSONParser(JSONParser):
-    """Read the body as JSON whatever its label says.
+    """Read the body as JSON, whatever its Content-Type.
 
     Published clients of this dialect send JSON without a Content-Type, and one sends a form
     labelled JSON: the first must work, the second is a 400 like any other malformed body.

@@ -19,7 +19,7 @@ from shipping.sync_async import SyncAsyncMiddleware
 log = logging.getLogger("shipping.requests")
 
 HEADER = "X-Request-ID"
-# Long enough for a UUID or a trace id with prefix; nothing that could break a log line.
+# Long enough for a UUID or a trace id with prefix; no characters that could break a log line.
 _VALID = re.compile(r"[A-Za-z0-9._:-]{1,64}")
 # Others are any word that a client makes up: each would be a series of its own.
 _METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -31,7 +31,7 @@ def request_id(given: str | None) -> str:
 
 
 class RequestMiddleware(SyncAsyncMiddleware):
-    """Right inside OffloadMiddleware: it sees every answer that the application makes."""
+    """Directly inside OffloadMiddleware: every answer of the application passes it."""
 
     def answer(self, request: HttpRequest) -> HttpResponseBase:
         """Answer in a worker."""

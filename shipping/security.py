@@ -7,7 +7,7 @@ from django.http.response import HttpResponseBase
 
 from shipping.sync_async import SyncAsyncMiddleware
 
-# JSON and documents: nothing in them may run or load anything, should a browser show them.
+# JSON and documents: if a browser shows them, they may not run or load anything.
 API_POLICY = "default-src 'none'; frame-ancestors 'none'; base-uri 'none'; form-action 'none'"
 # Pages of ours bring no inline script and load nothing from elsewhere.
 PAGE_POLICY = (
@@ -37,7 +37,7 @@ def with_headers(request: HttpRequest, response: HttpResponseBase) -> HttpRespon
         "Permissions-Policy": PERMISSIONS,
     }
     if api:
-        headers["Cache-Control"] = "no-store"  # names and addresses have no place in a cache
+        headers["Cache-Control"] = "no-store"  # names and addresses must not be cached
     for name, value in headers.items():
         response.headers.setdefault(name, value)
     return response

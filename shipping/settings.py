@@ -48,7 +48,7 @@ INSTALLED_APPS = [
 ]
 
 MIDDLEWARE = [
-    # Outermost: it must see the held answer after everybody else has put headers on it.
+    # Outermost: it must get the held answer after all others have set their headers.
     "offload.middleware.OffloadMiddleware",
     "shipping.requests.RequestMiddleware",
     "shipping.security.SecurityHeadersMiddleware",
@@ -102,7 +102,7 @@ else:
     DATABASES["default"]["OPTIONS"] = bounds.options(
         pool=env.integer("DATABASE_POOL", 16, minimum=1),
         # Seconds, 0 for none: manage.py sets that for commands that may take their time. None of
-        # our own statements takes a second; one that waits for a lock this long waits in vain.
+        # our own statements takes a second; waiting longer for a lock is useless.
         statement_timeout=env.seconds("DATABASE_STATEMENT_TIMEOUT", 10),
         connect_timeout=env.integer("DATABASE_CONNECT_TIMEOUT", 5, minimum=2),
         # Off behind a pooler that gives each transaction another connection, unless it knows
@@ -164,7 +164,7 @@ CARRIER_CONNECT_TIMEOUT = env.seconds("CARRIER_CONNECT_TIMEOUT", 3 * TIME_SCALE,
 ANNOUNCEMENT_LEASE = env.seconds("ANNOUNCEMENT_LEASE", 2.5 * CARRIER_CALL_DEADLINE, minimum=0.1)
 # A parcel that could not be announced for a day needs a person.
 ANNOUNCEMENT_MAX_AGE = env.seconds("ANNOUNCEMENT_MAX_AGE", 24 * 3600 * TIME_SCALE)
-# What a carrier could not resolve within an hour is a person's to decide.
+# If a carrier could not resolve it within an hour, a person must decide.
 ANNOUNCEMENT_MAX_UNKNOWN_AGE = env.seconds(
     "ANNOUNCEMENT_MAX_UNKNOWN_AGE", 3600 * TIME_SCALE, minimum=1
 )
@@ -251,7 +251,7 @@ OFFLOAD = {
 }
 
 # Webhooks ------------------------------------------------------------------------------------
-# Seconds for one try at a receiver: a slower one should answer first and work then.
+# Seconds for one try at a receiver: a slower one should answer first and work later.
 WEBHOOK_DEADLINE = env.seconds("WEBHOOK_DEADLINE", 10, minimum=0.1)
 # Opens private networks, loopback, plain HTTP and every port to webhooks; see docs/operations.md.
 WEBHOOK_ALLOW_PRIVATE = env.boolean("WEBHOOK_ALLOW_PRIVATE", False)
@@ -286,7 +286,7 @@ CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_POOL_LIMIT = 32
 CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Without both, publishing at a black-holed Redis waits for ever.
+    # Without both, publishing at a black-holed Redis waits forever.
     "socket_timeout": 5,
     "socket_connect_timeout": 2,
     "health_check_interval": 10,

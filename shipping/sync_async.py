@@ -1,4 +1,4 @@
-"""What our middlewares have in common: they serve under WSGI and ASGI without a thread between."""
+"""The base of our middleware: it serves under WSGI and ASGI without an extra thread."""
 
 from __future__ import annotations
 

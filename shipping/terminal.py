@@ -26,7 +26,7 @@ BAD = ("missing", "open", "no", "not")
 
 
 class Trouble(CommandError):
-    """A command can't do it: the cause, and the command to try next."""
+    """A command failed: the cause, and the command to try next."""
 
     def __init__(self, cause: str, following: str) -> None:
         super().__init__(f"{cause}\nNext: {following}")
@@ -49,7 +49,7 @@ class TerminalCommand(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Add `--json`; call it from an overriding method."""
-        parser.add_argument("--json", action="store_true", help="print JSON for programs")
+        parser.add_argument("--json", action="store_true", help="print JSON")
 
     def show(self, rows: Sequence[dict[str, Any]], *, as_json: bool) -> None:
         """Print rows that all have the same keys."""

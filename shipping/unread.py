@@ -1,4 +1,4 @@
-"""Read what is left of a request's body before the answer goes, where the server doesn't."""
+"""Read the rest of a request's body before the answer is sent, if the server doesn't."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,7 +12,7 @@ PIECE = 65_536
 
 
 def drain_unread_body(application: "WSGIApplication") -> "WSGIApplication":
-    """Wrap the application: under uWSGI no answer goes while there is body that nobody has read.
+    """Wrap the application: under uWSGI no answer is sent before the whole body is read.
 
     uWSGI closes the connection over it, and the kernel then resets it: the reset overtakes the
     answer (a refusal before the body was of interest), and nginx says 502
@@ -22,7 +22,7 @@ def drain_unread_body(application: "WSGIApplication") -> "WSGIApplication":
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> Iterable[bytes]:
         response = application(environ, start_response)
         if "uwsgi.version" in environ:
-            # An error here is the client's hang-up: nobody waits for the answer any more.
+            # An error here is the client's disconnect: nobody waits for the answer any more.
             with suppress(OSError):
                 while environ["wsgi.input"].read(PIECE):
                     pass

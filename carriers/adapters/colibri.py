@@ -29,7 +29,7 @@ from carriers.shapes import documents, json_body
 
 
 class ColibriExpress(Carrier):
-    """One item per request: a batch would tie one parcel's fate to another's."""
+    """One item per request: in a batch one parcel's failure could affect another."""
 
     code = "colibri"
     name = "Colibri Express"
@@ -72,8 +72,8 @@ class ColibriExpress(Carrier):
         )
 
     def build_probe(self, credentials: Credentials) -> CarrierRequest:
-        # It has no lookup. Voiding what never was buys nothing, and takes the way of real work: an
-        # empty list would be refused early by a carrier that hangs behind its front.
+        # It has no lookup. Voiding an unknown label buys nothing and is processed like real work:
+        # an empty list would be refused early, even if the carrier hangs behind its front.
         return _post("/v1/voids", [{"client_id": PROBE}], credentials, buys=False)
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:

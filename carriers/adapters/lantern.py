@@ -1,4 +1,4 @@
-"""Lantern Freight: SOAP behind a login token. It can neither be asked nor told to buy only once."""
+"""Lantern Freight: SOAP with a login token. It has neither lookup nor dedup."""
 
 from __future__ import annotations
 
@@ -105,7 +105,8 @@ class LanternFreight(Carrier):
         token = yield from self._token(credentials)
         if not isinstance(token, str):
             return token
-        # Said here too: if another thread has logged in meanwhile, no login of ours has said it.
+        # Set here, too: if another thread has logged in meanwhile, no login of this call has set
+        # it.
         return (yield replace(build(token), nothing_made=True))
 
     def _token(self, credentials: Credentials) -> Steps[str | LoginFailure]:

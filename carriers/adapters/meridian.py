@@ -102,7 +102,7 @@ class MeridianMail(Carrier):
 def _location(created: CarrierResponse) -> str:
     try:
         return urlsplit(created.headers.get("location", "")).path
-    except ValueError:  # of what is no URL, brackets and full-width slashes raise
+    except ValueError:  # invalid URLs with brackets or full-width slashes raise
         return ""
 
 

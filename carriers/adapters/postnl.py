@@ -9,7 +9,7 @@ from carriers.shapes.json_label import JsonLabelCarrier
 
 
 class PostNL(JsonLabelCarrier):
-    """The free test carrier: fast, cheap, and honest about what it has booked."""
+    """The free test carrier: fast, cheap, with a reliable lookup."""
 
     code = "postnl"
     name = "PostNL"

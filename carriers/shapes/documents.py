@@ -1,9 +1,9 @@
-"""Reading what every carrier's answer has in some shape: documents, prices, identifiers, refusals.
+"""Reading the parts that every carrier's answer has: documents, prices, identifiers, refusals.
 
-Each reader raises `CarrierAnswerUnreadable` rather than pass on something half right: a label that
-doesn't print is found at the warehouse door, an unknown outcome within seconds. The same holds for
+Each reader raises `CarrierAnswerUnreadable` rather than return something incomplete: a label that
+doesn't print is found only in the warehouse, an unknown outcome within seconds. The same holds for
 an identifier that the database can't store: cut to its column it would name another label. A
-refusal's words are only shown, so they are made to fit.
+refusal's text is only shown, so it is cut to fit.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def identifier(value: object, name: str, longest: int) -> str:
 
 
 def refused(code: str, message: object, *, credentials: bool = False) -> Refused:
-    """Make a refusal of what a carrier said, in characters and lengths that can be stored."""
+    """Make a refusal from a carrier's answer, in characters and lengths that can be stored."""
     said = message if isinstance(message, str) else ""
     return Refused(_storable(code), _storable(said), credentials)
 
@@ -83,7 +83,7 @@ def _is_whole(content: bytes, format_: Format) -> bool:
 def announced(
     *, carrier_id: object, tracking: object, cost: object, pdf: object, zpl: object
 ) -> Announced:
-    """Read the parts of a label; ZPL may be left out, nothing may be broken."""
+    """Read the parts of a label; ZPL may be missing, but nothing may be damaged."""
     documents = [document(pdf, "pdf")]
     if zpl not in (None, ""):
         documents.append(document(zpl, "zpl"))

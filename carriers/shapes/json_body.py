@@ -1,4 +1,4 @@
-"""Reading and writing JSON bodies of which nothing may be taken for granted."""
+"""Reading and writing JSON bodies, with every assumption checked."""
 
 from __future__ import annotations
 

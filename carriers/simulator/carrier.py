@@ -107,7 +107,7 @@ class Carrier:
             del self._came[number]
 
     async def answer(self, call: Call, work: Work) -> Response:
-        """Do `work` as slowly as this carrier is, through the faults that strike this call."""
+        """Do `work` with this carrier's latency and the faults that affect this call."""
         now = time.monotonic()
         proceed: Work = partial(self._spend_latency, call, work)
         self.buys += call.kind == "buy"

@@ -1,7 +1,8 @@
-"""Measure the simulator itself: `python -m carriers.simulator.ceiling`.
+"""Measure the simulator itself:
 
-A load test is about the application only while the simulated carrier is not what gives way. Two
-numbers say where it does: how many calls it holds at once, and how many it answers a second.
+`python -m carriers.simulator.ceiling`. A load test measures the application only while the
+simulator is not the bottleneck. Two numbers show its limit: how many calls it holds at once, and
+how many it answers a second.
 """
 
 from __future__ import annotations

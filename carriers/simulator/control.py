@@ -79,7 +79,7 @@ class Control:
         ]
 
     async def healthz(self, request: Request) -> Response:
-        """Say that the process answers; a carrier that refuses is no illness."""
+        """Say that the process answers; a carrier that refuses connections doesn't change that."""
         return JSONResponse({"status": "ok"})
 
     async def carriers(self, request: Request) -> Response:
@@ -110,7 +110,7 @@ class Control:
         return JSONResponse({"faults": listed, "kinds": sorted(KINDS)})
 
     async def put_fault(self, request: Request) -> Response:
-        """Begin a fault; one of the same kind begins anew."""
+        """Begin a fault; one of the same kind starts again."""
         carrier, kind = self._carrier(request), self._kind(request)
         given = await json_object(request) if await request.body() else {}
         fault = make(kind, Params(given))

@@ -37,7 +37,7 @@ class Premises(Protocol):
 
 
 class Fault:
-    """A way of failing, for a share of the calls, for a time.
+    """A kind of failure, for a share of the calls, for a time.
 
     A kind sets `kind`, reads its parameters in `__init__`, and overrides `apply` (or `refusing`).
     """
@@ -84,12 +84,12 @@ class Fault:
         return "active" if now < self.ends_at else "over"
 
     def strikes(self, call: Call, now: float) -> bool:
-        """Decide whether this call is struck; the same calls with the same seed always are."""
+        """Decide whether this call fails; the same for the same calls and seed."""
         if self.state(now) != "active" or self.calls not in ("all", call.kind):
             return False
         if self.share < 1:
-            # Each try of a reference has its own chance: a share of 5 % must not be, for one
-            # parcel in twenty, a carrier that never answers at all.
+            # Each try of a reference is drawn separately: with a share of 5 %, no parcel may find a
+            # carrier that never answers.
             self._tries[call.key] += 1
             chance = draw(self.seed, self.kind, call.key, self._tries[call.key])
             if chance >= self.share:

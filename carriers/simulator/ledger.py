@@ -1,8 +1,8 @@
 """The ledger: an append-only file of what was bought and voided.
 
-Two things make it evidence. A line is on the disk (fsync) before its call is answered, so that no
-client knows of a purchase which the ledger lacks. And it holds nothing that the application told
-us but references, so that it can be kept and shown.
+Two properties make it evidence. A line is on disk (fsync) before its call is answered, so that no
+client knows of a purchase that the ledger doesn't have. And of the application's data it has only
+references, so that it can be kept and shown.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ class Ledger:
         self._waiting.append((entry, done))
         if self._writer is None:
             self._writer = asyncio.create_task(self._write_all())
-        # Shielded: a call that is given up doesn't take its neighbours' future with it.
+        # Shielded: a cancelled call doesn't cancel the future that others share.
         await asyncio.shield(done)
         return entry
 
@@ -142,7 +142,7 @@ class Ledger:
                 rest = rest[os.write(self._fd, rest) :]
             os.fsync(self._fd)
         except OSError:
-            # Half a line would spoil the next one that is written.
+            # Half a line would damage the next one.
             os.ftruncate(self._fd, self._size)
             raise
         self._size += len(lines)
@@ -158,7 +158,7 @@ class Ledger:
         data = path.read_bytes()
         whole = data.rfind(b"\n") + 1
         if whole < len(data):
-            # The process died while writing: nobody was told of this line.
+            # The process died while writing: this line's call was not answered.
             logger.warning("%s: dropped a torn last line", path)
             os.ftruncate(self._fd, whole)
         lines = data[:whole].splitlines()

@@ -73,7 +73,7 @@ class Params:
         return Params(value)
 
     def finish(self) -> None:
-        """Refuse whatever nobody asked for."""
+        """Refuse parameters that were not declared."""
         unknown = sorted(set(self._given) - set(self.values))
         if unknown:
             known = ", ".join(self.values)

@@ -1,4 +1,4 @@
-"""Answers that break off: what a faulty carrier does to the connection itself."""
+"""Answers that break off: faults of the connection itself."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Reset(Response):
 
 
 class Hanging(Response):
-    """Answers nothing for `seconds`, then resets; ends early when the client hangs up."""
+    """Answers nothing for `seconds`, then resets; ends early when the client disconnects."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__()
@@ -40,7 +40,7 @@ class Hanging(Response):
 
 
 class Truncated(Response):
-    """Promises the whole body, sends the share `keep` of it, and hangs up."""
+    """Promises the whole body, sends the share `keep` of it, and disconnects."""
 
     def __init__(self, whole: Response, keep: float) -> None:
         super().__init__()
@@ -66,7 +66,7 @@ class Trickled(Response):
         self._interval = interval
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send until the end, or until the client hangs up."""
+        """Send until the end, or until the client disconnects."""
         gone = asyncio.ensure_future(_gone(receive))
         try:
             body = await _start(self._whole, send)

@@ -83,7 +83,7 @@ class Simulator:
         try:
             await listener.open()
         except OSError as error:
-            # Somebody else has the port: tried again at the next tick.
+            # Another process has the port: tried again at the next tick.
             logger.warning("%s can't listen at %s again: %s", code, listener.url, error)
 
     async def _run_clock(self) -> None:

@@ -1,4 +1,4 @@
-"""What a simulated carrier is called, sells and can do about a lost answer."""
+"""A simulated carrier's name, products, and what it offers for a lost answer."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """PostgreSQL instead of Redis: one unlogged table, and NOTIFY.
 
 An answer is written in the transaction that writes the outcome: both are there, or neither is. A
-crash of the server empties the table; the epoch goes with it, and the app is asked for the rest.
+crash of the server empties the table, including the epoch, and the app is asked for the rest.
 """
 
 from __future__ import annotations
 
-# psycopg's placeholders; `life` in seconds. What is past its life is as if it weren't there.
+# psycopg's placeholders; `life` in seconds. Expired rows are ignored.
 READ = "SELECT key, value FROM offload_store WHERE key = ANY(%s) AND expires_at > clock_timestamp()"
 # The first one counts, as long as it lives; returns the keys that were new.
 ADD = """
@@ -21,7 +21,7 @@ DELETE = "DELETE FROM offload_store WHERE key = ANY(%s)"
 NOTIFY = (
     "SELECT pg_notify(channel, payload) FROM unnest(%s::text[], %s::text[]) AS n (channel, payload)"
 )
-# A bounded piece, by the index: nobody waits for the whole of it.
+# A bounded number of rows, by the index: no write waits for all of them.
 PRUNE = """
     DELETE FROM offload_store WHERE key IN (
         SELECT key FROM offload_store WHERE expires_at < clock_timestamp() LIMIT 500

@@ -85,7 +85,7 @@ class PostgresStore:
                     async for notification in notifications:
                         silent = False
                         yield notification.payload
-                if silent:  # a half-open connection would stay so for ever
+                if silent:  # a half-open connection would stay so forever
                     async with asyncio.timeout(SOCKET_TIMEOUT):
                         await connection.execute("SELECT 1")
         finally:

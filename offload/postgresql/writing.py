@@ -12,7 +12,7 @@ from django.db import connections, transaction
 from offload import conf
 from offload.postgresql import ADD, DELETE, NOTIFY, PRUNE, READ
 
-# Of so many writes one takes away what is past its life: no process of its own is needed for it.
+# One of so many writes deletes expired rows: no separate process is needed.
 PRUNE_ONE_IN = 100
 
 
@@ -23,7 +23,7 @@ def write(
 ) -> None:
     """Add (key, value, life), send (channel, payload) and delete keys, all at the commit."""
     alias = conf.current().database
-    # A savepoint inside the caller's transaction: trouble here must not end it.
+    # A savepoint inside the caller's transaction: an error here must not abort it.
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         for statement, rows in ((ADD, [*values]), (NOTIFY, [*wake_ups])):
             if rows:

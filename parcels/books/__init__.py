@@ -1,1 +1,1 @@
-"""The carriers' books against ours: what was sold, and to whom."""
+"""Compare the carriers' invoice lists with our announcements."""

@@ -98,7 +98,7 @@ class Check:
     def not_sold(self, since: datetime, until: datetime) -> Iterator[Ours]:
         """Yield what was announced in `since` ≤ time < `until` and has no line of its own.
 
-        Its whole life must lie in the period: a carrier may have booked at any moment of it.
+        Its whole life must be in the period: a carrier may have booked at any moment of it.
         """
         announced = self._ours(state=State.ANNOUNCED, date_created__gte=since, date_ended__lt=until)
         return (row for row in announced if row.announcement not in self._seen)

@@ -31,7 +31,7 @@ class Account(models.Model):
     email = models.EmailField(blank=True, default="")
     telephone = models.CharField(max_length=64, blank=True, default="")
     is_active = models.BooleanField(default=True)
-    # The default: what is sent from nowhere else. The first one that is made, until one is chosen.
+    # The default sender address: the first one that is made, until another is chosen.
     sender_address = models.ForeignKey(
         "parcels.SenderAddress",
         on_delete=models.SET_NULL,
@@ -52,14 +52,14 @@ class Account(models.Model):
 
 
 def keyed_hash(secret: str, key: str) -> str:
-    """Return how secret keys were hashed before: as good, but lost with SECRET_KEY."""
+    """Return the former hash of secret keys: as safe, but it depends on SECRET_KEY."""
     return hmac.new(b"api key:" + key.encode(), secret.encode(), hashlib.sha256).hexdigest()
 
 
 def digest_of(secret: str) -> str:
     """Return the SHA-256 of a secret key: 64 hex digits.
 
-    A secret key is 128 bits of randomness: nobody finds it from its hash, however fast that is. A
+    A secret key has 128 random bits: it can't be found from its hash, however fast the hash is. A
     slow one on each request would cost more than the request; a keyed one would make every shop
     change its keys when SECRET_KEY is changed.
     """
@@ -74,7 +74,7 @@ class ApiKey(models.Model):
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="keys")
     public_key = models.CharField(max_length=64, unique=True)
-    # Empty: the key is from before, and has not been used since.
+    # Empty: the key is from an older version and has not been used since.
     digest = models.CharField(max_length=64, blank=True, default="", db_default="")
     # Keyed by SECRET_KEY. Still written: the old code serves beside this one during a release.
     secret_hash = models.CharField(max_length=64)
@@ -114,7 +114,7 @@ class ApiKey(models.Model):
         return any(equal)
 
     def keep_digest(self, secret_key: str) -> None:
-        """Have a key from before work without SECRET_KEY from now on.
+        """Make a key of an older version independent of SECRET_KEY.
 
         Where the database takes no writes now, the next request does it.
         """

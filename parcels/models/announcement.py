@@ -1,6 +1,6 @@
 """Announcements: registering a parcel at its carrier, and each attempt at it.
 
-The row is the truth; every message about it is only a wake-up.
+The row is the source of truth; every message about it is only a wake-up.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ FINAL = [State.ANNOUNCED, State.FAILED, State.CANCELLED, State.VOIDED]
 
 
 def new_reference() -> str:
-    """Return what the carrier will know the announcement by: 24 characters, never used twice."""
+    """Return the carrier's reference for the announcement: 24 characters, never used twice."""
     return "P" + secrets.token_hex(12)[:23].upper()
 
 
@@ -65,15 +65,15 @@ class Announcement(models.Model):
     deadline_at = models.DateTimeField()
     lease_until = models.DateTimeField(null=True, blank=True)
     claimed_at = models.DateTimeField(null=True, blank=True)
-    # Raised by each claim. Who records must bring the fence that it was given.
+    # Increased by each claim. Only the process with the latest value may record.
     fence = models.IntegerField(default=0)
-    # Claims in a row that ended in nothing, not even in an outcome: their processes died or raised.
+    # Claims in a row without any outcome: their processes died or raised.
     claims = models.SmallIntegerField(default=0, db_default=0)
     tries = models.IntegerField(default=0)
     # When the latest try's send guard passed; from then on the carrier may have booked.
     sent_at = models.DateTimeField(null=True, blank=True)
     # When that call ended without an outcome, or at the latest may have. The settling window counts
-    # from here: a carrier may go on working on a request that we have left.
+    # from here: a carrier may still work on a request that we have given up.
     call_ended_at = models.DateTimeField(null=True, blank=True)
     # When it first became unknown. Stays: after an unknown no refusal is final.
     unknown_since = models.DateTimeField(null=True, blank=True)
@@ -81,7 +81,7 @@ class Announcement(models.Model):
     absences = models.SmallIntegerField(default=0)
     # Purchases that followed a proved absence.
     repeats = models.SmallIntegerField(default=0, db_default=0)
-    # When an announcement that was unknown once is looked at again, and how often it has been.
+    # Time of the next late lookup of an announcement that was unknown once, and their number.
     look_at = models.DateTimeField(null=True, blank=True)
     late_looks = models.SmallIntegerField(default=0, db_default=0)
     # Fixed by the first send guard: every later call about it uses the same credentials. The hash
@@ -169,7 +169,7 @@ class Attempt(models.Model):
     detail = models.CharField(max_length=500, blank=True, default="")
     carrier_id = models.CharField(max_length=128, blank=True, default="")
     tracking_number = models.CharField(max_length=64, blank=True, default="")
-    # False where the row had another owner by then: reconciliation decides about what came.
+    # False if another process had the row by then: reconciliation decides about its label.
     recorded = models.BooleanField(default=True)
     date_created = models.DateTimeField(auto_now_add=True)
 

@@ -1,4 +1,4 @@
-"""What the carrier gave: labels and customs papers."""
+"""Documents from the carrier, and customs documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Document(models.Model):
     type = models.CharField(max_length=32, default="label")
     format = models.CharField(max_length=8)  # pdf, zpl
     content = models.BinaryField()
-    # Set where the row had another owner when the carrier answered: kept as evidence, since a
+    # Set where another process had the row when the carrier answered: kept as evidence, since a
     # carrier without lookup gives its label only once.
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True)
     date_created = models.DateTimeField(auto_now_add=True)

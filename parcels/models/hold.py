@@ -9,7 +9,7 @@ from parcels.models.announcement import Announcement
 
 
 class Hold(models.Model):
-    """A client connection that is held: what it waits for, and how to word its answer.
+    """A client connection that is held: what it waits for, and the form of its answer.
 
     A row, and not only a key in Redis: any worker finds its clients, and a lost key costs nothing.
     """

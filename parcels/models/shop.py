@@ -1,4 +1,4 @@
-"""What a shop has set up beside its keys: where it sends from, its brand, its shop systems."""
+"""A shop's settings: its sender addresses, brands and connected shop systems."""
 
 from __future__ import annotations
 

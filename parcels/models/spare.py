@@ -1,4 +1,4 @@
-"""Labels that were sold to us beside the one that is kept."""
+"""Labels that were sold to us in addition to the one that is kept."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class SpareState(models.TextChoices):
 
 
 class SpareLabel(models.Model):
-    """A label of which nobody knows yet that it is ours. The sweeper voids it until it is gone."""
+    """A label that may not be the announcement's own. The sweeper voids it until it is gone."""
 
     announcement = models.ForeignKey(Announcement, on_delete=models.CASCADE, related_name="spares")
     # The attempt that brought it, with its documents; None where only the carrier's list has it.

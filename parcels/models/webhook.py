@@ -1,4 +1,4 @@
-"""Webhooks: the outbox of events, who wants them, and what became of each.
+"""Webhooks: the outbox of events, their endpoints, and the deliveries.
 
 An event is written in the transaction that changes a parcel's status; nothing about it is kept in
 the broker.
@@ -30,7 +30,7 @@ def new_secret() -> str:
 
 
 class WebhookEndpoint(models.Model):
-    """An address of an account that hears of its parcels' status changes."""
+    """An address of an account that gets its parcels' status changes."""
 
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="webhooks")
     # Set where it was made by `PUT /integrations/{id}`, which shows and changes it then.
@@ -58,7 +58,7 @@ class WebhookEndpoint(models.Model):
 
     @property
     def host(self) -> str:
-        """What may be shown of the address: in path and query shops put secrets."""
+        """The part of the address that may be shown: path and query may have secrets."""
         try:
             return urlsplit(self.url).hostname or ""
         except ValueError:
@@ -71,7 +71,7 @@ class WebhookEndpoint(models.Model):
 
 
 class WebhookEvent(models.Model):
-    """A status change that the account's endpoints must hear of."""
+    """A status change that the account's endpoints must get."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
@@ -81,7 +81,7 @@ class WebhookEvent(models.Model):
     # When the carrier says that it changed; None where the change is ours.
     carrier_changed_at = models.DateTimeField(null=True, blank=True)
     date_created = models.DateTimeField(default=timezone.now)
-    # When it was spread over the account's endpoints; None: still to do.
+    # When the deliveries to the account's endpoints were made; None: not yet.
     spread_at = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -32,7 +32,7 @@ COMMON_ERRORS = {
     ),
     401: ("The keys are missing or wrong", "Authentication credentials were not provided."),
     406: (
-        "There is no such form of the answer",
+        "The requested format is not available",
         "Could not satisfy the request Accept header.",
     ),
     413: ("The body is too large", "The body is too large."),
@@ -41,13 +41,13 @@ COMMON_ERRORS = {
         "Request was throttled. Expected available in 7 seconds.",
     ),
     503: (
-        "The database is away for the moment",
-        "The database is away for the moment. Nothing was stored: try again.",
+        "The database is not available",
+        "The database is not available. Nothing was stored: try again.",
     ),
 }
 OTHER_ERRORS = {
-    404: ("There is nothing of yours by this id", "No Parcel matches the given query."),
-    409: ("It conflicts with what is stored", "Idempotency-Key: 'What it made was deleted.'"),
+    404: ("Your account has nothing with this id", "No Parcel matches the given query."),
+    409: ("It conflicts with stored data", "Idempotency-Key: 'What it made was deleted.'"),
     422: (
         "The Idempotency-Key was used with another body",
         "Idempotency-Key: 'It was used with another request.'",
@@ -134,7 +134,7 @@ def responses(entry: Operation, path: str) -> dict[str, Any]:
     has_id = "{" in path
     found: dict[str, Any] = {str(status): answer(shape) for status, shape in entry.answers.items()}
     if "202" in found:
-        found["202"]["description"] = "Accepted: what was asked for comes later"
+        found["202"]["description"] = "Accepted: the result comes later"
     errors = {*COMMON_ERRORS, *entry.errors, *([404] if has_id else [])}
     for status in sorted(errors):
         words, message = (COMMON_ERRORS | OTHER_ERRORS)[status]

@@ -34,10 +34,10 @@ GROUPS = {
     "parcels": "Create, show, change and cancel parcels",
     "labels": "Labels to print",
     "tracking": "Where a parcel has been",
-    "webhooks": "Be told when a parcel changes, and what was sent",
-    "shipping_methods": "What can be sent, by which carrier",
-    "carriers": "How well each carrier answers",
-    "customs_declaration": "Papers for parcels that leave the European Union",
+    "webhooks": "Get a message when a parcel changes; deliveries",
+    "shipping_methods": "Shipping methods, with carrier and price",
+    "carriers": "Health of each carrier",
+    "customs_declaration": "Documents for parcels that leave the EU customs union",
     "user": "Your account and its sender addresses",
     "contracts": "Your contracts with carriers",
     "brands": "Your brands",
@@ -65,7 +65,7 @@ IDEMPOTENCY_KEY: Shape = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY},
-    "description": "The same key and body make nothing new",
+    "description": "The same key and body create nothing new",
 }
 FILTERS = [
     query("parcel_status", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}),
@@ -74,20 +74,20 @@ FILTERS = [
     query("order_number"),
     query("updated_after", description="ISO 8601"),
     query("announced_after", description="ISO 8601"),
-    query("ids", description="Comma list of at most 100 ids"),
+    query("ids", description="At most 100 ids, separated by commas"),
     query("cursor", description="From `next` or `previous`"),
     CARRIER_ERRORS,
 ]
 START_FROM = query("start_from", {"type": "integer", "minimum": 0, "maximum": 3})
 FORM = query("format", one_of("pdf", "zpl", "png"))
-_NO_ZONES = "Read, and excludes nothing: our carriers have no zones"
+_NO_ZONES = "Accepted, without effect: our carriers have no zones"
 METHOD_FILTERS = [
-    query("sender_address", description="Only what can be sent from its country; or `all`"),
-    query("service_point_id", description="Only what goes to a service point"),
-    query("is_return", description="Read, and excludes nothing: each carrier takes returns"),
+    query("sender_address", description="Only methods from its country; or `all`"),
+    query("service_point_id", description="Only methods to a service point"),
+    query("is_return", description="Accepted, without effect: each carrier takes returns"),
     query("from_postal_code", description=_NO_ZONES),
     query("to_postal_code", description=_NO_ZONES),
-    query("to_country", description="Only what goes there; two letters"),
+    query("to_country", description="Only methods to this country; two letters"),
 ]
 
 ONE: Body = record(parcel=ref("ParcelIn")) | {"additionalProperties": True}
@@ -187,13 +187,13 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("printer", "GET"): Operation(
         "Get labels on A6 pages, or four on an A4 sheet",
         {200: DOCUMENTS[:1]},
-        [START_FROM, query("ids", description="Comma list of at most 100 ids")],
+        [START_FROM, query("ids", description="At most 100 ids, separated by commas")],
         errors=(404,),
     ),
     ("declarations", "GET"): Operation(
         "Get customs declarations, each on an A4 sheet",
         {200: DOCUMENTS[:1]},
-        [query("ids", description="Comma list of at most 100 ids", required=True)],
+        [query("ids", description="At most 100 ids, separated by commas", required=True)],
         errors=(404,),
     ),
     ("declaration", "GET"): Operation(
@@ -210,7 +210,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("contracts", "GET"): shown(
         "List contracts with carriers",
         record(next=or_null(LINK), previous=or_null(LINK), contracts=listing(ref("Contract"))),
-        query("carrier", description="Only those with this carrier, by its code"),
+        query("carrier", description="Only contracts with this carrier, by its code"),
     ),
     ("contract", "GET"): shown("Show a contract", ref("Contract")),
     ("brands", "GET"): shown("List brands", record(brands=listing(ref("Brand")))),
@@ -222,11 +222,11 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         body=ref("IntegrationIn"),
     ),
     ("integration", "PATCH"): Operation(
-        "Change what is given of an integration",
+        "Change the given fields of an integration",
         {200: ref("Integration")},
         body=ref("PatchedIntegrationIn"),
     ),
-    ("integration", "DELETE"): Operation("Forget an integration with its webhook", {204: None}),
+    ("integration", "DELETE"): Operation("Delete an integration with its webhook", {204: None}),
     ("shipping_methods", "GET"): shown(
         "List shipping methods",
         record(shipping_methods=listing(ref("ShippingMethod"))),

@@ -1,1 +1,1 @@
-"""Writes. Services take keywords, and are the only ones who change rows."""
+"""Writes. Services take keyword arguments; only they change rows."""

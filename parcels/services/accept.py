@@ -33,7 +33,7 @@ FIRST_WAKE_UP = 5
 DEFAULT_WEIGHT = Decimal("1.000")
 
 
-# How the label is asked for: it doesn't make another parcel of the same fields.
+# How the label is asked for; it doesn't make a different parcel.
 LABEL_NOW = ("request_label", "requestLabel", "requestShipment")
 LABEL_LATER = "request_label_async"
 # What an announcement that begins changes of a stored parcel.
@@ -119,8 +119,8 @@ def accept(
                     wake_after_commit(accepted.announcements)
             return accepted
         except (IntegrityError, OperationalError) as error:
-            # Somebody took the external_reference or the idempotency key between our look and our
-            # insert; now it shows. Or two batches waited for each other.
+            # Another request took the external_reference or the idempotency key between our read
+            # and our insert; now we can see it. Or two batches waited for each other.
             if attempt == 2 or not (lost_a_race(error) or isinstance(error, IntegrityError)):
                 raise
     raise AssertionError("unreachable")

@@ -25,28 +25,28 @@ from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
 
-# Of the lease, until the send guard. What is left is over a call's whole deadline (shipping.E001):
-# a call that has passed the guard ends before anybody may take its row. A second would do in a
-# quiet moment; on a busy machine a group of fifty takes longer.
+# Of the lease, until the send guard. The rest is longer than a call's whole deadline
+# (shipping.E001): a call that has passed the guard ends before another process may take its row. A
+# second is enough at low load; on a busy machine a group of fifty takes longer.
 LEASE_SHARE = 0.25
 
 
 def announce(announcement_id: int) -> None:
     """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
     faults.passing("before_intent")
-    connection.close()  # nobody waits with one in hand: whoever works needs one to come to an end
+    connection.close()  # no connection is held while waiting: working threads need them to finish
     try:
         for job in prepare([announcement_id]):
             finish([Result(job, *buy(job))])
     finally:
-        connection.close()  # a thread of a pool has its own, and nobody else would close it
+        connection.close()  # each pool thread has its own connection, and no other code closes it
 
 
 def prepare(announcement_ids: Sequence[int]) -> list[Job]:
-    """Claim these, enter and pass the send guard; return those for which there is a label to buy.
+    """Claim these, enter and pass the send guard; return those whose label is to be bought.
 
-    Gives the database connection back: what follows is waiting. A job that is returned holds a
-    permission, which the call gives back.
+    Closes the database connection: the next step waits. A returned job holds a permission, which
+    the call gives back.
     """
     try:
         entered = _enter(_jobs(claim(announcement_ids)))
@@ -71,9 +71,10 @@ def _jobs(claimed: Sequence[Announcement]) -> list[Job]:
 
 
 def _enter(jobs: Sequence[Job]) -> list[Job]:
-    """Return those that may call; what is turned away is handed back.
+    """Return those that may call; those that are turned away are given back.
 
-    Where one of an account is turned away, so are those behind it: a backlog costs one question.
+    If one of an account is turned away, so are those behind it: a backlog costs one request to
+    Redis.
     """
     refused: dict[tuple[str, int], NotSent] = {}
     turned_away: list[tuple[Announcement, float]] = []
@@ -98,18 +99,19 @@ def _enter(jobs: Sequence[Job]) -> list[Job]:
 
 
 def backoff(announcement: Announcement) -> float:
-    """Return the seconds until a try that could not begin is made again.
+    """Return the seconds until a try that could not begin is repeated.
 
-    A database so slow that the guard refuses gets no more of it at each second.
+    If the guard refuses because the database is slow, it must not be repeated each second.
     """
     return jittered(announcement.fence, random.Random(), policy().first, policy().longest)
 
 
 def guard(jobs: Sequence[Job]) -> list[Job]:
-    """Write down that the carriers may book from now on, with which credentials; count the tries.
+    """Record that the carriers may book from now on, with which credentials; count the tries.
 
-    Returns those that may buy, and gives the others' permissions back. A row may be no longer ours,
-    or so much of its lease has passed that a call could outlast it: this process was paused.
+    Returns those that may buy, and gives the others' permissions back. These rows are no longer
+    ours, or so much of their lease has passed that a call could outlast it: this process was
+    paused.
     """
     lease = settings.ANNOUNCEMENT_LEASE * LEASE_SHARE
     window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else lease
@@ -140,7 +142,7 @@ def buy(job: Job) -> tuple[Outcome, float]:
 def finish(results: Sequence[Result]) -> None:
     """Record the outcomes and tell the clients that wait.
 
-    One that can't be recorded is left to its lease, and keeps no other from it.
+    One that can't be recorded is left until its lease expires, and blocks no other.
     """
     try:
         record(results)
@@ -156,5 +158,5 @@ def finish(results: Sequence[Result]) -> None:
 
 
 def _is_away(error: Exception) -> bool:
-    """Tell a database that is away from two groups that waited for each other's rows."""
+    """Distinguish a database that is down from two groups that waited for each other's rows."""
     return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)

@@ -25,7 +25,8 @@ def make_announceable(parcel: Parcel, account: Account) -> None:
         ValidationError: by field.
     """
     default = account.sender_address
-    # A return comes from its sender; and of an address of its own no part is filled from another.
+    # A return comes from its sender; and an address that the parcel has is not completed from
+    # another.
     if default and not parcel.is_return and not parcel.from_address.get("address_1"):
         parcel.sender_address = default.pk
         parcel.from_address = as_from(default) | parcel.from_address
@@ -43,7 +44,7 @@ def _method_errors(parcel: Parcel, method: ShippingMethod) -> Errors:
         errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
     if parcel.country not in method.countries:
         errors["country"] = [f"{method.name} does not go to {parcel.country}."]
-    # Refused and not ignored: the shop would believe in a cover or an address that is not there.
+    # Refused and not ignored: otherwise the shop relies on insurance or an address that isn't used.
     if parcel.insured_value:
         errors["insured_value"] = [f"{method.name} can't be insured."]
     for name in ("to_service_point", "to_post_number"):

@@ -1,6 +1,6 @@
 """Announce in an event loop: a call in flight is a coroutine, and threads are for the database.
 
-Rows are claimed and outcomes recorded in groups, of whatever comes together (`grouped`).
+Rows that come together are claimed and recorded in groups (`grouped`).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from parcels.services.record import Result
 
 log = logging.getLogger(__name__)
 
-# Threads that record. More only get in each other's way: each statement gives up the interpreter's
+# Threads that record. More only slow each other down: each statement releases the interpreter's
 # lock and queues for it again. Two, so that one that waits for a row doesn't stop all.
 RECORDING = 2
-# Threads that claim, for each queue: what a carrier has answered does not wait behind what is new,
-# nor does one carrier's queue behind another's.
+# Threads that claim, for each queue: answers of carriers don't wait behind new announcements, nor
+# does one carrier's queue wait behind another's.
 CLAIMING = 1
-# So many that a burst of 200 is four groups: the first of each waits for the others' permissions.
+# A burst of 200 is four groups: the first member of a group waits for the others' permissions.
 LARGEST = 50
 
 
@@ -44,8 +44,9 @@ class Announcer:
     async def announce(self, announcement_id: int, queue: str = "") -> None:
         """Announce a pending announcement; does nothing when it isn't pending, or not ours.
 
-        With the `queue` that its message came from, the one whose account's turn it is: there is a
-        message for each. Cancelling it is the caller's to prevent, since what was sent is bought.
+        With `queue`, the queue of its message, it announces the one whose account has the turn:
+        there is a message for each. The caller must not cancel it, since a request that was sent is
+        bought.
         """
         faults.passing("before_intent")
         if queue not in self._prepared:
@@ -88,7 +89,7 @@ def announcer() -> Announcer:
 
 
 class Loop:
-    """An event loop in a thread of its own, for processes that have none: the worker."""
+    """An event loop in a separate thread, for processes that have none: the worker."""
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -98,7 +99,7 @@ class Loop:
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
 
     def submit(self, announcement_id: int, queue: str) -> None:
-        """Announce it; waits only while there are `WORKER_CONCURRENCY` under way."""
+        """Announce it; waits only while `WORKER_CONCURRENCY` are running."""
         self._room.acquire()
         asyncio.run_coroutine_threadsafe(self._announce(announcement_id, queue), self._loop)
 
@@ -126,7 +127,8 @@ _made: list[Loop] = []
 def loop() -> Loop:
     """Return this process' loop, made when it is first needed.
 
-    By one thread: a worker's first messages come together, and what two loops share wakes neither.
+    Only one thread makes it: a worker's first messages come together, and two loops can't share
+    futures.
     """
     with _making:
         if not _made:

@@ -1,4 +1,4 @@
-"""Write attempts: each try at a carrier and each person's decision, once. The only way."""
+"""Write attempts, each call and each person's decision once. No other code writes them."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def attempt_of(
 ) -> Attempt:
     """Return an attempt, unsaved; `duration` in seconds.
 
-    `recorded` is False where the row had another owner.
+    `recorded` is False if another process had the row.
 
     `result` is a carrier's, or the name of a person's decision. The carrier's free text is left
     out: it may repeat an address.

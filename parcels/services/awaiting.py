@@ -1,7 +1,7 @@
 """Waiting in a coroutine instead of a worker: what the strategy with async views needs.
 
-A service that would have to wait returns a `PendingResponse` there, which says how to go on.
-The view's coroutine goes on with it (`finish`), so that no thread waits.
+There a service that must wait returns a `PendingResponse`, which knows how to continue. The view's
+coroutine continues it (`finish`), so that no thread waits.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from django.http import HttpResponse
 P = ParamSpec("P")
 R = TypeVar("R")
 
-# Clients that hang up cancel their coroutine. The work goes on, and the loop itself keeps only
+# Clients that disconnect cancel their coroutine. The work goes on, and the loop itself keeps only
 # weak references to it.
 _under_way: set[asyncio.Task[HttpResponse]] = set()
 
@@ -38,10 +38,10 @@ def views_are_coroutines() -> bool:
 
 
 async def finish(response: HttpResponse) -> HttpResponse:
-    """Await the answer behind a response; its headers stay, where the answer says no others.
+    """Await the answer behind a response; its headers stay, unless the answer has others.
 
-    Cancelling it (the client has gone) stops the waiting and not the work: a carrier that was
-    asked is heard to the end.
+    Cancelling it (the client has gone) stops the waiting, not the work: the answer of a carrier
+    that was called is always read.
     """
     if not isinstance(response, PendingResponse):
         return response

@@ -1,9 +1,9 @@
-"""The broker's Redis, beside its queues: is it there, and whose announcement is next.
+"""The broker's Redis, beside its queues: is it up, and which announcement is next.
 
-A queue is first in, first out over all accounts. So a message says only that something waits: what
-does stands in a list per account, and a worker takes from these in turn, whichever message woke it.
-Lost with the queue or left over, a list costs nothing: each message also names its own
-announcements, and the sweeper wakes what nobody took.
+A queue is first in, first out over all accounts. So a message says only that something waits: the
+ids are in a list per account, and a worker takes from these in turn, for any message. Lost with the
+queue or left over, a list costs nothing: each message also names its own announcements, and the
+sweeper wakes what nobody took.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ class Broker:
         self._next = client.register_script((_SCRIPTS / "turn_next.lua").read_text())
 
     def answers(self) -> bool:
-        """Ask for a sign of life: publishing has the worker's time-outs, of seconds."""
+        """Check that it is up: publishing has the worker's time-outs, of seconds."""
         return self._ask(self._guard.client.ping) is not None
 
     def enter_turn(self, queue: str, account_id: int, announcement_ids: Sequence[int]) -> bool:
-        """Have the announcements wait for their account's turn; also a sign of life."""
+        """Have the announcements wait for their account's turn; also shows that it is up."""
         keys = [_PREFIX + queue, f"{_PREFIX}{queue}:{account_id}"]
         return self._ask(lambda: self._enter(keys, [account_id, *announcement_ids])) is not None
 
@@ -90,10 +90,10 @@ def next_in_turn(queue: str, own: int) -> int:
 
 
 def broker_identity() -> str | None:
-    """Return what changes when a Redis broker restarts empty; None when it can't be told.
+    """Return an identity that changes when a Redis broker restarts empty; None if unknown.
 
-    A broker that keeps its queue over a restart answers with another identity, too: that costs
-    one superfluous round of wake-ups.
+    A broker that keeps its queue over a restart has another identity, too: that costs one
+    unnecessary round of wake-ups.
     """
     if _broker_at(_url()) is None:
         return None

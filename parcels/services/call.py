@@ -1,7 +1,7 @@
-"""Call a carrier about an announcement: what is known, the permission, the call, the give-back.
+"""Call a carrier for an announcement: read its data, get permission, call, give permission back.
 
-The only way to a carrier but for probes, which are the breaker's own (`protect`). No transaction,
-row lock or database connection is held while the carrier is waited for.
+All calls go this way, except the breaker's probes (`protect`). No transaction, row lock or database
+connection is held while waiting for the carrier.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T", Outcome, LookupResult, VoidResult)
 # Seconds, beside those to connect, between the send guard and a purchase's first byte: a process
 # that was paused longer may have lost its lease.
 GUARD_WINDOW = 1.0
-# The control of the total deadline: longer than any run.
+# For the control of the total deadline: longer than any run.
 _NO_DEADLINE = 86_400.0
 
 
@@ -59,9 +59,9 @@ class Job:
         return dict(self.consignment.credentials)
 
     def may_buy(self) -> bool:
-        """Tell, in the instant before a purchase's first byte, whether this process was paused.
+        """Tell, right before a purchase's first byte, whether this process was paused.
 
-        The guard's row was written before connecting; the monotonic clock runs on in a pause.
+        The guard's row was written before connecting; the monotonic clock continues during a pause.
         """
         faults.purchase_leaves()
         in_time = monotonic() - self.guarded_at <= settings.CARRIER_CONNECT_TIMEOUT + GUARD_WINDOW
@@ -69,14 +69,14 @@ class Job:
 
 
 def job_for(announcement: Announcement) -> Job | None:
-    """Gather what the carrier needs to know of one; None where it can't be prepared."""
+    """Read the data that the carrier needs for one; None if it can't be prepared."""
     return next(iter(jobs_for([announcement])), None)
 
 
 def jobs_for(announcements: Sequence[Announcement]) -> list[Job]:
-    """Gather what the carriers need to know; a row that can't be prepared is logged and left out.
+    """Read the data that the carriers need; a row that can't be prepared is logged and left out.
 
-    A database in trouble is not a row's fault: that is raised.
+    A database error is not the row's fault: it is raised.
     """
     try:
         contracts = gather(announcements)
@@ -121,8 +121,8 @@ def enter(job: Job) -> NotSent | None:
 def sleep_for(refusal: NotSent) -> float:
     """Return the seconds until an announcement that was turned away is due again.
 
-    At once where the breaker said no: the sweeper wakes nobody while it is open, and no more than
-    its ramp lets through after that. A row that sleeps on misses the ramp's begin.
+    At once if the breaker refused: the sweeper wakes none while it is open, and then no more than
+    its ramp admits. A row that waits longer would miss the start of the ramp.
     """
     return 0.0 if refusal.reason == "breaker_open" else refusal.retry_after
 
@@ -131,7 +131,7 @@ def leave(
     job: Job, result: Outcome | LookupResult | VoidResult | None, duration: float = 0.0, *,
     buys: bool = True,
 ) -> None:  # fmt: skip
-    """Give the permission back with what the call showed; None: there was no call."""
+    """Give the permission back with the call's result; None: there was no call."""
     permission, job.permission = job.permission, None
     if permission is not None:
         protect.leave(permission, result, duration, buys=buys, key=job.announcement.reference)

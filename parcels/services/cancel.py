@@ -1,8 +1,8 @@
 """Cancel a parcel: at once where nothing was bought, else by asking its carrier.
 
-In order of what it costs: a parcel that was never announced is deleted; an announcement that
-nobody has claimed is withdrawn; a label that was bought is voided by a worker (`void`). While a
-call to the carrier is under way the parcel waits for its end as 1999.
+In order of cost: a parcel that was never announced is deleted; an announcement that is not claimed
+is withdrawn; a label that was bought is voided by a worker (`void`). While a call to the carrier
+runs, the parcel waits for its end with status 1999.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from parcels.statuses import Status
 
 # The dialect's limit, in days.
 CANCELLABLE_DAYS = 42
-# Looks at a parcel that changes under us: an announcement ends once, so the third look settles it.
+# Reads of a parcel that changes meanwhile: an announcement ends once, so the third read is final.
 LOOKS = 3
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What became of a request to cancel: HTTP status, and the answer's two words."""
+    """The result of a request to cancel: HTTP status, and the answer's two fields."""
 
     code: int
     status: str
@@ -104,7 +104,7 @@ def _delete(parcel: Parcel) -> bool:
 
 
 def withdraw_pending(parcel: Parcel) -> bool:
-    """Cancel the parcel's announcement if nobody has claimed it; False when somebody has."""
+    """Cancel the parcel's announcement if it is not claimed; False if it is."""
     pending = Announcement.objects.filter(parcel=parcel, state=State.PENDING).first()
     return pending is not None and withdraw(pending, parcel, State.PENDING)
 

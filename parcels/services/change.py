@@ -29,7 +29,7 @@ def change_parcel(
     """Change the parcel's fields that are given, and answer with it.
 
     With `mode` SYNC the answer waits for the label. Here a worker of the queue announces in every
-    strategy: what a client sees is the same, and a change is too rare to have a path of its own.
+    strategy: the client sees the same, and changes are too rare for a separate path.
 
     Raises:
         NotFound: the account has no such parcel.

@@ -1,8 +1,8 @@
-"""Claim announcements: take them for a time that ends by itself, in one statement; give them back.
+"""Claim announcements: take them for the time of a lease, in one statement; give them back.
 
-`select_for_update(skip_locked=True)` takes no lock on SQLite and says nothing; one UPDATE with a
-subquery is atomic there under IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps
-claimants from waiting for each other. The rows returned say who won.
+`select_for_update(skip_locked=True)` silently takes no lock on SQLite; one UPDATE with a subquery
+is atomic there in IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps claimants from
+waiting for each other. The rows returned show which process won.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete
 
 
 def claim(announcement_ids: Sequence[int]) -> list[Announcement]:
-    """Claim those that are pending and due, and that nobody else has."""
+    """Claim those that are pending, due, and not claimed by another process."""
     if faults.is_off("claim"):
         return _claim("state <> %s", [State.CANCELLED], announcement_ids)
     return _claim(
@@ -68,7 +68,7 @@ def note_sending(calls: Sequence[tuple[Announcement, int | None, str]], window: 
 def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> None:
     """Give back claims whose call was never sent: pending again, each so many seconds from now.
 
-    With an `error` the claims go on counting: a row that can't be prepared goes to a person.
+    With an `error` the claims still count: a row that can't be prepared goes to a person.
     """
     due = now_sql("given.delay")
     change_rows(
@@ -87,7 +87,7 @@ def _claim(
     announcement_ids: Sequence[int],
     state: State = State.ANNOUNCING,
 ) -> list[Announcement]:
-    """Claim, and have the database tell the ages by its own clock, the one that all share."""
+    """Claim, and have the database compute the ages by its clock, which all processes share."""
     table = Announcement._meta.db_table
     ids: object
     if connection.vendor == "postgresql":

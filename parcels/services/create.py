@@ -1,7 +1,7 @@
 """Create parcels, and answer: at once, or when the last label is there.
 
-The two families meet here. Where a front holds clients, the answer is `offload.hold` and the
-worker is free. Where none does, this worker announces by itself and waits for the rest.
+Both kinds of strategy use this. If a front holds clients, the answer is `offload.hold` and the
+worker is free. If not, this worker announces by itself and waits for the rest.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class Asked:
 
     @property
     def left(self) -> float:
-        """Return how much of that is left: storing takes its time, too, when a store is ailing."""
+        """Return how much of that is left: a slow store takes part of it."""
         return max(self.seconds - (monotonic() - self.asked_at), 0.0)
 
 
@@ -141,12 +141,12 @@ class _Intake:
     hold: Hold | None = None
 
     def take_key(self) -> None:
-        """Come first; again after a lost race, whose rows are rolled back."""
+        """Write the key's row first; again after a lost race, whose rows are rolled back."""
         self.hold = None
         self.row = idempotency.take(self.asked.account, self.key) if self.key else None
 
     def note_who_waits(self, accepted: Accepted) -> None:
-        """Keep the key's promise, and open a hold for what a synchronous answer waits for."""
+        """Record the key's result, and open a hold for what a synchronous answer waits for."""
         question = self.asked.question(accepted.parcels, self.failed)
         if self.row is not None:
             idempotency.fulfil(self.row, question, synchronous=self.promises)
@@ -179,8 +179,7 @@ def _answer_accepted(intake: _Intake, accepted: Accepted) -> HttpResponse:
 def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpResponse:
     """Answer a repeated idempotency key: with what the first request made, or when that ends.
 
-    Raises:
-        MadeAndDeleted: what it made is there no more.
+    Raises: MadeAndDeleted: its parcels no longer exist.
     """
     first, synchronous = idempotency.promised(row)
     question = replace(first, preferred=asked.question([], []).preferred)
@@ -195,9 +194,9 @@ def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpRes
 
 
 def held_off(parcels: Sequence[Parcel], out: set[str]) -> bool:
-    """Tell whether a label can't come for now, as a carrier's breaker is open.
+    """Tell whether a label can't come now, because a carrier's breaker is open.
 
-    Nobody is made to wait for that: stored, 202, announced later.
+    Then the client doesn't wait: stored, 202, announced later.
     """
     carriers = {parcel.carrier for parcel in parcels if parcel.status == Status.BEING_ANNOUNCED}
     return not out.isdisjoint(carriers)
@@ -233,7 +232,7 @@ def wait_for(
         return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
     if views_are_coroutines():
         return PendingResponse(lambda: _wait_in_loop(asked, question, hold))
-    connection.close()  # nobody waits with a database connection in hand
+    connection.close()  # no database connection is held while waiting
     with thread_to_wait(asked.account.pk, buys=buys) as free:
         if not free:
             return late
@@ -256,8 +255,8 @@ def _late(question: Question) -> HttpResponse:
 def _queues(asked: Asked) -> bool:
     """Tell whether a worker of the queue announces, and not this one.
 
-    A client that won't wait as long as a call may take must not be served by a call that can't be
-    cut short: what was sent is bought.
+    If the client waits for less time than a call may take, this worker must not call: a call that
+    was sent can't be cut short.
     """
     return offload.holds_clients() or asked.seconds < settings.CARRIER_CALL_DEADLINE
 
@@ -295,7 +294,7 @@ async def _announce_in_loop(
 
 
 def _answer_announced(asked: Asked, question: Question, end: float) -> HttpResponse:
-    """Answer, or wait until `end` (monotonic) for what could not be settled at once."""
+    """Answer, or wait until `end` (monotonic) for what has not ended yet."""
     with transaction.atomic():
         waiting = waiting_announcements(question.parcels)
         left = max(end - monotonic(), 0)

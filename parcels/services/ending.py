@@ -1,6 +1,5 @@
-"""End an announcement: its row, its parcel, its documents, its event, its holds. The only way.
-
-Recording, reconciling, a person's review, a withdrawal and the sweeper all end announcements here.
+"""End an announcement: its row, its parcel, its documents, its event, its holds. No other code does
+it: recording, reconciling, a review, a withdrawal and the sweeper use this.
 """
 
 from __future__ import annotations
@@ -28,8 +27,8 @@ from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
 
-# While nobody has decided otherwise, the process that made the call has the best word: a sweeper
-# that found its lease run out has changed the state and not the fence.
+# Until another decision, the process that made the call knows best: a sweeper that found its lease
+# expired has changed the state but not the fence.
 OURS = (State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW)
 CANCELLING = (Status.CANCELLATION_REQUESTED, Status.SUBMITTING_CANCELLATION)
 _CANCELLING = Q(status__in=CANCELLING)
@@ -103,7 +102,7 @@ def end(
 
 
 def _is_looked_at(announcement: Announcement) -> bool:
-    """What was unknown once may still turn out to have been sold a second time."""
+    """An announcement that was unknown once may turn out to have been sold twice."""
     unknown = announcement.unknown_since is not None
     return unknown and registry.carrier(announcement.carrier).repeats == "lookup"
 

@@ -1,7 +1,7 @@
 """Remove what is kept about receivers: of one on request, of all by age.
 
-A parcel's numbers, states and country stay: bills are argued about for longer than anybody needs a
-receiver's address. What was never announced is deleted.
+A parcel's numbers, states and country stay: disputes about invoices take longer than a receiver's
+address is needed. A parcel that was never announced is deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ from parcels.models import Account, Announcement, Attempt, Document, Hold, Idemp
 from parcels.models.announcement import OPEN
 from parcels.statuses import Status
 
-# What a parcel says of people, or may, and what takes its place. The fingerprint is a hash of it.
+# Fields that have, or may have, personal data, and their replacements. The fingerprint is a hash of
+# it.
 BLANK: dict[str, Any] = {
     **dict.fromkeys(("name", "company_name", "address", "address_2", "house_number"), ""),
     **dict.fromkeys(("city", "postal_code", "telephone", "email", "to_post_number"), ""),
@@ -34,7 +35,7 @@ BLANK: dict[str, Any] = {
     "from_address": {},
     "parcel_items": [],
 }
-# What takes the place of an invalid parcel that an answer repeats: a batch goes on counting it.
+# Replaces an invalid parcel that an answer repeats: a batch still counts it.
 GONE = {"parcel": {}, "errors": {"non_field_errors": ["This parcel's data was deleted."]}}
 # Seconds after its deadline until Redis has lost a hold's late answer; the rest is for the moments
 # at which the two are counted from.
@@ -75,9 +76,10 @@ def forget_receiver(account: Account, parcels: QuerySet[Parcel], email: str = ""
 
 
 def forget(parcel_ids: Sequence[int]) -> tuple[list[int], list[int]]:
-    """Remove what the parcels say of people, in one transaction; leave those that are under way.
+    """Remove the parcels' personal data, in one transaction; leave those with a running
+    announcement.
 
-    Returns the ids of those that say nothing now, and of those that were deleted.
+    Returns the ids of those that have none now, and of those that were deleted.
     """
     parcels = Parcel.objects.filter(pk__in=parcel_ids)
     with transaction.atomic():

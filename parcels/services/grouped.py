@@ -1,8 +1,8 @@
-"""Do things for many at once that were asked for one by one.
+"""Do work in groups that was requested one by one.
 
-Asked in a quiet moment, each is done alone and at once. While all threads are busy what is asked
-meanwhile gathers, and is done together by the next one that is free: the more there is to do, the
-less each costs, and nothing waits for company.
+At low load each item is done alone and at once. While all threads are busy, new items are
+collected, and the next free thread does them together: the higher the load, the less each costs,
+and no item waits for a group to fill.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ R = TypeVar("R")
 class Grouped(Generic[T, R]):
     """Calls `function` with groups of at most `largest`, in at most `at_once` threads.
 
-    It returns a result for each item. What it raises, each of the group gets.
+    It returns a result for each item. An exception goes to each member of the group.
     """
 
     def __init__(

@@ -24,10 +24,10 @@ log = logging.getLogger(__name__)
 def open_hold(
     *, account: Account, question: Question, announcements: Sequence[Announcement], wait: float
 ) -> Hold:
-    """Write down which announcements a client waits for, for at most `wait` seconds.
+    """Store which announcements a client waits for, for at most `wait` seconds.
 
-    Call it in the transaction that writes the announcements, or look afterwards whether they have
-    ended meanwhile: an outcome that was recorded before finds no hold.
+    Call it in the transaction that writes the announcements, or check afterwards whether they have
+    ended: an outcome that was recorded earlier finds no hold.
     """
     with transaction.atomic(savepoint=False):
         hold = Hold.objects.create(
@@ -55,7 +55,7 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
 def release(holds: Sequence[Hold], known: Iterable[Parcel] = ()) -> int:
     """Answer the holds' clients; return how many rows are settled.
 
-    The others stay open, and the sweeper says it again.
+    The others stay open, and the sweeper tries again.
     """
     if not holds or not offload.release_many(_words(holds, final_answer, known)):
         return 0

@@ -1,4 +1,4 @@
-"""Idempotency keys: the same key and body make nothing new, in any order.
+"""Idempotency keys: the same key and body create nothing new, in any order.
 
 The key's row is written first in the transaction that accepts the parcels. Of fifty equal requests
 at once one inserts it; on PostgreSQL the others wait for that transaction, on SQLite for their turn

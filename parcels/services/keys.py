@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from parcels.models import Account, ApiKey
 
-# The one in use and the one that replaces it. A third would be one that nobody remembers.
+# The one in use and the one that replaces it. A third would only be forgotten.
 LIVE_KEYS = 2
 
 

@@ -14,13 +14,13 @@ from parcels.models import Announcement, Attempt, State
 from parcels.services.call import Job
 
 _rng = random.Random()
-# Why 5: a claim that ends in nothing costs its process; by then it is the row, not the weather.
+# Why 5: a claim without a result costs its process; after five the row is the cause, not chance.
 MAX_CLAIMS = 5
 FATAL = "Its processes died or failed, one after the other."
 
 
 def is_fatal(announcement: Announcement) -> bool:
-    """Tell whether the row has ended its processes, or could not be prepared, too often."""
+    """Tell whether the row's processes died, or it could not be prepared, too often."""
     return announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
 
 
@@ -75,7 +75,7 @@ def after_lookup(job: Job, result: LookupResult) -> Decision:
 
 
 def settling(carrier: Carrier) -> float:
-    """Return the seconds after a call's end until the carrier's word "absent" can be believed."""
+    """Return the seconds after a call's end until "absent" from the carrier can be believed."""
     if faults.is_off("settling"):
         return faults.SHORT_SETTLING
     return carrier.settling * settings.TIME_SCALE

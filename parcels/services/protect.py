@@ -1,7 +1,7 @@
 """Stand between our processes and a carrier: its bulkhead, its circuit breaker, its recent health.
 
-All three live in Redis and hold over all processes. When Redis is gone the answer is stated: each
-process counts for itself, with a breaker that starts closed; that is logged and counted.
+All three are in Redis and shared by all processes. Without Redis each process counts for itself,
+with a breaker that starts closed; that is logged and counted.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 # Seconds until a slot is asked for again; a range, so that those turned away together don't return
 # together.
 FULL_WAIT = (0.5, 2.0)
-# Seconds over the breaker's own word, for the same reason.
+# Seconds in addition to the breaker's own delay, for the same reason.
 OPEN_SPREAD = 2.0
 # Seconds that a process believes what it read of a breaker or of health: both are hints there.
 BELIEVED = 0.5
@@ -59,7 +59,7 @@ class TurnedAway:
 
 @dataclass(frozen=True, slots=True)
 class CarrierStatus:
-    """How a carrier stands, for operators and for GET /carriers."""
+    """A carrier's health, for operators and for GET /carriers."""
 
     mode: Mode
     in_flight: int
@@ -150,7 +150,7 @@ def forget() -> None:
 def enter(code: str, account_id: int | None = None) -> Permit | TurnedAway:
     """Ask to call a carrier for an account; never waits, but for Redis' time-out.
 
-    A caller chosen to probe a half-open carrier does so in a thread of its own.
+    A caller that is chosen to probe a half-open carrier does so in a separate thread.
     """
     guards = guards_of(code)
     slot = guards.bulkhead.acquire(str(account_id or ""))
@@ -174,10 +174,10 @@ def leave(
     buys: bool = True,
     key: str = "",
 ) -> None:
-    """Give the slot back and note what the call showed; None: there was no call.
+    """Give the slot back and note the call's result; None: there was no call.
 
-    `duration` in seconds. Only purchases count for the carrier's median: that is what clients
-    wait for. `key` is the announcement's reference: its failures count once.
+    `duration` in seconds. Only purchases count for the carrier's median: clients wait for these.
+    `key` is the announcement's reference: its failures count once.
     """
     guards = permission.guards
     if outcome is not None:
@@ -206,7 +206,7 @@ def _note(
 
 
 def probe_if_due(code: str) -> None:
-    """Probe a carrier whose breaker is due for it, although nobody calls."""
+    """Probe a carrier whose breaker is due for it, even without calls."""
     guards = guards_of(code)
     if guards.breaker.mode() == "closed":
         return
@@ -223,7 +223,7 @@ def probe(guards: Guards, token: str) -> ProbeResult:
     """Find out, without buying, whether the carrier is back, and tell the breaker."""
     carrier = registry.carrier(guards.code)
     result = transport.perform(
-        # A refusal of these credentials is a sign of life, too.
+        # A refusal of these credentials also shows that the carrier is up.
         carrier.probe(settings.HOUSE_CREDENTIALS[guards.code]),
         str(settings.CARRIERS[guards.code]["url"]),
         settings.CARRIER_PROBE_DEADLINE,
@@ -231,7 +231,7 @@ def probe(guards: Guards, token: str) -> ProbeResult:
     )
     alive = isinstance(result, Answered)
     guards.breaker.record_probe(token, alive=alive)
-    log.warning("probed %s: %s", guards.code, "alive" if alive else "still out")
+    log.warning("probed %s: %s", guards.code, "alive" if alive else "still down")
     return result
 
 
@@ -248,8 +248,8 @@ def carriers_out() -> set[str]:
 def room(code: str) -> int:
     """Return how many announcements it makes sense to wake in the next second.
 
-    No more than there are slots: the share that an account alone leaves free is slack enough for
-    those that free up meanwhile.
+    No more than there are slots: the share that a single account leaves free is enough reserve for
+    slots that become free meanwhile.
     """
     guards = guards_of(code)
     pace = guards.breaker.pace()
@@ -258,7 +258,7 @@ def room(code: str) -> int:
 
 
 def status(code: str) -> CarrierStatus:
-    """Return how the carrier stands."""
+    """Return the carrier's health."""
     guards = guards_of(code)
     return CarrierStatus(
         guards.breaker.mode(),

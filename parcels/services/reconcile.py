@@ -1,8 +1,7 @@
-"""Find out what became of an unknown announcement, by what its carrier can do.
-
-*dedup*: the same reference again returns the first label. *lookup*: the carrier is asked; only an
-absence seen twice, after the time that the carrier may go on working on a request that we have
-left, allows another try. *none*: a person decides; nothing is ever bought again by itself.
+"""Find out how an unknown announcement ended, as its carrier allows. *dedup*: the same reference
+again returns the first label. *lookup*: the carrier is asked; another try needs an absence that is
+seen twice, after the time for which the carrier may still work on a request that we have given up.
+*none*: a person decides; nothing is bought again automatically.
 """
 
 from __future__ import annotations
@@ -119,7 +118,7 @@ def _decide(job: Job, decision: Decision) -> None:
 def due_late_looks() -> list[int]:
     """Return announcements that were unknown once and are to be looked at again.
 
-    Claims them by moving the moment on: a look that comes to nothing is repeated.
+    Claims them by moving the due time: a lookup without result is repeated.
     """
     due = Announcement.objects.filter(look_at__lte=StatementNow())
     ids = list(due.values_list("pk", flat=True)[:ROWS_AT_ONCE])
@@ -128,7 +127,7 @@ def due_late_looks() -> list[int]:
 
 
 def look_again(announcement_id: int) -> None:
-    """See whether a carrier sold a second label after all; what it did sell is voided.
+    """Check whether a carrier sold a second label after all; such a label is voided.
 
     A carrier that works on a request for longer than it documents sells after its absence was
     believed.
@@ -150,7 +149,7 @@ def look_again(announcement_id: int) -> None:
     elif announcement.date_ended and timezone.now() - announcement.date_ended > timedelta(
         seconds=settings.ANNOUNCEMENT_MAX_AGE
     ):
-        log.warning("%s was never looked at again: %s", announcement.reference, result.reason)
+        log.warning("%s got no late lookup: %s", announcement.reference, result.reason)
         Announcement.objects.filter(pk=announcement.pk).update(look_at=None)
     connection.close()
 

@@ -1,7 +1,7 @@
-"""Record what a carrier said, under the fence that the claim gave.
+"""Record a carrier's answer, under the fence of the claim.
 
-A process that has lost the row changes nothing: what the carrier gave it is kept as a spare label,
-which is settled when the row has ended. A label is never thrown away.
+A process that has lost the row changes nothing: its label is kept as a spare label, which is kept
+or voided when the row has ended. A label is never discarded.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def record(results: Sequence[Result]) -> None:
 
 
 def _change_rows(results: Sequence[Result]) -> tuple[set[int], set[int]]:
-    """Give each row that is ours its next state; return the ids that ended and that go on."""
+    """Give each row that is ours its next state; return the ids that ended and that continue."""
     moved_on: set[int] = set()
     endings: list[Ending] = []
     for each in results:

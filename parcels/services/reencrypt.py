@@ -1,4 +1,4 @@
-"""Encrypt and hash anew, with today's SECRET_KEY, what was made with a former one."""
+"""Encrypt and hash again, with today's SECRET_KEY, what was made with a former one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from parcels.consignment import credentials_hashes
 from parcels.models import Announcement, CarrierContract
 from parcels.models.encrypted import EncryptedJSONField
 
-# Rows of one look: some milliseconds, so that nobody waits for a lock.
+# Rows per query: some milliseconds, so that no request waits for a lock.
 ROWS_AT_ONCE = 10_000
 
 
@@ -47,9 +47,9 @@ def _encrypt_row(model: type[models.Model], field: str, pk: int) -> None:
 
 
 def hash_again(unreadable_contracts: list[int]) -> int:
-    """Hash the credentials anew that announcements began with; return how many announcements.
+    """Hash the credentials again that announcements began with; return how many announcements.
 
-    Those whose contract was edited meanwhile keep a hash that matches nothing: they are to differ.
+    If the contract was edited since, the hash matches nothing, as it must.
     """
     contracts = CarrierContract.objects.exclude(pk__in=unreadable_contracts)
     known = [each.credentials for each in contracts.iterator()]

@@ -1,6 +1,6 @@
-"""After a restored backup or a failover: what is shown as not yet bought may have been bought.
+"""After a restored backup or a failover: a label that isn't recorded may have been bought.
 
-A standby that is promoted lacks what the old primary committed last, unless commits waited for it
+A promoted standby lacks the last commits of the old primary, unless commits waited for it
 (`synchronous_standby_names`). Each promotion begins a new timeline.
 """
 
@@ -30,9 +30,9 @@ def timeline() -> str | None:
 def distrust_unsent() -> int:
     """Make every waiting announcement unknown, as if sent now; return how many there were.
 
-    Reconciliation then asks each carrier before anything is bought, and puts under review what a
-    carrier can't tell. An unknown one may have been sent again: its settling begins anew. Calls
-    under way whose guard the database still has are left to their workers.
+    Reconciliation then asks each carrier before a purchase, and puts those under review for which
+    the carrier has no lookup. An unknown one may have been sent again: its settling starts again.
+    Running calls whose guard is still in the database are left to their workers.
     """
     open_ = [State.PENDING, State.ANNOUNCING, State.UNKNOWN]
     under_way = {"state": State.ANNOUNCING, "sent_at__isnull": False}

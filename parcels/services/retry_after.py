@@ -1,4 +1,4 @@
-"""How long a client should wait before it looks again."""
+"""How long a client should wait before it polls again."""
 
 from __future__ import annotations
 

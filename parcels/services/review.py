@@ -1,6 +1,6 @@
-"""A person's decision about an announcement that nothing can resolve by itself.
+"""A person's decision about an announcement that no process can resolve.
 
-Evidence first: the attempts, and the spare labels that came for a row that had another owner.
+The evidence: the attempts, and the spare labels that came when another process had the row.
 """
 
 from __future__ import annotations
@@ -30,15 +30,14 @@ class Label:
 
 
 def spares(announcement: Announcement) -> list[SpareLabel]:
-    """Return the labels that came while the row had another owner."""
+    """Return the labels that came while another process had the row."""
     return list(announcement.spares.filter(state=SpareState.OPEN))
 
 
 def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
-    """Take a label that the carrier has sold as the announcement's. The sweeper voids the others.
+    """Adopt a label that the carrier has sold.
 
-    Raises:
-        NotUnderReview: somebody was faster.
+    The sweeper voids the others. Raises: NotUnderReview: it was decided already.
     """
     with transaction.atomic():
         note_attempt(
@@ -55,10 +54,9 @@ def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
 
 
 def give_up(announcement: Announcement, *, by: str) -> None:
-    """End it without a label and show the failure. The sweeper voids what spare labels there are.
+    """End it without a label and show the failure.
 
-    Raises:
-        NotUnderReview: somebody was faster.
+    The sweeper voids all spare labels. Raises: NotUnderReview: it was decided already.
     """
     message = "The carrier never said whether it made this label; it was given up after a review."
     with transaction.atomic():

@@ -1,4 +1,5 @@
-"""Labels beside the one that is kept: each is a row, voided by the sweeper until it is gone."""
+"""Labels in addition to the one that is kept: each is a row, voided by the sweeper until it is
+gone."""
 
 from __future__ import annotations
 
@@ -35,10 +36,10 @@ from parcels.services.next_state import settling
 
 log = logging.getLogger(__name__)
 
-# Seconds until a spare is looked at again that could not be settled: in no hurry, and it must not
-# take an ailing carrier's room from announcements.
+# Seconds until a spare that could not be settled is tried again: it isn't urgent, and must not use
+# a slow carrier's slots, which announcements need.
 AGAIN = 60.0
-# What the carrier refuses to void is a person's to see: on the metric, and asked for each hour.
+# If the carrier refuses to void, a person must act: it shows on the metric, and is tried each hour.
 REFUSED_AGAIN = 3600.0
 # Seconds after which a list can't lag behind a void any more.
 LISTED_AGAIN = 3600.0
@@ -53,7 +54,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
 
     `source` is where they were seen: answer, lookup, late_look or invoice; `attempt` the one that
     brought them. One that was noted before is left as it is; one that the carrier called gone, and
-    lists all the same an hour later, is to be voided once more.
+    lists anyway an hour later, is to be voided once more.
     """
     wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
     if not wanted:
@@ -69,7 +70,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
         wanted.pop(known, None)
     for each in wanted.values():
         log.error(
-            "%s: label %s was sold beside ours (%s) and is to be voided",
+            "%s: label %s was sold in addition to ours (%s) and will be voided",
             each.ours.reference,
             each.sold.tracking_number,
             source,
@@ -168,7 +169,7 @@ def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, 
         return result, duration
     if job.carrier.repeats != "lookup":
         if result.credentials:
-            return result, duration  # that is about us, not about the label
+            return result, duration  # this concerns our credentials, not the label
         unsure = not job.changed and _was_unsure(job, purchase, tries)
         return (Voided() if unsure else result), duration
     held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))

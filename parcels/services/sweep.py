@@ -1,4 +1,4 @@
-"""The safety net: what a lost message, a killed process or a lost store leaves behind.
+"""The sweeper's steps: recover rows after a lost message, a killed process or a lost store.
 
 Each step is one statement or a few, safe to run by several sweepers at once, and needs no broker:
 where a wake-up can't be sent, the caller does the work itself.
@@ -28,8 +28,8 @@ from parcels.services.holds import release
 from parcels.services.status import set_status
 from parcels.statuses import Status
 
-# Seconds until the same row is woken again: as long again as it has waited, within these. A long
-# queue is no lost message, and must not fill with copies of itself.
+# Seconds until the same row is woken again: as long as it has waited, within these limits. A long
+# queue is not a lost message, and must not fill with copies.
 REWAKE = 10
 REWAKE_LONGEST = 60
 ROWS_AT_ONCE = 200
@@ -38,13 +38,13 @@ UNDER_REVIEW = "The carrier never said whether it made this label; it is under r
 # Seconds: a hold is kept this long after its deadline, for clients that ask late.
 KEEP_HOLDS = 3600
 HOLDS_AT_ONCE = 500
-# A round (a second) forgets more than all processes of a machine can hold anew in one.
+# A round (a second) forgets more than all processes of a machine can hold again in one.
 FORGET_AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
 class Due:
-    """An announcement that somebody should look at."""
+    """An announcement that a worker should process."""
 
     id: int
     account_id: int
@@ -60,8 +60,8 @@ class Due:
 def end_leases() -> int:
     """Take back what a dead or stuck process had: sent → unknown, not sent → pending.
 
-    What has lost two processes in a row comes back at a moment of its own: claimed again beside the
-    same neighbours, an innocent row would go under review with the one that kills.
+    A row whose processes died twice comes back at a time of its own: if it were claimed again with
+    the same others, they would go under review together with the row that is the cause.
     """
     expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=StatementNow())
     suspects = expired.filter(claims__gte=2).values_list("pk", flat=True)[:ROWS_AT_ONCE]
@@ -84,10 +84,10 @@ def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
 
 
 def end_overdue() -> int:
-    """Hand what is past its deadline and has not ended to a person; return how many.
+    """Put rows under review that are past their deadline and have not ended; return how many.
 
-    Nobody has refused it: to buy it a day late surprises more than it helps. What nobody can have
-    bought and is being cancelled is withdrawn.
+    No carrier refused them, but a purchase a day late would surprise the shop. A row that can't
+    have been bought and is being cancelled is withdrawn.
     """
     free = Q(lease_until=None) | Q(lease_until__lte=StatementNow())
     overdue = Announcement.objects.filter(
@@ -108,7 +108,7 @@ def end_overdue() -> int:
 def due_announcements() -> Iterator[Due]:
     """Yield what is due for a wake-up, and note when it would be next."""
     for carrier in registry.all_carriers():
-        # More than there is room for, or any at an open breaker, would only be turned away.
+        # More than the free slots, or any at an open breaker, would only be turned away.
         room = protect.room(carrier.code)
         if room:
             yield from _due_of(carrier.code, room)
@@ -126,9 +126,9 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
     order = "wake_at" if faults.is_off("turns") else "turn + coalesce(calls, 0), wake_at"
-    # The account with fewest calls in flight comes first, each one's oldest before its second: a
-    # backlog's oldest is older than any newcomer. The choice can't lock: PostgreSQL has no FOR
-    # UPDATE beside a window. So what is locked is looked at again.
+    # The account with the fewest calls in flight comes first, the oldest row of each before its
+    # second: the oldest of a backlog is older than any new row. This query can't lock: PostgreSQL
+    # has no FOR UPDATE with a window function. So the locked rows are checked again.
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
         f"SELECT id FROM {table} WHERE wake_at <= {due} AND id IN (SELECT id FROM ("
@@ -159,9 +159,9 @@ def tend_breakers() -> None:
 
 
 def wake_all_again() -> int:
-    """Make every waiting row due that sleeps now: the broker has lost its queue.
+    """Make every waiting row due: the broker has lost its queue.
 
-    What is due already needs no write; after an outage that is nearly all of a long backlog.
+    Rows that are due already need no write; after an outage that is nearly all of a long backlog.
     """
     asleep = Announcement.objects.filter(
         state__in=[State.PENDING, State.UNKNOWN],
@@ -180,7 +180,7 @@ def release_forgotten() -> int:
 
 
 def forget_old_holds() -> int:
-    """Delete a portion of the holds that nobody can ask for any more; return how many."""
+    """Delete a batch of the holds that no client can ask for any more; return how many."""
     before = timezone.now() - timedelta(seconds=KEEP_HOLDS)
     old = Hold.objects.filter(deadline_at__lt=before).order_by("deadline_at")
     ids = list(old.values_list("pk", flat=True)[:FORGET_AT_ONCE])

@@ -1,7 +1,7 @@
-"""Follow the carriers' tracking feed: each event once, whoever reads it and however often.
+"""Follow the carriers' tracking feed: each event once, however many processes read it.
 
-One transaction moves the cursor, conditionally, and stores what lies between: of two readers of
-the same page the second finds the cursor moved. An event's number is unique besides.
+One transaction moves the cursor, conditionally, and stores the events in between: of two readers of
+the same page the second finds the cursor moved. An event's number is unique, too.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ log = logging.getLogger(__name__)
 FEED = "carriers"
 # One transaction's worth: on SQLite it keeps other writers waiting for some 50 ms.
 EVENTS_AT_ONCE = 200
-# Seconds: the feed is news, not truth; a slower carrier is asked again later.
+# Seconds: the feed is not urgent; a slower carrier is asked again later.
 DEADLINE = 5.0
 CONNECT_TIMEOUT = 1.0
 # Seconds until a feed that gave no answer is asked again.
 QUIET = 30.0
-# A round's worth: a backlog of a day is caught up with in minutes, and other work comes in between.
+# Pages per round: the backlog of a day is read in minutes, and other work comes in between.
 PAGES_AT_ONCE = 10
 # An event that is ahead of its label waits this long for it: a call, and finding out after a lost
 # answer, take minutes.
@@ -51,7 +51,7 @@ _FIXED = (
 
 
 class Follower:
-    """Reads the feed for one sweeper; leaves a feed alone for a while that doesn't answer."""
+    """Reads the feed for one sweeper; pauses when the feed doesn't answer."""
 
     def __init__(self) -> None:
         self._quiet_until = 0.0
@@ -85,7 +85,7 @@ def read_page() -> int | None:
 
 
 def store(*, since: int, page: Page) -> bool:
-    """Store a page and move its parcels; False when somebody else has read on from `since`."""
+    """Store a page and change its parcels; False if another process has read on from `since`."""
     # "Announced" is what the label said already, and would only hide "Ready to send".
     news = [step for step in page.steps if step.status != Status.ANNOUNCED]
     with transaction.atomic():
@@ -134,7 +134,7 @@ def _move(event: TrackingEvent) -> None:
 
 
 def match_early() -> int:
-    """Give events to parcels that have got their tracking number since; return how many."""
+    """Assign events to parcels that have got their tracking number since; return how many."""
     waiting = TrackingEvent.objects.filter(parcel=None)
     if not waiting.exists():
         return 0

@@ -1,8 +1,9 @@
 """Void a label that was bought, because its parcel is being cancelled.
 
-As with announcing, the row is the truth: claimed by a conditional UPDATE with a lease, the carrier
-called without any transaction, the result recorded under the fence. Asking twice is harmless: a
-label is voided once, and a lost answer is cleared up by asking the carrier what it still holds.
+As with announcing, the row is the source of truth: it is claimed by a conditional UPDATE with a
+lease, the carrier is called outside any transaction, the result is recorded under the fence. Asking
+twice is harmless: a label is voided once, and after a lost answer the carrier is asked which labels
+it still has.
 """
 
 from __future__ import annotations
@@ -27,8 +28,8 @@ from parcels.services.spares import call_void
 from parcels.services.status import set_status
 from parcels.statuses import Status
 
-# Seconds until a carrier that gave no answer is asked again: cancelling is in no hurry, and it
-# must not take an ailing carrier's room from announcements.
+# Seconds until a carrier that gave no answer is asked again: cancelling isn't urgent, and must not
+# use a slow carrier's slots, which announcements need.
 AGAIN = 60
 # Seconds between two wake-ups of one cancellation whose worker may be busy.
 REWAKE = 30

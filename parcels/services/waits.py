@@ -1,7 +1,7 @@
 """Threads of this process that wait for carriers, shared between accounts.
 
-For the strategies whose workers wait: a thread that waits serves nobody else. Where a front holds
-the clients, or views are coroutines, nothing here bounds anything.
+For the strategies whose workers wait: a thread that waits serves no other request. If a front holds
+the clients, or views are coroutines, there is no limit here.
 """
 
 from __future__ import annotations
@@ -18,8 +18,9 @@ import offload
 from parcels import faults, metrics
 from parcels.services.awaiting import views_are_coroutines
 
-# Seconds after its last request until an account no longer counts as present. A minute: a shop that
-# prints labels one after the other stays, and its neighbour has all threads again soon after.
+# Seconds after its last request until an account no longer counts as active. A minute: a shop that
+# prints labels one after the other stays active, and soon after it stops the others have all
+# threads again.
 PRESENT = 60.0
 
 
@@ -52,7 +53,7 @@ class Waits:
                 self._waiting += Counter()  # drops what is zero
 
     def _may(self, account_id: int, *, buys: bool) -> bool:
-        """An account may take as many threads as it leaves, and to buy, all while it is alone."""
+        """An account may take as many threads as it leaves free; to buy, all while it is alone."""
         now = monotonic()
         self._seen = {account: at for account, at in self._seen.items() if now - at < PRESENT}
         self._seen[account_id] = now

@@ -16,8 +16,8 @@ from parcels.services import broker
 
 log = logging.getLogger(__name__)
 
-# After a failed wake-up the broker is left alone for this long (seconds): one request in a while
-# pays the connection's time-out, not each. The sweeper wakes whatever is skipped.
+# After a failed wake-up the broker is not called for this long (seconds): only one request in that
+# time has to wait for the connection's time-out. The sweeper wakes the skipped rows.
 QUIET = 2.0
 _quiet_until = 0.0
 # Announcements in one message: it costs as much as what a worker does about one. Not a whole batch,
@@ -65,7 +65,7 @@ def send(
             f"parcels.tasks.{task}", args=row_ids, queue=queue, ignore_result=True, retry=False
         )
     except Exception as error:
-        # Whatever the transport raises: a request never fails because the broker is down.
+        # For any error of the transport: a request never fails because the broker is down.
         _quiet_until = time.monotonic() + QUIET
         log.warning("no wake-up for %s %s: %s", task, row_ids, error)
         return False

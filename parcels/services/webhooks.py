@@ -1,8 +1,8 @@
-"""Webhooks: write events, spread them over endpoints, deliver them, try again.
+"""Webhooks: write events, make deliveries for the endpoints, send them, try again.
 
-As with announcements the row is the truth and the broker only a wake-up: a delivery is claimed by
-a conditional UPDATE with a lease, recorded under its fence, and woken again by the sweeper.
-At least once: a worker that dies after sending leaves it to be sent again.
+As with announcements the row is the source of truth and the broker only a wake-up: a delivery is
+claimed by a conditional UPDATE with a lease, recorded under its fence, and woken again by the
+sweeper. At least once: a worker that dies after sending leaves it to be sent again.
 
 An endpoint that fails is tried by one delivery at a time, with a growing delay; its others stay as
 they are until it works, so that however many there are, they cost nothing.
@@ -62,15 +62,15 @@ WAKE_AGAIN = 30.0
 # What a delivery that was given up shows.
 SWITCHED_OFF = "the endpoint is switched off"
 EXPIRED = "it was due for too long"
-# Rows per round of the sweeper (a second): more than a worker's room serves in one.
+# Rows per round of the sweeper (a second): more than a worker sends in one.
 ROWS_AT_ONCE = 200
-# Sends at once in one process, for one account, and to one endpoint. Receivers that hang cost their
-# own account's room; the worker's other threads are for carriers. What finds no room is woken again
-# by the sweeper.
+# Sends at once in one process, for one account, and to one endpoint. Receivers that hang use only
+# their own account's share; the worker's other threads are for carriers. A delivery without a free
+# place is woken again by the sweeper.
 SENDING = KeyedLimiter(total=64, per_key=(16, 8))
 # Threads of a process that read and write these rows at once; all others wait for a receiver, or
-# for this. Few, as announcing has (`announcer`): a label is waited for, and the thousand events of
-# one account must not queue before it for a connection.
+# for this. Few, as for announcing (`announcer`): a client waits for a label, and the thousand
+# events of one account must not queue before it for a connection.
 AT_WORK = BoundedSemaphore(2)
 
 
@@ -80,7 +80,7 @@ def write_events(
     """Write the parcels' change of status to the outbox, and wake after the commit.
 
     In the caller's transaction. `carrier` is when the carrier says that it happened. Nothing is
-    written where nobody listens.
+    written if there is no endpoint.
     """
     accounts = {parcel.account_id for parcel in parcels}
     if not accounts:
@@ -134,7 +134,7 @@ def deliver(delivery_id: int) -> None:
     with ExitStack() as room:
         with AT_WORK:
             ready = _begin(delivery_id, room)
-            connection.close()  # nobody waits with a database connection in hand
+            connection.close()  # no database connection is held while waiting
         if ready is not None:
             delivery, body = ready
             answer = _send(delivery, body)
@@ -165,7 +165,7 @@ def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] |
 
 
 def _may_be_tried(endpoint: WebhookEndpoint) -> bool:
-    """Tell whether it works, or its delay is over and nobody else tries it meanwhile."""
+    """Tell whether it works, or its delay is over and no other delivery is trying it."""
     if endpoint.retry_at is None:
         return True
     over = WebhookEndpoint.objects.filter(pk=endpoint.pk, retry_at__lte=DatabaseNow())
@@ -178,7 +178,7 @@ def _lease() -> float:
 
 
 def claim(delivery_id: int) -> WebhookDelivery | None:
-    """Take a due delivery for a time that ends by itself; None when somebody else has it.
+    """Take a due delivery for the time of a lease; None if another process has it.
 
     Conditions on the row's own columns only: PostgreSQL then checks them again after waiting for
     another claimant's lock.
@@ -207,7 +207,7 @@ def _send(delivery: WebhookDelivery, body: bytes) -> Answer:
 
 
 def record(delivery: WebhookDelivery, answer: Answer) -> DeliveryState:
-    """Write a try down under its fence, and what follows from it."""
+    """Record a try under its fence, and its consequences."""
     state, delay = next_step(delivery.tries, answer)
     with transaction.atomic():
         WebhookAttempt.objects.create(
@@ -270,7 +270,7 @@ def next_step(tries: int, answer: Answer) -> tuple[DeliveryState, float]:
 
 
 def send_again(delivery: WebhookDelivery) -> None:
-    """Begin a delivery's tries anew, now, whatever became of it and of its endpoint's others."""
+    """Begin a delivery's tries again, now, whatever became of it and of its endpoint's others."""
     with transaction.atomic():
         failing = WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).exclude(retry_at=None)
         failing.update(retry_at=DatabaseNow())
@@ -309,7 +309,7 @@ def create_endpoint(
 def update_endpoint(
     *, endpoint: WebhookEndpoint, url: str | None, secret: str | None, is_active: bool | None
 ) -> WebhookEndpoint:
-    """Change what is given, and try it anew. Switching it off fails what is to be delivered."""
+    """Change what is given, and try it again. Switching it off fails what is to be delivered."""
     endpoint.url = url or endpoint.url
     endpoint.secret = secret or endpoint.secret
     endpoint.is_active = endpoint.is_active if is_active is None else is_active

@@ -1,4 +1,5 @@
-"""Count in Redis, by one script. Redis gone: everybody passes, and that is logged and counted."""
+"""Count in Redis, by one script. Without Redis every request passes, which is logged and
+counted."""
 
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ class Windows:
     def wait(self, name: str, limits: tuple[Limit, ...], *, charge: int = 0) -> float:
         """Count a request; return 0, or the seconds until one may pass.
 
-        A `charge` counts in any case: it is the rest of what a request that has passed was worth.
+        A `charge` always counts: it is the rest of the cost of a request that has passed.
         """
         keys = _keys(name, limits)
         arguments = [number for limit in limits for number in (limit.requests, limit.window)]

@@ -48,8 +48,8 @@ class AccountThrottle(BaseThrottle):
 def charge_parcels(account: Account, parcels: int) -> None:
     """Charge a request that makes several parcels for all but the one that it has counted as.
 
-    It passes whole where one would: what it is worth is known when it has been read. Those after it
-    wait for longer.
+    The batch passes if one would: its size is known only when it has been read. Later requests wait
+    longer.
     """
     limits = limits_of(account, "write")
     if limits and parcels > 1:

@@ -24,7 +24,7 @@ from parcels.statuses import WITHOUT_LABEL, Status
 from parcels.timeline import timeline, what_to_do
 from parcels.views.staff import staff_with
 
-# One screen and a bit; who looks for more filters.
+# A bit more than one screen; to see others, filter.
 PER_PAGE = 50
 # Dots per inch: sharp enough to read an address on a screen.
 LABEL_DPI = 150
@@ -107,8 +107,8 @@ def _parcel(parcel_id: int) -> Parcel:
     found = Parcel.objects.select_related("account").filter(pk=parcel_id).first()
     if found is None:
         raise Http404(
-            f"There is no parcel {parcel_id}. It was never created, or deleted when its time to be "
-            "kept was over."
+            f"There is no parcel {parcel_id}. It was never created, or it was "
+            "deleted after its retention time."
         )
     return found
 

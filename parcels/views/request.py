@@ -19,7 +19,7 @@ ERROR_MODES = ("", "verbose", "verbose-carrier")
 
 
 def account_of(request: Request) -> Account:
-    """Return who asks."""
+    """Return the account of the request."""
     return cast(Account, request.user)
 
 
@@ -29,7 +29,7 @@ def base_url(request: Request) -> str:
 
 
 def error_mode(parameters: Mapping[str, str]) -> str:
-    """Read `errors`; a word that isn't known is as if it weren't there."""
+    """Read `errors`; an unknown value is ignored."""
     mode = parameters.get("errors", "")
     return mode if mode in ERROR_MODES else ""
 

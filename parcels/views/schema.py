@@ -1,4 +1,4 @@
-"""The OpenAPI document, and a page to try it. Both are public: they hold nothing of anybody."""
+"""The OpenAPI document, and a page to try it. Both are public: they have no account's data."""
 
 from __future__ import annotations
 

@@ -11,7 +11,7 @@ from parcels.statuses import status_payload
 from parcels.tracking import journey
 from parcels.tracking_token import parcel_id_of
 
-# Its address is all that it takes: no machine should keep it or tell it on.
+# The address alone gives access: no cache should store it, no referrer pass it on.
 HEADERS = {
     "X-Robots-Tag": "noindex, nofollow",
     "Referrer-Policy": "no-referrer",

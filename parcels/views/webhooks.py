@@ -36,7 +36,7 @@ class ReceiverUrl(Text):
 
 
 def signing_secret() -> Text:
-    """Return an optional secret: as short as a key is worth anything."""
+    """Return an optional secret of at least the shortest safe length."""
     return Text(
         required=False,
         allow_null=False,

@@ -48,7 +48,7 @@ def post(
     deadline: float,
     tls: ssl.SSLContext | None = None,
 ) -> Answer:
-    """Send the body and return the status; trouble is an answer, too.
+    """Send the body and return the status; an error is an answer, too.
 
     `deadline` is seconds for everything but the resolver, which nothing can cut. `tls` replaces
     the trust in the public authorities.
@@ -88,7 +88,7 @@ def _post(
             connection.sock = (tls or _trust()).wrap_socket(plain, server_hostname=where.host)
         connection.request("POST", where.path, body, _headers(where, headers))
         status = connection.getresponse().status
-        if watch.cut:  # being cut in the headers looks like their end
+        if watch.cut:  # a cut in the headers looks like their end
             raise TimeoutError
         return status
     except (OSError, http.client.HTTPException):

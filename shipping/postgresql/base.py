@@ -1,10 +1,10 @@
 """Django's engine with a check of pooled connections that seldom costs a round trip.
 
 CONN_HEALTH_CHECKS sends an empty query before each use of a connection: two of the dozen statements
-that a label cost. A restart of the database leaves its mark on each idle connection, the server's
-farewell or the end of the stream, and that can be seen from here. A server that is reachable and
-silent leaves none: so a connection that was idle for a while is asked, and when one has been given
-up the others of its time go with it.
+that a label cost. A restart of the database can be seen on each idle connection without a query:
+there is the server's last message or the end of the stream. A server that is reachable but silent
+can't be seen: so a connection that was idle for a while is tested, and when one fails, the others
+of the same age are closed, too.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
     """Django's wrapper, which takes no connection from the pool that has ended there."""
 
     def ensure_connection(self) -> None:
-        """Connect anew where a statement has closed the connection: it gave its server up."""
+        """Connect again if a statement has closed the connection because its server was silent."""
         if self.connection is not None and self.connection.closed and not self.in_atomic_block:
             self.close()
         super().ensure_connection()
@@ -49,7 +49,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 def _works(connection: Any) -> bool:
     poll = select.poll()
     poll.register(connection.fileno(), select.POLLIN)
-    # Something to read: a server has nothing to say to an idle connection but that it has ended.
+    # There is data to read: on an idle connection a server sends only its end.
     if poll.poll(0):
         return False
     if not isinstance(connection, BoundedConnection):

@@ -1,10 +1,10 @@
-"""PostgreSQL connections on which no statement outlasts its time, whatever becomes of the network.
+"""PostgreSQL connections on which no statement exceeds its time, whatever the network does.
 
-`statement_timeout` is the server's, and a server that can't be reached tells nobody. TCP's own
-limits see a peer that is gone, but not one that is reachable and silent: a proxy whose server is
-away, a machine that swaps. libpq has no limit to reading an answer. So the client has one, too:
-psycopg waits for a statement's answer in one place, and takes the limit there. No thread, no
-system call and no round trip more.
+The server applies `statement_timeout`, but an unreachable server can't report it. TCP's own limits
+see a peer that is gone, but not one that is reachable and silent: a proxy whose server is away, a
+machine that swaps. libpq has no limit to reading an answer. So the client has one, too: psycopg
+waits for a statement's answer in one place, and takes the limit there. No thread, no system call
+and no round trip more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from psycopg.pq import TransactionStatus
 # Seconds over `statement_timeout`: a server that can be reached ends a statement itself, says why,
 # and the connection stays.
 GRACE = 2.0
-# Seconds between two looks at the clock; psycopg's own.
+# Seconds between two checks of the clock; psycopg's default.
 INTERVAL = 0.1
 # Seconds without an acknowledgement, in milliseconds as libpq wants them. An idle connection is
 # asked after 10 s, and is dead after three questions: the pool then has none that only look alive.
@@ -58,7 +58,7 @@ class BoundedConnection(psycopg.Connection[Any]):
         except psycopg.OperationalError:
             if self.pgconn.transaction_status != TransactionStatus.ACTIVE or timeout:
                 raise
-            # Whatever comes now is late, and the rollback would wait as long again.
+            # Any answer is too late now, and the rollback would wait as long again.
             self.pgconn.finish()
             type(self).gave_up_at = time.monotonic()
             raise psycopg.OperationalError(
@@ -82,10 +82,10 @@ def options(
         "pool": {
             "min_size": 1,
             "max_size": pool,
-            # Longer than any statement of ours, shorter than a client's patience.
+            # Longer than any statement of ours, shorter than clients' time-outs.
             "timeout": 15,
             # The pool doubles its pause between tries until it gives up; the next client that asks
-            # for a connection begins anew. The default of 300 s has pauses of two minutes.
+            # for a connection starts again. The default of 300 s has pauses of two minutes.
             "reconnect_timeout": 10,
         },
     }

@@ -1,9 +1,9 @@
-"""SQLite with an orderly queue of writers, and connections that are kept for the next request.
+"""SQLite with a queue of writers, and connections that are kept for the next request.
 
-SQLite has one writer. Who finds it busy sleeps in growing steps (1 ms to 100 ms) and looks again:
-with 60 threads wanting to write, most of the time nobody does, and a burst of 200 creates took
-3 s at one core's half. Here the threads of a process queue for a lock first, and one thread of
-each process asks for a lock on a file beside the database each millisecond: nobody falls
+SQLite has one writer. A thread that finds it busy sleeps in growing steps (1 ms to 100 ms) and
+tries again: with 60 threads that want to write, most of the time none does, and a burst of 200
+creates took 3 s at one core's half. Here the threads of a process queue for a lock first, and one
+thread of each process asks for a lock on a file beside the database each millisecond: nobody falls
 asleep for long while others go on, e.g. the worker behind two busy web processes.
 
 And whoever closes the last connection to the file folds its log away: two fsyncs, 6 ms measured,

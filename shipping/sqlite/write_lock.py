@@ -27,8 +27,7 @@ class WriteLock:
     def take(self, patience: float) -> None:
         """Wait for the turn.
 
-        Raises:
-            OperationalError: it was others' for `patience` seconds, or the file can't be had.
+        Raises: OperationalError: others had it for `patience` seconds, or the file can't be opened.
         """
         end = time.monotonic() + patience
         if not self._lock.acquire(timeout=patience):
@@ -43,7 +42,7 @@ class WriteLock:
             raise
 
     def give_up(self) -> None:
-        """Let the next have it."""
+        """Pass the turn to the next writer."""
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._lock.release()

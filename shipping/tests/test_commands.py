@@ -178,7 +178,7 @@ def test_doctor_tells_a_run_in_trouble_from_what_is_missing(tmp_path):
     )
     done = manage("doctor", RUN_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "The run here is in trouble: redis, simulator, web, database." in done.stdout
+    assert "This run has problems: redis, simulator, web, database." in done.stdout
     assert f"{tmp_path}/web.log" in done.stdout
     assert done.stderr == ""  # no pool that tries for a quarter of a minute
 

@@ -7,7 +7,7 @@ from starlette.responses import Response
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
 
-# A proxy's error page that lost its way into a 200, with bytes that aren't UTF-8 either.
+# A proxy's error page with status 200, with bytes that aren't UTF-8.
 GARBAGE = b"\xff\xfe\x00<html><body>Bad gatew\x80y</bo"
 
 

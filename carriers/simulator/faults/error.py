@@ -10,7 +10,7 @@ from carriers.simulator.params import Params
 
 
 class Error(Fault):
-    """Answers `status`; with `when` = after, the label was bought all the same."""
+    """Answers `status`; with `when` = after, the label was bought anyway."""
 
     kind = "error"
     magic_argument = "status"

@@ -18,7 +18,7 @@ class Hang(Fault):
 
     def __init__(self, params: Params) -> None:
         super().__init__(params)
-        # An hour is for ever, to a client; but a forgotten connection does end.
+        # An hour is forever, to a client; but a forgotten connection does end.
         self.seconds = params.number("seconds", 3600.0, high=86_400.0)
         self.when = params.choice("when", "before", ("before", "after"))
 

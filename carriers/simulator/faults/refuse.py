@@ -12,5 +12,5 @@ class Refuse(Fault):
     per_call = False
 
     def refusing(self, now: float) -> bool:
-        """Return whether it is time to be away."""
+        """Return whether the port is closed now."""
         return self.state(now) == "active"

@@ -10,7 +10,7 @@ from carriers.simulator.replies import Reset
 
 
 class ResetAfter(Fault):
-    """Resets after the booking is in the ledger: the double purchase waiting to happen."""
+    """Resets after the booking is in the ledger: a careless retry buys twice."""
 
     kind = "reset_after"
 

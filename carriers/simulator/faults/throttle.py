@@ -10,7 +10,7 @@ from carriers.simulator.params import Params
 
 
 class Throttle(Fault):
-    """Answers at once that the client shall come again in `retry_after` seconds, or just later."""
+    """Answers at once that the client must retry after `retry_after` seconds, or just later."""
 
     kind = "throttle"
     magic_argument = "retry_after"
@@ -20,5 +20,5 @@ class Throttle(Fault):
         self.retry_after = params.optional_whole("retry_after", low=0, high=3600)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Put off."""
+        """Answer 429."""
         return premises.throttled(self.retry_after)

@@ -27,7 +27,7 @@ _ENVELOPE = (
 
 
 class Soap(Shape):
-    """One parcel a call, and nothing to find a lost answer by."""
+    """One parcel a call, without a way to find a lost answer."""
 
     def __init__(self, carrier: Carrier) -> None:
         super().__init__(carrier)

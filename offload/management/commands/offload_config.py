@@ -22,7 +22,7 @@ KINDS = {
     "uwsgi-nginx": ("nginx.conf.in", "uwsgi"),
     "asgi": ("asgi.py.in", ""),
 }
-# Seconds over the longest hold until a front gives up: the app's word comes first.
+# Seconds over the longest hold until a front gives up: the app answers first.
 MARGIN = 30
 
 
@@ -33,11 +33,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("kind", choices=KINDS)
-        parser.add_argument("--listen", default="127.0.0.1:8000", help="where clients come")
-        parser.add_argument("--app", default="127.0.0.1:8001", help="where Django serves")
+        parser.add_argument("--listen", default="127.0.0.1:8000", help="where clients connect")
+        parser.add_argument("--app", default="127.0.0.1:8001", help="where Django listens")
         parser.add_argument("--hub", default="127.0.0.1:8100", help="where the hub listens")
         parser.add_argument(
-            "--internal", default="127.0.0.1:8002", help="where uWSGI hears the hub's questions"
+            "--internal", default="127.0.0.1:8002", help="where uWSGI answers the hub's requests"
         )
 
     def handle(self, *, kind: str, listen: str, app: str, hub: str, internal: str, **_: Any) -> str:

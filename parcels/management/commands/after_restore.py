@@ -1,4 +1,4 @@
-"""Make a restored database safe to go on with; between pg_restore and the start of workers."""
+"""Make a restored database safe to use; run it between pg_restore and the start of workers."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from parcels.services.restored import distrust_unsent
 
 
 class Command(BaseCommand):
-    help = "Have every announcement that a backup shows as waiting looked up before it is bought."
+    help = "After a restore: mark every waiting announcement to be looked up before it is bought."
 
     def handle(self, *args: Any, **options: Any) -> None:
         count = distrust_unsent()

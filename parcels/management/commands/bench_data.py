@@ -77,7 +77,7 @@ def fill_database(count: int) -> None:
     }
     copy_rows(Parcel, template.pk, changes, f"generate_series(1, {count - 1}) n")
     with connection.cursor() as cursor:
-        # The checks of foreign keys were planned for an empty table: plan them anew.
+        # The checks of foreign keys were planned for an empty table: plan them again.
         cursor.execute("ANALYZE")
     fill_announcements(account, template)
     with connection.cursor() as cursor:

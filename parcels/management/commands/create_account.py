@@ -24,12 +24,12 @@ FIELDS = {
 
 class Command(BaseCommand):
     help = (
-        "Make an account and its API key, printed as KEY=value lines. The secret key is shown only "
-        "now; rotate_key issues another."
+        "Create an account and its API key, printed as KEY=value lines. The secret key is shown "
+        "only once; rotate_key issues another."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("name", help="the shop's name, which no other account has")
+        parser.add_argument("name", help="the shop's name, unique among accounts")
         for field, text in FIELDS.items():
             parser.add_argument(f"--{field.replace('_', '-')}", default="", help=text)
 

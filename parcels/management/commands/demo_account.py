@@ -20,13 +20,11 @@ NAMES = (("Demo Shop", ""), ("Second Shop", "_2"))
 
 
 class Command(BaseCommand):
-    help = "Make two demo accounts and an operator, written as KEY=value lines to --env-file."
+    help = "Create two demo accounts and an operator, written as KEY=value lines to --env-file."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--env-file", type=Path, required=True)
-        parser.add_argument(
-            "--migrate", action="store_true", help="bring the database up to date before"
-        )
+        parser.add_argument("--migrate", action="store_true", help="migrate the database first")
 
     def handle(self, *args: Any, env_file: Path, migrate: bool = False, **options: Any) -> None:
         if migrate:  # here: a command of its own would load all of Django a second time
@@ -60,7 +58,7 @@ def _account(name: str, write_limit: str) -> Account:
 
 
 def _operator(password: str | None) -> list[str]:
-    """Return the lines for the admin's user; the password is made anew when it isn't known."""
+    """Return the lines for the admin's user; the password is made again when it isn't known."""
     user, _ = get_user_model().objects.get_or_create(
         username=OPERATOR, defaults={"is_staff": True, "is_superuser": True}
     )

@@ -1,4 +1,4 @@
-"""Forget one receiver: what we keep about a person is removed at the person's request."""
+"""Forget one receiver: remove a person's data at the person's request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from parcels.services.forget import forget_receiver
 class Command(BaseCommand):
     help = (
         "Remove a receiver's name, addresses, goods and documents from an account's parcels and "
-        "answers. Numbers, states and countries stay, drafts are deleted, and what is under way "
-        "is left: run it again."
+        "answers. Numbers, states and countries stay, drafts are deleted, and running "
+        "announcements are left: then run it again."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("account", type=int, help="the account's id")
         who = parser.add_mutually_exclusive_group(required=True)
-        who.add_argument("--email", default="", help="of the receiver, or of who sends back")
+        who.add_argument("--email", default="", help="the receiver's, or the sender's of a return")
         who.add_argument("--parcel", type=int, help="one parcel's id")
 
     def handle(
@@ -37,10 +37,10 @@ class Command(BaseCommand):
         done = forget_receiver(owner, parcels, email)
         self.stdout.write(f"removed: {_listed(done.removed)}; deleted: {_listed(done.deleted)}")
         if not done.answered:
-            raise CommandError("Redis is in trouble: its answers end by themselves in five minutes")
+            raise CommandError("Redis failed: its answers expire in five minutes")
         if done.left or done.waiting:
             raise CommandError(
-                f"under way: {_listed(done.left)}, and {done.waiting} answers; run it again"
+                f"still running: {_listed(done.left)}, and {done.waiting} answers; run it again"
             )
 
 

@@ -37,21 +37,23 @@ TWICE = "sold twice"
 
 class Command(BaseCommand):
     help = (
-        "Compare what carriers have sold, by their invoice lists (CSV), with our announcements. "
-        "Ends with 1 when something differs, with 2 when a list can't be read."
+        "Compare carriers' invoice lists (CSV) with our announcements. "
+        "Exit status 1 if something differs, 2 if a list can't be read."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("sources", nargs="*", metavar="FILE|URL", help="lists; - is stdin")
+        parser.add_argument(
+            "sources", nargs="*", metavar="FILE|URL", help="invoice lists; - is stdin"
+        )
         parser.add_argument("--carrier", metavar="CODE", default="")
         parser.add_argument(
             "--from-simulator", action="store_true", help="read SIMULATOR_URL, for all carriers"
         )
-        days = "of the days that the lists are about; default: those in the lists"
+        days = "day to compare; default: from the lists"
         parser.add_argument("--from", dest="since", type=date.fromisoformat, help=f"first {days}")
         parser.add_argument("--to", dest="until", type=date.fromisoformat, help=f"last {days}")
         parser.add_argument(
-            "--void", action="store_true", help="have the sweeper void what was sold beside ours"
+            "--void", action="store_true", help="void the labels that were sold beside ours"
         )
 
     def handle(self, *args: Any, void: bool, **options: Any) -> None:

@@ -11,7 +11,7 @@ from parcels.services.reencrypt import encrypt_again, encrypted_columns, hash_ag
 
 
 class Command(BaseCommand):
-    help = "Encrypt with today's SECRET_KEY what its fallbacks still decrypt; twice does no harm."
+    help = "Encrypt again with SECRET_KEY what its fallbacks decrypt; may be run twice."
 
     def handle(self, *args: Any, **options: Any) -> None:
         said: list[str] = []
@@ -27,15 +27,13 @@ class Command(BaseCommand):
         self.stdout.write(", ".join(said))
         self._name_unused_keys()
         if trouble:
-            raise CommandError(
-                f"no key can read these, they are as they were: {', '.join(trouble)}"
-            )
+            raise CommandError(f"no key decrypts these, they are unchanged: {', '.join(trouble)}")
 
     def _name_unused_keys(self) -> None:
         unused = ApiKey.objects.filter(digest="", revoked_at=None)
         names = list(unused.order_by("pk").values_list("public_key", flat=True))
         if names:
             self.stdout.write(
-                "These API keys have not been used since they may do without SECRET_KEY, and end "
-                f"with the former one: {', '.join(names)}"
+                "These API keys, not used since an older version, stop working without the former "
+                f"SECRET_KEY: {', '.join(names)}"
             )

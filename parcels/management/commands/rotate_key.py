@@ -14,7 +14,7 @@ from parcels.services.keys import TooManyKeys, issue_key, revoke_key
 class Command(BaseCommand):
     help = (
         "Issue a second key pair for an account, printed once (rotate_key ACCOUNT_ID); when the "
-        "shop uses it, end the first (rotate_key ACCOUNT_ID --revoke PUBLIC_KEY)."
+        "shop uses it, revoke the first (rotate_key ACCOUNT_ID --revoke PUBLIC_KEY)."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:

@@ -1,7 +1,7 @@
-"""Run the sweeper: a plain loop in a process of its own.
+"""Run the sweeper: a plain loop in a separate process.
 
 Not a periodic task of the broker that it guards. Several may run at once. A round that hangs ends
-the process, with a traceback of each thread: whatever supervises it starts it anew.
+the process, with a traceback of each thread: its supervisor restarts it.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ from parcels.services.wake import send, wake
 
 log = logging.getLogger(__name__)
 
-# Calls that the sweeper makes itself while the broker is away: enough to keep going, few enough
+# Calls that the sweeper makes itself while the broker is down: enough to keep going, few enough
 # to stay a safety net.
 OWN_CALLS = 32
-# Seconds. A statement ends after 12 (shipping.postgresql), calls to carriers go on beside a round:
-# ten such statements in one are no slow database.
+# Seconds. A statement ends after 12 (shipping.postgresql), and calls to carriers run beside a
+# round: only a hanging database makes ten such statements in one round.
 HUNG = 120.0
 # Seconds after which a round in which something failed ends, and the next one begins.
 LONGEST = 5.0
@@ -45,7 +45,7 @@ WORK = {"announce": announce, "reconcile": reconcile}
 
 
 class Command(BaseCommand):
-    help = "Find what a lost message, a killed process or a lost store left behind."
+    help = "Recover announcements after a lost message, a killed process or a lost store."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--every", type=float, default=1.0, help="seconds between rounds")
@@ -84,7 +84,7 @@ class Sweeper:
         self.following: Future[None] | None = None
 
     def round(self) -> bool:
-        """Do everything once; False when something failed, as while the database is away.
+        """Do everything once; False when something failed, as while the database is down.
 
         One row or step that fails keeps no other waiting.
         """
@@ -111,7 +111,8 @@ class Sweeper:
             try:
                 step()
             except Exception:
-                # Whatever it is (a database that restarts, a disk that is full): it is tried again.
+                # For any error (a database that restarts, a disk that is full) the round is tried
+                # again.
                 log.exception("%s failed", step.__name__)
                 fine = False
             if not fine and monotonic() - begun > LONGEST:
@@ -134,7 +135,7 @@ class Sweeper:
         """Wake everything when the broker has lost its queue, or was away: messages are missing."""
         identity = broker_identity()
         if identity and self.broker is not None and identity != self.broker:
-            log.warning("the broker is a new one or is back: waking everything that waits")
+            log.warning("the broker is new or available again: waking all that wait")
             sweep.wake_all_again()
         away = "" if self.broker is not None else None  # until it answers again
         self.broker = identity or (self.broker if faults.is_off("wake") else away)
@@ -149,7 +150,7 @@ class Sweeper:
         sweep.not_woken(lost)
 
     def _sweep_second_labels(self) -> None:
-        """Look for labels that were sold beside the one that is kept, and void them."""
+        """Look for labels that were sold in addition to the one that is kept, and void them."""
         for announcement_id in reconciling.due_late_looks():
             self._do_myself(reconciling.look_again, announcement_id)
         for spare_id in spares.due_spares():
@@ -163,7 +164,7 @@ class Sweeper:
         void.give_up()
 
     def _follow_tracking(self) -> None:
-        """Read the tracking feed beside the round: a feed that hangs must not delay the net."""
+        """Read the tracking feed beside the round: a feed that hangs must not delay the sweeper."""
         if self.following is None or self.following.done():
             self.following = self.pool.submit(self._catch_up)
 

@@ -1,4 +1,4 @@
-"""How each carrier stands: breaker, bulkhead, latency, and which outages go on."""
+"""The health of each carrier: breaker, bulkhead, latency, and current outages."""
 
 from __future__ import annotations
 

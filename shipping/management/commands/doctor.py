@@ -1,4 +1,4 @@
-"""Say what is there, what is missing, and how to get it."""
+"""Show what is installed, what is missing, and how to install it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Row = dict[str, Any]
 
 
 class Command(TerminalCommand):
-    help = "Say what is there, what is missing, what that costs, and how to get it."
+    help = "Show what is installed, what is missing, the effect, and how to install it."
 
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
         rows = [_python(), *_components(), _descriptors(), *_strategies(), *_run()]
@@ -40,7 +40,7 @@ class Command(TerminalCommand):
 def _verdict(rows: list[Row]) -> str:
     missing = sum(row["state"] == "missing" for row in rows)
     broken = [row["what"].removeprefix("run: ") for row in rows if row["state"] == "not ready"]
-    words = [f"The run here is in trouble: {', '.join(broken)}."] if broken else []
+    words = [f"This run has problems: {', '.join(broken)}."] if broken else []
     if missing:
         words.append(f"{missing} missing, with how to get each above; `make run` needs none.")
     return "\n".join(words) or "All is there."
@@ -98,7 +98,7 @@ def _strategies() -> list[Row]:
 
 
 def _run() -> list[Row]:
-    """Look at the run that goes on here, if one does."""
+    """Check the run in this folder, if there is one."""
     simulator = os.environ.get("SIMULATOR_URL", "")
     if not simulator:
         return [{"what": "a run", "state": "none", "how to get it": "make run", "without it": ""}]

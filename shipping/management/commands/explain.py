@@ -12,14 +12,17 @@ from shipping.terminal import TerminalCommand, Trouble
 # By backend: what keeps the client's connection while a carrier is being waited for, and which
 # headers go over the wire between app and front (the client sees none of them).
 HOLDERS = {
-    "inline": ("the worker that took the request; it serves nobody else", "none: no held answer"),
+    "inline": (
+        "the worker that took the request; it serves no other request",
+        "none: no held answer",
+    ),
     "async": ("the event loop of the web process; a coroutine waits", "none: no held answer"),
     "asgi": (
         "the ASGI middleware in the web process; Django has answered long before",
-        "app → middleware: X-Offload-Ticket, taken off before anything is sent",
+        "app → middleware: X-Offload-Ticket, removed before the answer is sent",
     ),
     "accel": (
-        "nginx, which asks the hub in the client's place",
+        "nginx, which asks the hub for the client",
         "app → nginx: X-Accel-Redirect: /_offload/hold/<ticket>",
     ),
     "njs": (
@@ -32,7 +35,7 @@ HOLDERS = {
     ),
     "uwsgi": (
         "uWSGI's offload thread, which copies bytes between the client and the hub",
-        "app → uWSGI: X-Offload-Ticket, which a route collects and takes off",
+        "app → uWSGI: X-Offload-Ticket, which a route reads and removes",
     ),
 }
 

@@ -1,4 +1,4 @@
-"""Bring about an outage at a simulated carrier, or end it."""
+"""Start an outage at a simulated carrier, or end it."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ def duration(text: str) -> float:
 
 
 class Command(TerminalCommand):
-    help = "Begin an outage at a simulated carrier, or end all that it has."
+    help = "Start an outage at a simulated carrier, or end all its outages."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         super().add_arguments(parser)
-        parser.add_argument("carrier", help="a code, as `carriers` lists them")
+        parser.add_argument("carrier", help="its code, as `carriers` lists it")
         parser.add_argument("kind", help="slow, hang, error, reset_before, flap, or another "
                             "that carriers/simulator/README.md lists; or end")  # fmt: skip
         parser.add_argument("--for", type=duration, dest="seconds", metavar="30s",
-                            help="how long; without it until `end`")  # fmt: skip
+                            help="duration; by default until `end`")  # fmt: skip
 
     def handle(
         self, *args: Any, carrier: str, kind: str, seconds: float | None, json: bool, **options: Any
