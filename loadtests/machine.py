@@ -66,7 +66,5 @@ def _says(line: tuple[str, ...], *, here: bool = False) -> str:
         )
     except OSError:
         return ""
-    if done.returncode:
-        return ""
     said = (done.stdout or done.stderr).strip().splitlines()
-    return said[0] if said else ""
+    return said[0] if said and not done.returncode else ""
