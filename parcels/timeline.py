@@ -1,4 +1,4 @@
-"""A parcel's history in one list, for an operator whom a shop asks for a label."""
+"""A parcel's history in one list, for an operator who looks for a label."""
 
 from __future__ import annotations
 
