@@ -204,7 +204,7 @@ def test_a_webhook_of_another_parcel_is_not_found(staff):
 
 
 @pytest.mark.parametrize(
-    ("carrier", "advice"), [("lantern", "without buying twice"), ("tortoise", "settling time")]
+    ("carrier", "advice"), [("lantern", "buys a second label"), ("tortoise", "settling time")]
 )
 def test_review_shows_evidence_and_what_to_do(staff, carrier, advice):
     announcement = AnnouncementFactory.create(
