@@ -15,7 +15,7 @@ OPEN = ("pending", "announcing", "unknown", "needs_review")
 TIME_OUT = 0.5
 
 _QUEUE = (
-    "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "  # noqa: S608
+    "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "  # noqa: S608 # our own words
     f"WHERE state IN {OPEN} GROUP BY carrier, state"
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"

@@ -43,7 +43,7 @@ class Run:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 # As a terminal starts it; of a shell's background job all descendants ignore it.
-                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+                preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 # no threads
                 text=True,
             )
 

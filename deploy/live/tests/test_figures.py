@@ -7,7 +7,7 @@ import pytest
 from aiohttp import ClientSession, web
 from aiohttp.test_utils import TestServer
 
-from carriers.simulator import faults as _registers  # noqa: F401
+from carriers.simulator import faults as _registers  # noqa: F401 # each registers
 from carriers.simulator.fault import make
 from carriers.simulator.params import Params
 from deploy.live.app import PAGE
