@@ -60,7 +60,7 @@ def _of_attempt(attempt: Attempt) -> Step:
         facts.append("not recorded: another process had the row by then")
     return Step(
         attempt.date_created,
-        f"Try {attempt.fence} ({attempt.kind}): {attempt.outcome}",
+        f"Attempt {attempt.fence} ({attempt.kind}): {attempt.outcome}",
         " · ".join(fact for fact in facts if fact),
         _MOOD.get(attempt.outcome, PLAIN),
     )

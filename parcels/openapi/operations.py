@@ -167,7 +167,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "Cancel a parcel", {200: ref("Verdict"), 202: ref("Verdict"), 410: ref("Verdict")}
     ),
     ("attempts", "GET"): shown(
-        "List each try at the carrier", record(attempts=listing(ref("Attempt")))
+        "List each attempt at the carrier", record(attempts=listing(ref("Attempt")))
     ),
     ("return_portal", "GET"): shown("Show the return portal", record(url=LINK)),
     ("statuses", "GET"): shown("List all statuses", listing(ref("Status"))),

@@ -139,7 +139,7 @@ def test_an_end_stands_after_the_try_that_brought_it(staff):
     tried = Attempt.objects.create(announcement=announcement, fence=1, outcome="refused")
     Attempt.objects.filter(pk=tried.pk).update(date_created=now + timedelta(milliseconds=5))
     page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
-    assert page.index("Try 1") < page.index("Ended: failed")
+    assert page.index("Attempt 1") < page.index("Ended: failed")
 
 
 def test_what_goes_as_it_should_has_no_colour_of_trouble(staff):

@@ -30,7 +30,7 @@ class AttemptsView(APIView):
     """`/parcels/{id}/attempts`"""
 
     def get(self, request: Request, parcel_id: str) -> Response:
-        """List each try at the carrier, oldest first; without personal data."""
+        """List each attempt at the carrier, oldest first; without personal data."""
         parcel = parcel_of(account_of(request), identifier(parcel_id))
         if parcel is None:
             raise NotFound("No Parcel matches the given query.")
