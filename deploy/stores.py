@@ -13,6 +13,7 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -76,7 +77,7 @@ def redis_command(port: int, folder: Path, log: Path, password: str = "") -> str
     return shlex.join([find_redis_server(), *options])
 
 
-class _Server:
+class Server:
     """What the stores have in common: a folder below the system's temporary one, and a child."""
 
     child: Child
@@ -97,13 +98,21 @@ class _Server:
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _wait(self, question: str) -> None:
+    def _wait(self, question: str, child: Child | None = None) -> None:
+        child = child or self.child
         try:
-            wait_until_ready(question, seconds=START_SECONDS, given_up=self.child.cause_of_death)
+            wait_until_ready(question, seconds=START_SECONDS, given_up=child.cause_of_death)
         except NotReadyError as error:
-            tail = self.child.log_tail()
-            self.child.kill()
-            raise NotReadyError(f"{self.child.name}: {error}\n{tail}") from None
+            tail = child.log_tail()
+            child.kill()
+            raise NotReadyError(f"{child.name}: {error}\n{tail}") from None
+
+    def _wait_for(self, true: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + START_SECONDS
+        while not true():
+            if time.monotonic() > end:
+                raise NotReadyError(f"{what}\n{self.child.log_tail()}")
+            time.sleep(0.1)
 
     def start(self) -> None:
         raise NotImplementedError
@@ -125,7 +134,7 @@ class _Server:
         self.close()
 
 
-class RedisServer(_Server):
+class RedisServer(Server):
     """A redis-server on a free port, without persistence."""
 
     def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
@@ -168,7 +177,7 @@ def postgresql_user() -> str | None:
     raise StoreMissingError("PostgreSQL doesn't run as root, and there is no user postgres")
 
 
-class PostgresServer(_Server):
+class PostgresServer(Server):
     """A PostgreSQL cluster of its own on a free port; user `postgres`, no password, loopback only.
 
     Without `fsync` it is quicker and still survives the kill of its processes, though not of the
@@ -233,11 +242,7 @@ class PostgresServer(_Server):
 
     def _wait_for_recovery(self) -> None:
         """After an immediate stop the port opens before the first query is accepted."""
-        end = time.monotonic() + START_SECONDS
-        while not self._accepts_queries():
-            if time.monotonic() > end:
-                raise NotReadyError(f"postgresql refuses queries\n{self.child.log_tail()}")
-            time.sleep(0.1)
+        self._wait_for(self._accepts_queries, "postgresql refuses queries")
 
     def _accepts_queries(self) -> bool:
         try:
