@@ -83,6 +83,9 @@ TEMPLATES = [
     },
 ]
 
+# Seconds, 0 for none: manage.py sets that for commands that may take their time. None of our own
+# statements takes a second; one that waits for a lock this long waits in vain.
+DATABASE_STATEMENT_TIMEOUT = env.seconds("DATABASE_STATEMENT_TIMEOUT", 10)
 DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
 if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defined] # a str here
     DATABASES["default"]["OPTIONS"] = {
@@ -101,16 +104,15 @@ else:
     # Threads that wait for a carrier give their connection back: 2,500 of them share a pool.
     DATABASES["default"]["OPTIONS"] = bounds.options(
         pool=env.integer("DATABASE_POOL", 16, minimum=1),
-        # Seconds, 0 for none: manage.py sets that for commands that may take their time. None of
-        # our own statements takes a second; one that waits for a lock this long waits in vain.
-        statement_timeout=env.seconds("DATABASE_STATEMENT_TIMEOUT", 10),
+        statement_timeout=DATABASE_STATEMENT_TIMEOUT,
         connect_timeout=env.integer("DATABASE_CONNECT_TIMEOUT", 5, minimum=2),
-        # Off behind a pooler that gives each transaction another connection, unless it knows
-        # prepared statements (PgBouncer does from 1.21 on).
-        prepare=env.boolean("DATABASE_PREPARE", True),
+        # 1 where the pooler knows prepared statements (PgBouncer does from 1.21 on).
+        prepare=env.choice("DATABASE_PREPARE", "auto", ("auto", "0", "1")),
         # libpq's own variable, which ours would replace.
         server_options=env.text("PGOPTIONS", ""),
     )
+    # They outlast their transaction, and would lose their server behind a pooler. We have none.
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
 # Under ASGI each request has a thread of its own: kept connections would never be used again.
 CONN_MAX_AGE = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
