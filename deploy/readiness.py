@@ -65,8 +65,9 @@ def _uwsgi(target: str) -> str:
 
 
 def _redis(url: str) -> str:
-    target = urlsplit(url)
-    address = (target.hostname or "127.0.0.1", target.port or 6379)
+    # Of several Sentinels the first, which answers as Redis does.
+    host, _, port = urlsplit(url).netloc.rpartition("@")[2].partition(",")[0].partition(":")
+    address = (host or "127.0.0.1", int(port or 6379))
     try:
         with socket.create_connection(address, ANSWER_SECONDS) as connection:
             connection.settimeout(ANSWER_SECONDS)
