@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from celery import Celery
+from kombu import Queue
 
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
@@ -32,7 +33,7 @@ class MessagesThrice(Fault):
             for row in rig.database.announcements()
             if row.state == "pending"  # other runs on the same deployment have ended theirs
         ]
-        broker = Celery(broker=rig.stack.env["REDIS_URL"])
+        broker = Celery(broker=rig.broker_url)
         with broker.connection_for_write() as connection:
             # The application's own, which are in order.
             for queue in {f"announce.{carrier}" for _, carrier in rows}:
@@ -42,7 +43,8 @@ class MessagesThrice(Fault):
                 broker.send_task(
                     "parcels.tasks.announce",
                     args=[id_],
-                    queue=f"announce.{carrier}",
+                    queue=Queue(f"announce.{carrier}"),  # type: ignore[arg-type] # the stubs lack it
+                    declare=[],  # the application has, and knows of what kind it is
                     connection=connection,
                 )
         rig.note(f"{len(rows) * TIMES} messages for {len(rows)} rows")
