@@ -1,6 +1,5 @@
-"""RabbitMQ as the broker, and a Redis each for guards, answers and broker: by settings alone."""
+"""RabbitMQ as the broker, a Redis for guards and another for answers: by settings alone."""
 
-import contextlib
 import signal
 import time
 from typing import Any
@@ -19,7 +18,6 @@ from deploy.tests.waiting import until
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
-FEW = {"WEB_WORKERS": "1", "WORKER_CONCURRENCY": "20"}
 # Seconds: the time-out of RabbitMQ's confirm (parcels.services.wake), and a busy machine.
 ONE_TIME_OUT = 2.0 + 2.0
 
@@ -35,10 +33,21 @@ def rabbitmq():
 
 
 @pytest.fixture(scope="module")
-def stack(rabbitmq):
+def redis_servers():
+    with RedisServer() as guards, RedisServer() as answers:
+        yield {"GUARDS_URL": guards.url, "OFFLOAD_STORE": answers.url}
+
+
+@pytest.fixture(scope="module")
+def stack(rabbitmq, redis_servers):
     """The sweeper is not started: without the broker nothing would be announced."""
-    env = {**FEW, "BROKER_URL": rabbitmq.url, "THROTTLE_WRITE": "none"}
-    with Stack("asgi-hold", env=env, processes=["redis", "web", "worker", "simulator"]) as stack:
+    few = {"WEB_WORKERS": "1", "WORKER_CONCURRENCY": "20", "THROTTLE_WRITE": "none"}
+    with Stack(
+        "asgi-hold",
+        redis_url="redis://127.0.0.1:1/0",  # nobody is there
+        env={**few, **redis_servers, "BROKER_URL": rabbitmq.url},
+        processes=["web", "worker", "simulator"],
+    ) as stack:
         yield stack
 
 
@@ -58,6 +67,12 @@ def test_announcements_go_through_rabbitmq(shop):
     until(lambda: shop.has_label(parcel), "the label")
 
 
+def test_guards_and_answers_have_a_redis_each(shop, redis_servers):
+    assert shop.create(request_label=True, shipment={"id": 8})["status"]["id"] == 1000
+    kinds = {name: kinds_of_keys(url) for name, url in redis_servers.items()}
+    assert kinds == {"GUARDS_URL": {"carriers"}, "OFFLOAD_STORE": {"offload"}}
+
+
 def test_its_queues_are_quorum_queues(stack, rabbitmq):
     """RabbitMQ refuses to declare one that is there as another kind."""
     with Connection(rabbitmq.url) as connection:
@@ -67,6 +82,7 @@ def test_its_queues_are_quorum_queues(stack, rabbitmq):
 
 
 def test_a_silent_rabbitmq_costs_one_time_out(stack, shop, rabbitmq):
+    shop.create(request_label_async=True, shipment={"id": 8})  # a connection stands
     rabbitmq.child.signal(signal.SIGSTOP)
     try:
         first, *others = [seconds_to_create(shop) for _ in range(4)]
@@ -82,27 +98,6 @@ def test_a_silent_rabbitmq_costs_one_time_out(stack, shop, rabbitmq):
         return any(shop.has_label(parcel) for parcel in later)
 
     until(one_more, "a label after its return")
-
-
-def test_guards_answers_and_broker_may_be_three():
-    with contextlib.ExitStack() as opened:
-        names = ("GUARDS_URL", "OFFLOAD_STORE", "BROKER_URL")
-        servers = {name: opened.enter_context(RedisServer()) for name in names}
-        stack = opened.enter_context(
-            Stack(
-                "asgi-hold",
-                redis_url="redis://127.0.0.1:1/0",  # nobody is there
-                env=FEW | {name: server.url for name, server in servers.items()},
-                processes=["web", "worker", "simulator"],
-            )
-        )
-        shop = Shop(stack).use(stack.public_key, stack.secret_key)
-        assert shop.create(request_label=True, shipment={"id": 8})["status"]["id"] == 1000
-        assert {name: kinds_of_keys(server.url) for name, server in servers.items()} == {
-            "GUARDS_URL": {"carriers"},
-            "OFFLOAD_STORE": {"offload"},
-            "BROKER_URL": {"_kombu"},
-        }
 
 
 def kinds_of_keys(url):
