@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 import redis
-from amqp.exceptions import PreconditionFailed
-from kombu import Connection
+from celery import Celery
 
 from deploy.rabbitmq import RABBITMQ_INSTALL, RabbitServer
 from deploy.stack import Stack
@@ -75,9 +74,9 @@ def test_guards_and_answers_have_a_redis_each(shop, redis_servers):
 
 def test_its_queues_are_quorum_queues(stack, rabbitmq):
     """RabbitMQ refuses to declare one that is there as another kind."""
-    with Connection(rabbitmq.url) as connection:
+    with Celery(broker=rabbitmq.url).connection() as connection:
         channel: Any = connection.channel()
-        with pytest.raises(PreconditionFailed, match="quorum"):
+        with pytest.raises(connection.channel_errors, match="quorum"):
             channel.queue_declare("announce.postnl", durable=True, auto_delete=False)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from kombu import Connection
+from celery import Celery
 
 from offload.sentinel import watched
 from shipping import brokers
@@ -28,7 +28,7 @@ def test_rabbitmq_confirms_and_keeps(scheme: str) -> None:
 def test_sentinels_are_asked_for_the_name() -> None:
     broker = brokers.of(SENTINELS)
     assert broker.transport_options["master_name"] == "shop"
-    connection = Connection(broker.url)
+    connection = Celery(broker=broker.url).connection()
     assert connection.alt == ["sentinel://:a%40b@one:26380/2", "sentinel://:a%40b@two:26379/2"]
     assert (connection.password, connection.virtual_host) == ("a@b", "2")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from celery import Celery
-from kombu import Queue
 
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import Rig
@@ -43,7 +42,7 @@ class MessagesThrice(Fault):
                 broker.send_task(
                     "parcels.tasks.announce",
                     args=[id_],
-                    queue=Queue(f"announce.{carrier}"),  # type: ignore[arg-type] # the stubs lack it
+                    queue=f"announce.{carrier}",
                     declare=[],  # the application has, and knows of what kind it is
                     connection=connection,
                 )

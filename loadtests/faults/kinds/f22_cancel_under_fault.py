@@ -6,7 +6,6 @@ import itertools
 import time
 
 from celery import Celery
-from kombu import Queue
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
@@ -123,7 +122,6 @@ def _wake_again(rig: Rig) -> None:
     broker = Celery(broker=rig.broker_url)
     with broker.connection_for_write() as connection:
         for (id_, carrier), _ in itertools.product(rows, range(TIMES)):
-            queue = Queue(f"announce.{carrier}")
-            broker.send_task("parcels.tasks.void", args=[id_], declare=[], connection=connection,
-                             queue=queue)  # type: ignore[arg-type] # fmt: skip # the stubs lack it
+            broker.send_task("parcels.tasks.void", args=[id_], queue=f"announce.{carrier}",
+                             declare=[], connection=connection)  # fmt: skip
     rig.note(f"{len(rows)} labels to be voided, {TIMES} messages each")
