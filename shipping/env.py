@@ -15,6 +15,8 @@ from urllib.parse import unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from offload.sentinel import BY_SENTINEL, watched
+
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 
@@ -123,6 +125,19 @@ def credentials(name: str, *, development: str) -> dict[str, str]:
 def secrets(name: str) -> list[str]:
     """Return secrets from a list parted by commas or lines, of the variable or of its file."""
     return secret(name, development="").replace(",", " ").split()
+
+
+def store(name: str, default: str, *others: str) -> str:
+    """Return the address of a Redis, of one that Sentinels know, or with one of the schemes."""
+    url = text(name, default)
+    schemes = ("redis", "rediss", BY_SENTINEL, *others)
+    try:
+        watched(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from None
+    if urlsplit(url).scheme not in schemes:
+        raise ImproperlyConfigured(f"{name} begins with none of {', '.join(schemes)}")
+    return url
 
 
 def database(name: str, default: str) -> dict[str, object]:

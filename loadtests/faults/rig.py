@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from deploy.child import Child
+from deploy.pgbouncer import PgBouncer
 from deploy.plan import ROOT
 from deploy.ports import free_port
+from deploy.rabbitmq import RabbitServer
 from deploy.readiness import wait_until_ready
+from deploy.sentinel import SentinelServer
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests.faults.clients import Load, Wish
@@ -38,6 +41,13 @@ LATENCIES = {
 # Seconds, at full scale: a synchronous client's wait (WAIT_DEFAULT), a lease (ANNOUNCEMENT_LEASE),
 # the longest settling window of a carrier, and a call's total deadline (CARRIER_CALL_DEADLINE).
 WAIT, LEASE, SETTLING, DEADLINE = 55.0, 75.0, 90.0, 30.0
+# What the rig has of its own; with "pgbouncer" the application reaches PostgreSQL through one.
+DATABASES = ("postgresql", "sqlite", "pgbouncer")
+# Beside the stack's own Redis (RabbitMQ), or in its place.
+BROKERS: dict[str, type[RabbitServer | SentinelServer]] = {
+    "rabbitmq": RabbitServer,
+    "sentinel": SentinelServer,
+}
 # The processes that read the settings.
 CHANGING = ("web", "worker", "sweeper")
 # What a load is mixed of: two that can be asked, one that dedups.
@@ -65,6 +75,7 @@ class Rig:
         strategy: str = "asgi-hold",
         env: Mapping[str, str] | None = None,
         scale: float = SHORT,
+        broker: str = "",
     ) -> None:
         self.scale = scale
         self.rng = random.Random(seed)
@@ -72,7 +83,9 @@ class Rig:
         self._folder = tempfile.TemporaryDirectory(prefix="faults-")
         self.receiver = self._make_receiver()
         self.database_kind = database
-        self.postgresql = PostgresServer() if database == "postgresql" else None
+        self.postgresql = None if database == "sqlite" else PostgresServer()
+        self.broker_kind = broker
+        self.broker = BROKERS[broker]() if broker else None
         self._strategy, self._env = strategy, dict(env or {})
         self.prefix = ""
         self.loads: list[Load] = []
@@ -92,21 +105,32 @@ class Rig:
         if self.postgresql:
             opened.callback(self.postgresql.close)
             self.postgresql.start()
+        if self.broker:
+            opened.callback(self.broker.close)
+            self.broker.start()
         opened.callback(self.receiver.kill)
         self._start_receiver()
+        by_sentinel = isinstance(self.broker, SentinelServer)
+        broker = {"BROKER_URL": self.broker.url} if self.broker and not by_sentinel else {}
+        url = self.postgresql.create_database("faults") if self.postgresql else "sqlite"
         self.stack = Stack(
             self._strategy,
-            database=self.postgresql.create_database("faults") if self.postgresql else "sqlite",
-            env=environment(self.scale) | self._env,
+            database=self._pooled(opened) if self.database_kind == "pgbouncer" else url,
+            redis_url=self.broker.url if self.broker and by_sentinel else "",
+            env=environment(self.scale) | broker | self._env,
             run_dir=Path(self._folder.name),
         ).open()
         opened.callback(self.stack.close, graceful=False)
-        self.database = Database(self.stack.env["DATABASE_URL"])
+        self.database = Database(url if self.postgresql else self.stack.env["DATABASE_URL"])
         keys = self.stack.accounts
         self.publics = [keys["PUBLIC_KEY"], keys["PUBLIC_KEY_2"]]
         secrets = [keys["SECRET_KEY"], keys["SECRET_KEY_2"]]
         self.logins = [f"{public}:{secret}" for public, secret in zip(self.publics, secrets)]  # noqa: B905
         self._register_webhooks()
+
+    def _pooled(self, opened: contextlib.ExitStack) -> str:
+        """Start a PgBouncer before the cluster, and return the database's address there."""
+        return opened.enter_context(PgBouncer(self.cluster)).url_of("faults")
 
     def __exit__(self, *_: object) -> None:
         for child in self._extra:
@@ -246,6 +270,20 @@ class Rig:
         self.note(f"SIGKILL {name}")
         self.stack.kill(name)
         self.stack.start(name)
+
+    def kill_broker(self) -> None:
+        """Kill what messages go through, and have it or its replica in its place again."""
+        if self.broker is None:
+            return self.kill("redis")
+        self.note(f"SIGKILL {self.broker_kind}")
+        return self.broker.crash()
+
+    @property
+    def broker_url(self) -> str:
+        """Return where messages are sent to now."""
+        if isinstance(self.broker, SentinelServer):
+            return self.broker.url_of(self.broker.primary)
+        return self.broker.url if self.broker else self.stack.env["REDIS_URL"]
 
     def revive(self, name: str) -> bool:
         """Start a process again if it has ended; tell whether it had."""

@@ -18,6 +18,14 @@ def optional_credentials(name: str) -> dict[str, str]:
     return env.credentials(name, development="{}")
 
 
+def some_redis(name: str) -> str:
+    return env.store(name, "redis://127.0.0.1:6379/0")
+
+
+def some_broker(name: str) -> str:
+    return env.store(name, "redis://127.0.0.1:6379/0", "amqp")
+
+
 def optional_secret(name: str) -> str:
     return env.secret(name, development=None)
 
@@ -33,6 +41,9 @@ def optional_secret(name: str) -> str:
         (env.words, " a, ,b ", ["a", "b"]),
         (env.secrets, " a, ,b ", ["a", "b"]),
         (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
+        (some_redis, "rediss://host/1", "rediss://host/1"),
+        (some_broker, "amqp://host//", "amqp://host//"),
+        (some_redis, "redis+sentinel://a,b/shop/0", "redis+sentinel://a,b/shop/0"),
         (optional_secret, "given", "given"),
         (optional_credentials, '{"api_key": "k"}', {"api_key": "k"}),
     ],
@@ -58,6 +69,9 @@ def test_a_good_value_is_read(
         (lambda name: env.share(name, 0.5), "0"),
         (lambda name: env.share(name, 0.5), "1.1"),
         (lambda name: env.choice(name, "a", ("a", "b")), "c"),
+        (some_redis, "postgresql://host/name"),
+        (some_redis, "amqp://host//"),
+        (some_redis, "redis+sentinel://a,b"),
         (lambda name: env.database(name, ""), "mysql://db/parcels"),
         (lambda name: env.database(name, ""), "postgresql://db"),
         (optional_secret, None),

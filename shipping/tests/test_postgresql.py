@@ -42,7 +42,7 @@ def database(proxy: Proxy, django_db_blocker: Any) -> Iterator[BaseDatabaseWrapp
         pool=2,
         statement_timeout=TIMEOUT,
         connect_timeout=2,
-        prepare=True,
+        prepare="auto",
         server_options="-c lock_timeout=700",
     )
     options["pool"]["timeout"] = POOL_TIMEOUT
