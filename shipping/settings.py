@@ -110,6 +110,7 @@ else:
         prepare=env.boolean("DATABASE_PREPARE", True),
         # libpq's own variable, which ours would replace.
         server_options=env.text("PGOPTIONS", ""),
+        several="," in str(DATABASES["default"]["HOST"]),
     )
 # Under ASGI each request has a thread of its own: kept connections would never be used again.
 CONN_MAX_AGE = 0

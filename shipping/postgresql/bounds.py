@@ -67,12 +67,18 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def options(
-    *, pool: int, statement_timeout: float, connect_timeout: int, prepare: bool, server_options: str
+    *,
+    pool: int,
+    statement_timeout: float,
+    connect_timeout: int,
+    prepare: bool,
+    server_options: str,
+    several: bool = False,
 ) -> dict[str, Any]:
     """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none.
 
     `prepare`: values are sent beside a statement and not in its text, and what comes again is
-    planned once per connection.
+    planned once per connection. `several`: of several hosts the one that takes writes.
     """
     chosen: dict[str, Any] = {
         **TCP,
@@ -89,6 +95,8 @@ def options(
             "reconnect_timeout": 10,
         },
     }
+    if several:
+        chosen["target_session_attrs"] = "read-write"
     if statement_timeout:
         bounds = {"longest": statement_timeout + GRACE}
         chosen["pool"]["connection_class"] = type("Bounded", (BoundedConnection,), bounds)
