@@ -29,8 +29,10 @@ BEFORE = 3.0
 LAGGING = 3.0
 # Half of it each way, and the share of packets lost.
 ROUND_TRIP, LOSS = 0.05, 0.01
-# Seconds, whatever the scale, that a Sentinel or a balancer may take.
+# Seconds, whatever the scale, for Sentinel: five until it calls a master dead, then a vote.
 FAILED_OVER = 60.0
+# Parcels stored without the standby, of which a control must find some gone.
+ENOUGH = 5
 GONE = "parcels that were acknowledged and are gone"
 
 
@@ -62,6 +64,7 @@ class Machines(Fault):
     doses = {"short": Dose(350, 5, seconds=6), "full": Dose(2_000, 5, seconds=40)}
     controls = {"synchronous_standby": Control(GONE, environment={})}
     alone = True
+    redis = 0.0
 
     def strike(self, rig: Rig) -> None:
         machines = cast("SeveralMachines", rig)
@@ -109,7 +112,8 @@ class Machines(Fault):
         old = rig.redis_master()
         begun = time.monotonic()
         rig.kill_redis(old)
-        rig.wait_until(lambda: rig.redis_master() != old, FAILED_OVER)
+        rig.wait_until(lambda: rig.redis_master() != old, 2 * FAILED_OVER)
+        self.redis = time.monotonic() - begun
         rig.note(f"Sentinel made {rig.redis_master()} the master")
         time.sleep(max(0.0, begun + self.dose.seconds - time.monotonic()))
         rig.start_redis(old, followed=rig.redis_master())
@@ -119,7 +123,10 @@ class Machines(Fault):
         if self.control:
             rig.commits_wait_for("")
         rig.cut("store2", "stores")
+        before = len(rig.told)
         time.sleep(LAGGING)
+        if self.control:  # a busy machine may not have stored anything yet
+            rig.wait_until(lambda: _stored(rig.told[before:]) >= ENOUGH, FAILED_OVER)
         rig.die("store1", "stores")
         rig.mend("store2", "stores")
         rig.promote("store2")
@@ -136,8 +143,14 @@ class Machines(Fault):
             Measure(GONE, gone, "0", not gone),
             Measure("clients that gave up", wanted - len(told), "0", wanted == len(told)),
             Measure("labels", labels, str(wanted), labels == wanted),
+            Measure("seconds until Redis had another master", round(self.redis, 1),
+                    f"{FAILED_OVER:g}", self.redis <= FAILED_OVER),
             *(each for name, load in self.steps.items() for each in costs(name, load.told)),
-        ]
+        ]  # fmt: skip
+
+
+def _stored(told: list[Told]) -> int:
+    return sum(bool(each.parcels) for each in told)
 
 
 def costs(name: str, told: list[Told]) -> list[Measure]:
