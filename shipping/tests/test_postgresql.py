@@ -83,11 +83,12 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used(postgresql: Postgres
         several=True,
     )
     del options["pool"], options["server_side_binding"]  # Django's own
-    hosts = {"host": "127.0.0.1,127.0.0.1", "port": f"{free_port()},{postgresql.port}"}
-    psycopg.connect(**options, **hosts, user="postgres").close()
+    options |= {"host": "127.0.0.1,127.0.0.1", "port": f"{free_port()},{postgresql.port}"}
+    options |= {"user": "postgres"}
+    psycopg.connect(**options).close()
     standby = "-c default_transaction_read_only=on"
     with pytest.raises(psycopg.OperationalError, match="session is read-only"):
-        psycopg.connect(**options, **hosts, user="postgres", options=standby)
+        psycopg.connect(**options, options=standby)
 
 
 def test_the_server_ends_a_statement_and_keeps_the_connection(
