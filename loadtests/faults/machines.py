@@ -230,7 +230,10 @@ class SeveralMachines(Rig):
         own = {"RUN_DIR": str(folder), "PROMETHEUS_MULTIPROC_DIR": str(folder / "metrics")}
         if process == "front":
             own["BIND_HOST"] = "0.0.0.0"  # noqa: S104 # of the host's own network
-        command = f"{sys.executable} -m deploy.container run {process}"
+        # What ends is started again, as by a container engine: a sweeper ends itself where a round
+        # takes over two minutes.
+        command = f"while :; do {sys.executable} -m deploy.container run {process}; sleep 1; done"
+        command = f"sh -c {shlex.quote(command)}"
         return host.run(f"{process}/{process}", command, env={**env, **own})
 
     # What is done to them ------------------------------------------------------------------
