@@ -141,18 +141,22 @@ def store(name: str, default: str, *others: str) -> str:
 
 
 def database(name: str, default: str) -> dict[str, object]:
-    """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`."""
+    """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`.
+
+    Several hosts, parted by commas, are handed on to libpq, which takes lists of both.
+    """
     url = urlsplit(text(name, default))
     if url.scheme == "sqlite":
         return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
     if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):
+        places = [urlsplit(f"//{place}") for place in url.netloc.rpartition("@")[2].split(",")]
         return {
             "ENGINE": "shipping.postgresql",
             "NAME": unquote(url.path[1:]),
             "USER": unquote(url.username or ""),
             "PASSWORD": unquote(url.password or ""),
-            "HOST": url.hostname or "",
-            "PORT": url.port or "",
+            "HOST": ",".join(place.hostname or "" for place in places),
+            "PORT": ",".join(str(place.port or "") for place in places),
         }
     raise ImproperlyConfigured(
         f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name"

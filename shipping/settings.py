@@ -110,6 +110,7 @@ else:
         prepare=env.choice("DATABASE_PREPARE", "auto", ("auto", "0", "1")),
         # libpq's own variable, which ours would replace.
         server_options=env.text("PGOPTIONS", ""),
+        several="," in str(DATABASES["default"]["HOST"]),
     )
     # They outlast their transaction, and would lose their server behind a pooler. We have none.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True

@@ -117,6 +117,7 @@ class Result:
 class Fault:
     """One kind of fault: how it strikes, and what is wanted beside the invariants.
 
+    `rig` is what it strikes at: all on one loopback, or on several machines.
     `environment` changes the deployment's, `short_environment` that of the short dose and the
     controls only; `times`, too: variables in seconds at full scale, multiplied by the run's. A full
     dose keeps the shipped deadlines, settling windows and bulkheads. `rest` is the seconds at full
@@ -130,6 +131,7 @@ class Fault:
     doses: ClassVar[Mapping[str, Dose]]
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
+    rig: ClassVar[type[Rig]] = Rig
     environment: ClassVar[Mapping[str, str]] = {}
     short_environment: ClassVar[Mapping[str, str]] = {}
     times: ClassVar[Mapping[str, float]] = {}
@@ -219,9 +221,10 @@ def execute(
     strategy = (control and kind.controls[control].strategy) or kind.strategy
     scale = FULL if dose == "full" else kind.short_scale
     changes = environment_of(kind, dose, scale=scale, control=control)
-    with Rig(
+    rig = kind.rig(
         database=database, broker=broker, seed=seed, strategy=strategy, env=changes, scale=scale
-    ) as rig:
+    )
+    with rig:
         return execute_on(rig, kind, dose, seed=seed, control=control)
 
 

@@ -67,6 +67,9 @@ def environment(scale: float) -> dict[str, str]:
 class Rig:
     """One deployment, its clients, and the schedule of what was done to it."""
 
+    # Where the shops' endpoint listens.
+    address = "127.0.0.1"
+
     def __init__(
         self,
         *,
@@ -83,7 +86,7 @@ class Rig:
         self._folder = tempfile.TemporaryDirectory(prefix="faults-")
         self.receiver = self._make_receiver()
         self.database_kind = database
-        self.postgresql = None if database == "sqlite" else PostgresServer()
+        self.postgresql: PostgresServer | None = None
         self.broker_kind = broker
         self.broker = BROKERS[broker]() if broker else None
         self._strategy, self._env = strategy, dict(env or {})
@@ -102,7 +105,8 @@ class Rig:
         return self
 
     def _open(self, opened: contextlib.ExitStack) -> None:
-        if self.postgresql:
+        if self.database_kind != "sqlite":
+            self.postgresql = PostgresServer()
             opened.callback(self.postgresql.close)
             self.postgresql.start()
         if self.broker:
@@ -121,12 +125,16 @@ class Rig:
             run_dir=Path(self._folder.name),
         ).open()
         opened.callback(self.stack.close, graceful=False)
-        self.database = Database(url if self.postgresql else self.stack.env["DATABASE_URL"])
+        self._meet_accounts(url if self.postgresql else self.stack.env["DATABASE_URL"])
+
+    def _meet_accounts(self, url: str) -> None:
+        self.database = Database(url)
         keys = self.stack.accounts
         self.publics = [keys["PUBLIC_KEY"], keys["PUBLIC_KEY_2"]]
         secrets = [keys["SECRET_KEY"], keys["SECRET_KEY_2"]]
         self.logins = [f"{public}:{secret}" for public, secret in zip(self.publics, secrets)]  # noqa: B905
-        self._register_webhooks()
+        for account in range(len(self.logins)):
+            self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
 
     def _pooled(self, opened: contextlib.ExitStack) -> str:
         """Start a PgBouncer before the cluster, and return the database's address there."""
@@ -140,19 +148,17 @@ class Rig:
     def _make_receiver(self) -> Child:
         """Make the shops' webhook endpoint, a process of its own: the load must not delay it."""
         folder, port = Path(self._folder.name), free_port()
-        self.webhook_url = f"http://127.0.0.1:{port}/"
+        self.webhook_url = f"http://{self.address}:{port}/"
         self._seen = folder / "webhooks.jsonl"
-        command = f"{sys.executable} -m loadtests.faults.receiver {port} {self._seen}"
+        command = (
+            f"{sys.executable} -m loadtests.faults.receiver {self.address} {port} {self._seen}"
+        )
         return Child("receiver", command, log=folder / "receiver.log", cwd=ROOT)
 
     def _start_receiver(self) -> None:
         self.receiver.start()
         question = f"GET {self.webhook_url}"
         wait_until_ready(question, seconds=20, given_up=self.receiver.cause_of_death)
-
-    def _register_webhooks(self) -> None:
-        for account in range(len(self.logins)):
-            self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
 
     def begin(self, prefix: str, changes: Mapping[str, str], seed: int) -> None:
         """Begin another run on the same deployment; its journals will tell of this run alone.
@@ -179,6 +185,11 @@ class Rig:
     def clock() -> float:
         """Return seconds that only go forward."""
         return time.monotonic()
+
+    @property
+    def base_url(self) -> str:
+        """Return the address that clients use, without `/api/v2`."""
+        return self.stack.base_url
 
     @property
     def port(self) -> int:
@@ -215,9 +226,11 @@ class Rig:
             for number in range(count)
         ]
 
-    def send(self, wishes: Sequence[Wish], *, at_once: int = 50) -> Load:
+    def send(
+        self, wishes: Sequence[Wish], *, at_once: int = 50, clients: type[Load] = Load
+    ) -> Load:
         """Begin to send them; `join` the load to wait for the last answer."""
-        load = Load(self.stack.base_url, self.logins, wishes, at_once=at_once)
+        load = clients(self.base_url, self.logins, wishes, at_once=at_once)
         self.loads.append(load)
         load.start()
         return load
@@ -255,7 +268,7 @@ class Rig:
         """GET from the API, or POST a payload to it (`method`: something else)."""
         login = base64.b64encode(self.logins[account].encode()).decode()
         request = urllib.request.Request(  # noqa: S310 # our own loopback
-            self.stack.base_url + path,
+            self.base_url + path,
             method=method,
             data=None if payload is None else json.dumps(payload).encode(),
             headers={"Authorization": f"Basic {login}", "Content-Type": "application/json"},
@@ -333,8 +346,9 @@ class Rig:
     def keep_logs(self, name: str) -> None:
         """Copy the processes' logs out of the folder that goes with this run."""
         kept = Path(tempfile.mkdtemp(prefix=f"faults-{name}-logs-"))
-        for log in self.stack.plan.run_dir.rglob("*.log"):
-            shutil.copy(log, kept)
+        folder = self.stack.plan.run_dir
+        for log in folder.rglob("*.log"):
+            shutil.copy(log, kept / "-".join(log.relative_to(folder).parts))
         print(f"the logs are in {kept}", file=sys.stderr)
 
     def rest(self, seconds: float) -> float:

@@ -75,11 +75,13 @@ def options(
     connect_timeout: int,
     prepare: str,
     server_options: str,
+    several: bool = False,
 ) -> dict[str, Any]:
     """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none.
 
     `prepare`: values are sent beside a statement and not in its text, and what comes again is
-    planned once per connection: "1", "0", or "auto", where there is no pooler.
+    planned once per connection: "1", "0", or "auto", where there is no pooler. `several`: of several
+    hosts the one that takes writes.
     """
     bounds: dict[str, Any] = {"prepares_behind_pooler": prepare == "1"}
     chosen: dict[str, Any] = {
@@ -97,6 +99,8 @@ def options(
             "reconnect_timeout": 10,
         },
     }
+    if several:
+        chosen["target_session_attrs"] = "read-write"
     if statement_timeout:
         bounds["longest"] = statement_timeout + GRACE
         chosen["options"] = (

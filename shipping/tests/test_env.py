@@ -110,8 +110,14 @@ def test_former_secrets_come_from_a_file_one_by_line(
 def test_the_database_s_address_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_NAME", POSTGRESQL)
     database = env.database("SOME_NAME", "")
-    assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", 5432, "parcels")
+    assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", "5432", "parcels")
     assert (database["USER"], database["PASSWORD"]) == ("me", "p@ss")
+
+
+def test_a_database_may_have_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_NAME", "postgresql://me:p%40ss@one:5433,two/parcels")
+    database = env.database("SOME_NAME", "")
+    assert (database["HOST"], database["PORT"]) == ("one,two", "5433,")
 
 
 @pytest.mark.parametrize("value", ["k3y", '"k3y"', '["k3y"]', '{"api_key": ["k3y"]}', '{"k3y'])
