@@ -10,6 +10,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from shipping import env
+from shipping.file_storage import files_in
 
 POSTGRESQL = "postgresql://me:p%40ss@db:5432/parcels"
 
@@ -33,6 +34,8 @@ def optional_secret(name: str) -> str:
         (env.words, " a, ,b ", ["a", "b"]),
         (env.secrets, " a, ,b ", ["a", "b"]),
         (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
+        (env.storage, "", None),
+        (env.storage, "file:///srv/my%20labels", files_in("/srv/my labels")),
         (optional_secret, "given", "given"),
         (optional_credentials, '{"api_key": "k"}', {"api_key": "k"}),
     ],
@@ -58,6 +61,11 @@ def test_a_good_value_is_read(
         (lambda name: env.share(name, 0.5), "0"),
         (lambda name: env.share(name, 0.5), "1.1"),
         (lambda name: env.choice(name, "a", ("a", "b")), "c"),
+        (env.storage, "/srv/labels"),
+        (env.storage, "file:///"),
+        (env.storage, "file://srv/labels"),
+        (env.storage, "s3:///labels"),
+        (env.storage, "s3://bucket?secret_key=x"),
         (lambda name: env.database(name, ""), "mysql://db/parcels"),
         (lambda name: env.database(name, ""), "postgresql://db"),
         (optional_secret, None),

@@ -23,11 +23,13 @@ from django.core.management.base import BaseCommand
 from django.db import connection
 
 from parcels import faults
+from parcels.papers.files import is_configured
 from parcels.services import forget, idempotency, restored, spares, sweep, void, webhooks
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
 from parcels.services.broker import broker_identity
 from parcels.services.reconcile import reconcile
+from parcels.services.tidy import tidy
 from parcels.services.tracking_feed import Follower
 from parcels.services.wake import send, wake
 
@@ -41,6 +43,8 @@ OWN_CALLS = 32
 HUNG = 120.0
 # Seconds after which a round in which something failed ends, and the next one begins.
 LONGEST = 5.0
+# Seconds between two looks at the files of labels: what they leave behind is in no hurry.
+TIDY_EVERY = 10.0
 WORK = {"announce": announce, "reconcile": reconcile}
 
 
@@ -82,6 +86,8 @@ class Sweeper:
         self.timeline: str | None = None
         self.follower = Follower()
         self.following: Future[None] | None = None
+        self.tidying: Future[None] | None = None
+        self.tidy_at = 0.0
 
     def round(self) -> bool:
         """Do everything once; False when something failed, as while the database is away.
@@ -107,6 +113,7 @@ class Sweeper:
             idempotency.forget_expired,
             forget.forget_old_documents,
             forget.forget_old_parcels,
+            self._tidy_files,
         ):
             try:
                 step()
@@ -164,14 +171,20 @@ class Sweeper:
 
     def _follow_tracking(self) -> None:
         """Read the tracking feed beside the round: a feed that hangs must not delay the net."""
-        if self.following is None or self.following.done():
-            self.following = self.pool.submit(self._catch_up)
+        if _is_over(self.following):
+            self.following = self.pool.submit(self._beside, self.follower.catch_up)
 
-    def _catch_up(self) -> None:
+    def _tidy_files(self) -> None:
+        """Beside the round, too: a storage may hang."""
+        if is_configured() and monotonic() > self.tidy_at and _is_over(self.tidying):
+            self.tidy_at = monotonic() + TIDY_EVERY
+            self.tidying = self.pool.submit(self._beside, tidy)
+
+    def _beside(self, work: Callable[[], None]) -> None:
         try:
-            self.follower.catch_up()
+            work()
         except Exception:
-            log.exception("the tracking feed")
+            log.exception("%s failed", work.__qualname__)
         finally:
             connection.close()
 
@@ -196,3 +209,7 @@ class Sweeper:
         finally:
             connection.close()
             self.room.release()
+
+
+def _is_over(work: Future[None] | None) -> bool:
+    return work is None or work.done()
