@@ -85,6 +85,12 @@ STORAGE_BEHIND = Gauge(
     ["cursor"],
     multiprocess_mode="livemin",
 )
+HISTORY_UNPLACED = Gauge(
+    "history_rows_unplaced",
+    "Attempts and tracking events for whose month there is no partition",
+    ["table"],
+    multiprocess_mode="livemax",
+)
 
 
 _spares_of: set[str] = set()

@@ -226,6 +226,10 @@ PARCEL_KEEP = env.seconds("PARCEL_KEEP", 365 * 24 * 3600, minimum=1)
 # Seconds (90 days). A label is printed within days; what comes back does so within a few weeks.
 DOCUMENT_KEEP = env.seconds("DOCUMENT_KEEP", 90 * 24 * 3600, minimum=1)
 
+# Seconds (two years). Attempts and tracking events are what invoices are argued about with, which
+# ends after a year or so. On PostgreSQL they go by whole months.
+HISTORY_KEEP = env.seconds("HISTORY_KEEP", 2 * 365 * 24 * 3600, minimum=31 * 24 * 3600)
+
 # Labels --------------------------------------------------------------------------------------
 # Where a new label's bytes go: into its row, or a file of STORAGES["labels"]. Both are read: files
 # are there until DOCUMENT_KEEP has passed, and LABELS_URL stays set as long.

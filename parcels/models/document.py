@@ -19,7 +19,9 @@ class Document(models.Model):
     file = models.CharField(max_length=100, null=True, blank=True)
     # Set where the row had another owner when the carrier answered: kept as evidence, since a
     # carrier without lookup gives its label only once.
-    attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True)
+    attempt = models.ForeignKey(
+        Attempt, on_delete=models.CASCADE, null=True, blank=True, db_constraint=False
+    )
     date_created = models.DateTimeField(auto_now_add=True)
 
     class Meta:

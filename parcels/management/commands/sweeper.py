@@ -24,7 +24,16 @@ from django.db import connection
 
 from parcels import faults
 from parcels.papers.files import is_configured
-from parcels.services import forget, idempotency, restored, spares, sweep, void, webhooks
+from parcels.services import (
+    forget,
+    idempotency,
+    partitions,
+    restored,
+    spares,
+    sweep,
+    void,
+    webhooks,
+)
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
 from parcels.services.broker import broker_identity
@@ -45,6 +54,8 @@ HUNG = 120.0
 LONGEST = 5.0
 # Seconds between two looks at the files of labels: what they leave behind is in no hurry.
 TIDY_EVERY = 10.0
+# Seconds between two looks at partitions, which are there for months.
+TEND_EVERY = 3600.0
 WORK = {"announce": announce, "reconcile": reconcile}
 
 
@@ -88,6 +99,7 @@ class Sweeper:
         self.following: Future[None] | None = None
         self.tidying: Future[None] | None = None
         self.tidy_at = 0.0
+        self.tend_at = 0.0
 
     def round(self) -> bool:
         """Do everything once; False when something failed, as while the database is away.
@@ -114,6 +126,7 @@ class Sweeper:
             forget.forget_old_documents,
             forget.forget_old_parcels,
             self._tidy_files,
+            self._tend_history,
         ):
             try:
                 step()
@@ -179,6 +192,12 @@ class Sweeper:
         if is_configured() and monotonic() > self.tidy_at and _is_over(self.tidying):
             self.tidy_at = monotonic() + TIDY_EVERY
             self.tidying = self.pool.submit(self._beside, tidy)
+
+    def _tend_history(self) -> None:
+        """Beside the round: a role that may not make tables is no reason to fail."""
+        if monotonic() > self.tend_at:
+            self.tend_at = monotonic() + TEND_EVERY
+            self.pool.submit(self._beside, partitions.tend)
 
     def _beside(self, work: Callable[[], None]) -> None:
         try:
