@@ -90,6 +90,11 @@ class PartitionByMonth(Operation):
             "SELECT indexname, indexdef FROM pg_indexes WHERE schemaname = current_schema()"
             f" AND tablename = '{table}' AND right(indexname, 6) <> '_first'",
         )
+        grants = self._all(
+            cursor,
+            "SELECT CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END, privilege_type"
+            f" FROM pg_class, aclexplode(relacl) WHERE oid = '{table}'::regclass AND grantee <> relowner",
+        )
         cursor.execute(f"ALTER TABLE {table} RENAME TO {first}")
         cursor.execute(
             f"ALTER TABLE {first} ADD CONSTRAINT {first}_pkey PRIMARY KEY USING INDEX {table}_id_first"
@@ -102,6 +107,9 @@ class PartitionByMonth(Operation):
         # No identity: before PostgreSQL 17 partitions have none.
         cursor.execute(f"CREATE SEQUENCE {table}_id_seq START {number} OWNED BY {table}.id")
         cursor.execute(f"ALTER TABLE {table} ALTER id SET DEFAULT nextval('{table}_id_seq')")
+        for role, privilege in grants:
+            cursor.execute(f"GRANT {privilege} ON {table} TO {role}")
+            cursor.execute(f"GRANT USAGE ON SEQUENCE {table}_id_seq TO {role}")
         cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY (id, {key})")
         if self.unique:
             cursor.execute(

@@ -196,6 +196,24 @@ def test_a_switch_that_was_interrupted_is_begun_again(filled: Database) -> None:
 
 
 @pytest.mark.integration
+def test_a_role_that_may_write_still_may(filled: Database) -> None:
+    """Who migrates owns the tables; who serves need not."""
+    filled.rows("CREATE ROLE serving")
+    try:
+        filled.rows("GRANT SELECT ON parcels_announcement TO serving")
+        filled.rows("GRANT SELECT, INSERT ON parcels_attempt TO serving")
+        assert filled.migrate().returncode == 0
+        with psycopg.connect(filled.url, autocommit=True) as connection:
+            connection.execute("SET ROLE serving")
+            assert connection.execute(INSERT.format(moment="now()")).rowcount == 1
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                connection.execute("DELETE FROM parcels_attempt")
+    finally:
+        filled.rows("DROP OWNED BY serving")
+        filled.rows("DROP ROLE serving")
+
+
+@pytest.mark.integration
 def test_months_are_made_ahead_and_dropped_when_they_are_old(switched: Database) -> None:
     now = datetime.now(UTC)
     ends = partitions.months(now)

@@ -20,7 +20,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from parcels import faults
 from parcels.papers.files import is_configured
@@ -194,10 +194,13 @@ class Sweeper:
             self.tidying = self.pool.submit(self._beside, tidy)
 
     def _tend_history(self) -> None:
-        """Beside the round: a role that may not make tables is no reason to fail."""
+        """Once an hour; a table in use, or a role that may not make any, fails no round."""
         if monotonic() > self.tend_at:
             self.tend_at = monotonic() + TEND_EVERY
-            self.pool.submit(self._beside, partitions.tend)
+            try:
+                partitions.tend()
+            except DatabaseError:
+                log.exception("the partitions are as they were")
 
     def _beside(self, work: Callable[[], None]) -> None:
         try:
