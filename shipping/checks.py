@@ -58,6 +58,20 @@ def check_house_credentials(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 
 @register
+def check_labels(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Labels that go to a storage need one."""
+    if settings.LABELS_IN == "database" or "labels" in settings.STORAGES:
+        return []
+    return [
+        Error(
+            "LABELS_IN=storage, and there is no storage.",
+            hint="Set LABELS_URL to file:///folder or s3://bucket/prefix.",
+            id="shipping.E012",
+        )
+    ]
+
+
+@register
 def check_waits(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """The default wait can't be over the maximum."""
     if settings.WAIT_DEFAULT <= settings.WAIT_MAXIMUM:

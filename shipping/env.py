@@ -11,11 +11,13 @@ import math
 import os
 from ipaddress import ip_network
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
 from offload.sentinel import BY_SENTINEL, watched
+from shipping import file_storage
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
@@ -161,6 +163,26 @@ def database(name: str, default: str) -> dict[str, object]:
     raise ImproperlyConfigured(
         f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name"
     )
+
+
+def storage(name: str) -> dict[str, Any] | None:
+    """Return an entry of Django's STORAGES; None where the variable is not set.
+
+    From `file:///folder`, or `s3://bucket/prefix?endpoint_url=…`.
+    """
+    url = urlsplit(text(name, ""))
+    if url.scheme == "file" and not url.netloc and url.path.strip("/"):
+        return file_storage.files_in(unquote(url.path))
+    if url.scheme == "s3" and url.netloc:
+        options = dict(parse_qsl(url.query))
+        try:
+            return file_storage.objects_in(url.netloc, unquote(url.path.strip("/")), options)
+        except (ValueError, ImportError) as error:
+            hint = "; s3:// needs requirements-s3.txt" if isinstance(error, ImportError) else ""
+            raise ImproperlyConfigured(f"{name}: {error}{hint}") from None
+    if not url.geturl():
+        return None
+    raise ImproperlyConfigured(f"{name} is neither file:///absolute/folder nor s3://bucket/prefix")
 
 
 def directory(name: str, default: Path) -> Path:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from carriers.adapters import CODES
@@ -229,6 +230,17 @@ IDEMPOTENCY_KEY_LIFE = env.seconds("IDEMPOTENCY_KEY_LIFE", 24 * 3600, minimum=1)
 PARCEL_KEEP = env.seconds("PARCEL_KEEP", 365 * 24 * 3600, minimum=1)
 # Seconds (90 days). A label is printed within days; what comes back does so within a few weeks.
 DOCUMENT_KEEP = env.seconds("DOCUMENT_KEEP", 90 * 24 * 3600, minimum=1)
+
+# Seconds (two years). Attempts and tracking events are what invoices are argued about with, which
+# ends after a year or so. On PostgreSQL they go by whole months.
+HISTORY_KEEP = env.seconds("HISTORY_KEEP", 2 * 365 * 24 * 3600, minimum=31 * 24 * 3600)
+
+# Labels --------------------------------------------------------------------------------------
+# Where a new label's bytes go: into its row, or a file of STORAGES["labels"]. Both are read: files
+# are there until DOCUMENT_KEEP has passed, and LABELS_URL stays set as long.
+LABELS_IN = env.choice("LABELS_IN", "database", ("database", "storage"))
+_labels = env.storage("LABELS_URL")
+STORAGES = global_settings.STORAGES | ({"labels": _labels} if _labels else {})
 
 # Waiting -------------------------------------------------------------------------------------
 # Most load balancers cut at 60 s: the default answer comes before that.

@@ -80,8 +80,8 @@ def options(
     """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none.
 
     `prepare`: values are sent beside a statement and not in its text, and what comes again is
-    planned once per connection: "1", "0", or "auto", where there is no pooler. `several`: of several
-    hosts the one that takes writes.
+    planned once per connection: "1", "0", or "auto", where there is no pooler. `several`: of
+    several hosts the one that takes writes.
     """
     bounds: dict[str, Any] = {"prepares_behind_pooler": prepare == "1"}
     chosen: dict[str, Any] = {

@@ -10,6 +10,7 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from shipping import env
+from shipping.file_storage import files_in
 
 POSTGRESQL = "postgresql://me:p%40ss@db:5432/parcels"
 
@@ -44,6 +45,8 @@ def optional_secret(name: str) -> str:
         (some_redis, "rediss://host/1", "rediss://host/1"),
         (some_broker, "amqp://host//", "amqp://host//"),
         (some_redis, "redis+sentinel://a,b/shop/0", "redis+sentinel://a,b/shop/0"),
+        (env.storage, "", None),
+        (env.storage, "file:///srv/my%20labels", files_in("/srv/my labels")),
         (optional_secret, "given", "given"),
         (optional_credentials, '{"api_key": "k"}', {"api_key": "k"}),
     ],
@@ -72,6 +75,11 @@ def test_a_good_value_is_read(
         (some_redis, "postgresql://host/name"),
         (some_redis, "amqp://host//"),
         (some_redis, "redis+sentinel://a,b"),
+        (env.storage, "/srv/labels"),
+        (env.storage, "file:///"),
+        (env.storage, "file://srv/labels"),
+        (env.storage, "s3:///labels"),
+        (env.storage, "s3://bucket?secret_key=x"),
         (lambda name: env.database(name, ""), "mysql://db/parcels"),
         (lambda name: env.database(name, ""), "postgresql://db"),
         (optional_secret, None),
