@@ -213,6 +213,7 @@ def _columns() -> Iterator[Column]:
     yield Column("failed", "talk", _cell(labels(_failed), percent))
     yield Column("wait, slowest 1 %", "talk", _cell(labels(_percentile("p99")), seconds))
     yield Column("other pages meanwhile, slowest 1 %", "talk", canary("talk"))
+    yield Column("other pages with 500 clients waiting, slowest 1 %", "crowd", canary("crowd"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
     yield Column("backlog worked off after the outage", "outage", _cell(worked_off, within))
     each = _with_failed("capacity", "labels", memory_each, lambda value: f"{value:,.0f} KB")

@@ -27,7 +27,10 @@ from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
 COMMITTED = newest()
 # What a person wrote of the figures: `93.4 %<!-- asgi-hold: of the limit -->`.
 CONCLUSIONS = re.compile(r"<!-- conclusions -->(.*?)<!-- /conclusions -->", re.DOTALL)
-QUOTE = re.compile(r"(?P<said>[\d.,]+(?: (?:%|s|KB))?)<!-- (?P<name>[a-z-]+): (?P<head>[^>]+) -->")
+QUOTE = re.compile(
+    r"(?P<said>(?:no answer|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
+    r"<!-- (?P<name>[a-z-]+): (?P<head>[^>]+) -->"
+)
 
 
 @pytest.mark.parametrize("page", pages.PAGES)
@@ -64,6 +67,7 @@ def test_a_quote_that_differs_and_a_figure_without_a_cell_are_seen():
     right = "It failed at 2.5 %<!-- asgi-hold: failed -->."
     assert wrong_quotes(right, found) == []
     assert wrong_quotes(right.replace("2.5", "2.4"), found)
+    assert wrong_quotes(right.replace("%<", "%, 1.0 % failed<"), found)
     assert wrong_quotes(f"{right} Twice as often as at 1.2 %.", found)
 
 
