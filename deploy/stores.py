@@ -12,6 +12,8 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -76,7 +78,7 @@ def redis_command(port: int, folder: Path, log: Path, password: str = "") -> str
     return shlex.join([find_redis_server(), *options])
 
 
-class _Server:
+class Server:
     """What the stores have in common: a folder below the system's temporary one, and a child."""
 
     child: Child
@@ -93,13 +95,21 @@ class _Server:
         if self._temporary:
             shutil.rmtree(self.folder, ignore_errors=True)
 
-    def _wait(self, question: str) -> None:
+    def _wait(self, question: str, child: Child | None = None) -> None:
+        child = child or self.child
         try:
-            wait_until_ready(question, seconds=START_SECONDS, given_up=self.child.cause_of_death)
+            wait_until_ready(question, seconds=START_SECONDS, given_up=child.cause_of_death)
         except NotReadyError as error:
-            tail = self.child.log_tail()
-            self.child.kill()
-            raise NotReadyError(f"{self.child.name}: {error}\n{tail}") from None
+            tail = child.log_tail()
+            child.kill()
+            raise NotReadyError(f"{child.name}: {error}\n{tail}") from None
+
+    def _wait_for(self, true: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + START_SECONDS
+        while not true():
+            if time.monotonic() > end:
+                raise NotReadyError(f"{what}\n{self.child.log_tail()}")
+            time.sleep(0.1)
 
     def start(self) -> None:
         """Start it and wait until it answers; what it makes for that is empty."""
@@ -117,7 +127,7 @@ class _Server:
         self.close()
 
 
-class RedisServer(_Server):
+class RedisServer(Server):
     """A redis-server on a free port, without persistence."""
 
     def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
@@ -159,7 +169,7 @@ def postgresql_user() -> str | None:
     raise StoreMissingError("PostgreSQL doesn't run as root, and there is no user postgres")
 
 
-class PostgresServer(_Server):
+class PostgresServer(Server):
     """A PostgreSQL cluster of its own on a free port; user `postgres`, no password, loopback only.
 
     Without `fsync` it is quicker and still survives the kill of its processes, though not of the

@@ -12,11 +12,14 @@ from typing import Any, Protocol
 import redis
 import redis.asyncio
 import redis.asyncio.retry
+import redis.asyncio.sentinel
 import redis.backoff
 import redis.retry
+import redis.sentinel
 
 from offload.batching import Batcher
 from offload.protocol import RELEASED_CHANNEL
+from offload.sentinel import watched
 
 logger = logging.getLogger("offload")
 
@@ -31,29 +34,38 @@ PIPELINE = 256
 
 Command = tuple[str | bytes | int, ...]
 
-_OPTIONS: dict[str, Any] = {
-    "socket_timeout": SOCKET_TIMEOUT,
-    "socket_connect_timeout": SOCKET_TIMEOUT,
-    # RESP2: nothing here needs push messages, and Redis before 6 and its kin speak it too.
-    "protocol": 2,
-}
-
 
 def address(url: str) -> str:
     """Return the URL as logs may show it: without user, password and options."""
     return re.sub("//[^/]*@", "//", url.partition("?")[0])
 
 
-def sync_client(url: str) -> redis.Redis:
-    # Retrying is the caller's decision: the default of ten tries would take seconds of a worker.
-    retry = redis.retry.Retry(redis.backoff.NoBackoff(), 0)
-    return redis.Redis.from_url(url, retry=retry, **_OPTIONS)
+def sync_client(url: str, *, time_out: float = SOCKET_TIMEOUT) -> redis.Redis:
+    """Return a client; each operation of its sockets ends within `time_out` seconds."""
+    client: redis.Redis = _client(redis, url, time_out)
+    return client
 
 
 def async_client(url: str) -> redis.asyncio.Redis:
-    retry = redis.asyncio.retry.Retry(redis.backoff.NoBackoff(), 0)
-    client: redis.asyncio.Redis = redis.asyncio.Redis.from_url(url, retry=retry, **_OPTIONS)
+    client: redis.asyncio.Redis = _client(redis.asyncio, url, SOCKET_TIMEOUT)
     return client
+
+
+def _client(library: Any, url: str, time_out: float) -> Any:
+    """Return a client of redis or of redis.asyncio: they have the same names."""
+    options = {
+        "socket_timeout": time_out,
+        "socket_connect_timeout": time_out,
+        # RESP2: nothing here needs push messages, and Redis before 6 and its kin speak it too.
+        "protocol": 2,
+        # Retrying is the caller's decision: the default of ten tries takes seconds of a worker.
+        "retry": library.retry.Retry(redis.backoff.NoBackoff(), 0),
+    }
+    place = watched(url)
+    if place is None:
+        return library.Redis.from_url(url, **options)
+    sentinel = library.sentinel.Sentinel(place.sentinels, sentinel_kwargs=options, **options)
+    return sentinel.master_for(place.name, **place.login)
 
 
 class StoreTrouble(Exception):

@@ -74,6 +74,23 @@ NOT_WAITED = Counter(
 THROTTLE_TROUBLE = Counter(
     "throttle_trouble_total", "Requests let through because Redis was away", ["limit"]
 )
+STORAGE_TROUBLE = Counter(
+    "label_storage_trouble_total",
+    "Documents that could not be written to the storage or read, and files that no row named",
+    ["what"],
+)
+STORAGE_BEHIND = Gauge(
+    "label_storage_behind_seconds",
+    "How far the sweeper is behind with rows and files that are a day old",
+    ["cursor"],
+    multiprocess_mode="livemin",
+)
+HISTORY_UNPLACED = Gauge(
+    "history_rows_unplaced",
+    "Attempts and tracking events for whose month there is no partition",
+    ["table"],
+    multiprocess_mode="livemax",
+)
 
 
 _spares_of: set[str] = set()

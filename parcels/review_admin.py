@@ -75,12 +75,12 @@ class ReviewActions(admin.ModelAdmin):
         return (
             format_html_join(
                 ", ",
-                "{} ({}, {} bytes) of {}",
+                "{} ({}, {}) of {}",
                 (
                     (
                         each.type,
                         each.format,
-                        len(each.content),
+                        f"file {each.file}" if each.file else f"{len(each.content)} bytes",
                         each.attempt and each.attempt.tracking_number,
                     )
                     for each in found
@@ -109,9 +109,10 @@ class ReviewActions(admin.ModelAdmin):
         form = AdoptForm(announcement, *given)
         if given and form.is_valid():
             label = form.as_label()
+            papers = review.papers_of(announcement, label)
             self._decide(
                 request, announcement, f"Adopted label {label.tracking_number}.",
-                lambda by: review.adopt(announcement, label, by=by),
+                lambda by: review.adopt(announcement, label, papers, by=by),
             )  # fmt: skip
             return None
         context = {**self.admin_site.each_context(request), "announcement": announcement}

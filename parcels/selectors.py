@@ -21,6 +21,7 @@ from parcels.models import (
     SenderAddress,
 )
 from parcels.models.announcement import OPEN
+from parcels.papers.files import contents
 from parcels.statuses import WITHOUT_LABEL
 
 
@@ -93,13 +94,14 @@ def in_order(parcel_ids: Sequence[int]) -> list[Parcel]:
 def document_of(account: Account, parcel_id: int, kind: str, form: str) -> bytes | None:
     """Return the document's bytes in the given form (pdf, zpl), or None."""
     document = _documents(account).filter(parcel_id=parcel_id, type=kind, format=form).first()
-    return bytes(document.content) if document else None
+    return contents([document])[0] if document else None
 
 
 def labels_of(account: Account, parcel_ids: Sequence[int]) -> dict[int, bytes]:
     """Return the PDF labels by parcel id; parcels without one are missing."""
-    documents = _documents(account).filter(parcel_id__in=parcel_ids, type="label", format="pdf")
-    return {document.parcel_id: bytes(document.content) for document in documents}
+    rows = list(_documents(account).filter(parcel_id__in=parcel_ids, type="label", format="pdf"))
+    found = zip(rows, contents(rows), strict=True)
+    return {row.parcel_id: content for row, content in found if content is not None}
 
 
 def _documents(account: Account) -> QuerySet[Document]:

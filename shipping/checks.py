@@ -58,6 +58,20 @@ def check_house_credentials(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 
 @register
+def check_labels(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """Labels that go to a storage need one."""
+    if settings.LABELS_IN == "database" or "labels" in settings.STORAGES:
+        return []
+    return [
+        Error(
+            "LABELS_IN=storage, and there is no storage.",
+            hint="Set LABELS_URL to file:///folder or s3://bucket/prefix.",
+            id="shipping.E012",
+        )
+    ]
+
+
+@register
 def check_waits(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """The default wait can't be over the maximum."""
     if settings.WAIT_DEFAULT <= settings.WAIT_MAXIMUM:
@@ -193,11 +207,32 @@ def check_synchronous_commit(databases: Any = None, **_: Any) -> list[CheckMessa
             id="shipping.W002",
         )
         for alias in databases or []
-        if connections[alias].vendor == "postgresql" and _synchronous_commit(alias) == "off"
+        if connections[alias].vendor == "postgresql"
+        and _shown(alias, "synchronous_commit") == "off"
     ]
 
 
-def _synchronous_commit(alias: str) -> str:
+@register(Tags.database)
+def check_statement_timeout(databases: Any = None, **_: Any) -> list[CheckMessage]:
+    """A pooler drops what we ask of each session: then the role has to say it."""
+    return [
+        CheckWarning(
+            f"The server ends no statement after {settings.DATABASE_STATEMENT_TIMEOUT:g} s: a "
+            "pooler has dropped that setting. Ours is given up two seconds later, and goes on "
+            "there.",
+            hint="ALTER ROLE … SET statement_timeout = "
+            f"'{settings.DATABASE_STATEMENT_TIMEOUT:g}s'; and, for what a vanished client has "
+            "locked, idle_in_transaction_session_timeout = '30s'.",
+            id="shipping.W003",
+        )
+        for alias in databases or []
+        if connections[alias].vendor == "postgresql"
+        and settings.DATABASE_STATEMENT_TIMEOUT
+        and _shown(alias, "statement_timeout") == "0"
+    ]
+
+
+def _shown(alias: str, setting: str) -> str:
     with connections[alias].cursor() as cursor:
-        cursor.execute("SHOW synchronous_commit")
+        cursor.execute(f"SHOW {setting}")
         return str(cursor.fetchone()[0])

@@ -11,9 +11,13 @@ import math
 import os
 from ipaddress import ip_network
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
+from typing import Any
+from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
+
+from offload.sentinel import BY_SENTINEL, watched
+from shipping import file_storage
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
@@ -125,23 +129,60 @@ def secrets(name: str) -> list[str]:
     return secret(name, development="").replace(",", " ").split()
 
 
+def store(name: str, default: str, *others: str) -> str:
+    """Return the address of a Redis, of one that Sentinels know, or with one of the schemes."""
+    url = text(name, default)
+    schemes = ("redis", "rediss", BY_SENTINEL, *others)
+    try:
+        watched(url)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from None
+    if urlsplit(url).scheme not in schemes:
+        raise ImproperlyConfigured(f"{name} begins with none of {', '.join(schemes)}")
+    return url
+
+
 def database(name: str, default: str) -> dict[str, object]:
-    """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`."""
+    """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`.
+
+    Several hosts, parted by commas, are handed on to libpq, which takes lists of both.
+    """
     url = urlsplit(text(name, default))
     if url.scheme == "sqlite":
         return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
     if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):
+        places = [urlsplit(f"//{place}") for place in url.netloc.rpartition("@")[2].split(",")]
         return {
             "ENGINE": "shipping.postgresql",
             "NAME": unquote(url.path[1:]),
             "USER": unquote(url.username or ""),
             "PASSWORD": unquote(url.password or ""),
-            "HOST": url.hostname or "",
-            "PORT": url.port or "",
+            "HOST": ",".join(place.hostname or "" for place in places),
+            "PORT": ",".join(str(place.port or "") for place in places),
         }
     raise ImproperlyConfigured(
         f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name"
     )
+
+
+def storage(name: str) -> dict[str, Any] | None:
+    """Return an entry of Django's STORAGES; None where the variable is not set.
+
+    From `file:///folder`, or `s3://bucket/prefix?endpoint_url=…`.
+    """
+    url = urlsplit(text(name, ""))
+    if url.scheme == "file" and not url.netloc and url.path.strip("/"):
+        return file_storage.files_in(unquote(url.path))
+    if url.scheme == "s3" and url.netloc:
+        options = dict(parse_qsl(url.query))
+        try:
+            return file_storage.objects_in(url.netloc, unquote(url.path.strip("/")), options)
+        except (ValueError, ImportError) as error:
+            hint = "; s3:// needs requirements-s3.txt" if isinstance(error, ImportError) else ""
+            raise ImproperlyConfigured(f"{name}: {error}{hint}") from None
+    if not url.geturl():
+        return None
+    raise ImproperlyConfigured(f"{name} is neither file:///absolute/folder nor s3://bucket/prefix")
 
 
 def directory(name: str, default: Path) -> Path:

@@ -15,7 +15,6 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
-import redis
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -23,13 +22,12 @@ from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_l
 from prometheus_client.core import GaugeMetricFamily, Metric
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from carriers import registry
 from carriers.breaker import CircuitBreaker
 from carriers.redis_guard import RedisGuard
 from deploy.metric_files import readable
+from offload.redis_clients import sync_client
 from parcels.figures import QueueFigures, count_open_holds, queue_figures
 
 # Seconds: several or frequent scrapers cost the database one set of queries a second.
@@ -124,13 +122,7 @@ def _families() -> list[GaugeMetricFamily]:
 
 @functools.cache
 def _breakers() -> dict[str, CircuitBreaker]:
-    client = redis.Redis.from_url(
-        settings.REDIS_URL,
-        socket_timeout=_TIME_OUT,
-        socket_connect_timeout=_TIME_OUT,
-        retry=Retry(NoBackoff(), 0),
-    )
-    guard = RedisGuard(client, "metrics")
+    guard = RedisGuard(sync_client(settings.GUARDS_URL, time_out=_TIME_OUT), "metrics")
     return {
         carrier.code: CircuitBreaker(guard, carrier.code) for carrier in registry.all_carriers()
     }

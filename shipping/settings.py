@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
 
 from carriers.adapters import CODES
-from shipping import env, logs
+from shipping import brokers, env, logs
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 RUN_DIR = Path(env.text("RUN_DIR", str(BASE_DIR / ".run")))
@@ -83,6 +84,9 @@ TEMPLATES = [
     },
 ]
 
+# Seconds, 0 for none: manage.py sets that for commands that may take their time. None of our own
+# statements takes a second; waiting longer for a lock is useless.
+DATABASE_STATEMENT_TIMEOUT = env.seconds("DATABASE_STATEMENT_TIMEOUT", 10)
 DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
 if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defined] # a str here
     DATABASES["default"]["OPTIONS"] = {
@@ -101,21 +105,23 @@ else:
     # Threads that wait for a carrier give their connection back: 2,500 of them share a pool.
     DATABASES["default"]["OPTIONS"] = bounds.options(
         pool=env.integer("DATABASE_POOL", 16, minimum=1),
-        # Seconds, 0 for none: manage.py sets that for commands that may take their time. None of
-        # our own statements takes a second; waiting longer for a lock is useless.
-        statement_timeout=env.seconds("DATABASE_STATEMENT_TIMEOUT", 10),
+        statement_timeout=DATABASE_STATEMENT_TIMEOUT,
         connect_timeout=env.integer("DATABASE_CONNECT_TIMEOUT", 5, minimum=2),
-        # Off behind a pooler that gives each transaction another connection, unless it knows
-        # prepared statements (PgBouncer does from 1.21 on).
-        prepare=env.boolean("DATABASE_PREPARE", True),
+        # 1 where the pooler knows prepared statements (PgBouncer does from 1.21 on).
+        prepare=env.choice("DATABASE_PREPARE", "auto", ("auto", "0", "1")),
         # libpq's own variable, which ours would replace.
         server_options=env.text("PGOPTIONS", ""),
+        several="," in str(DATABASES["default"]["HOST"]),
     )
+    # They outlast their transaction, and would lose their server behind a pooler. We have none.
+    DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
 # Under ASGI each request has a thread of its own: kept connections would never be used again.
 CONN_MAX_AGE = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = env.text("REDIS_URL", "redis://127.0.0.1:6379/0")
+# One for all that follows, unless an address of its own is given.
+REDIS_URL = env.store("REDIS_URL", "redis://127.0.0.1:6379/0")
+GUARDS_URL = env.store("GUARDS_URL", REDIS_URL)
 
 USE_TZ = True
 TIME_ZONE = "UTC"
@@ -225,6 +231,17 @@ PARCEL_KEEP = env.seconds("PARCEL_KEEP", 365 * 24 * 3600, minimum=1)
 # Seconds (90 days). A label is printed within days; what comes back does so within a few weeks.
 DOCUMENT_KEEP = env.seconds("DOCUMENT_KEEP", 90 * 24 * 3600, minimum=1)
 
+# Seconds (two years). Attempts and tracking events are what invoices are argued about with, which
+# ends after a year or so. On PostgreSQL they go by whole months.
+HISTORY_KEEP = env.seconds("HISTORY_KEEP", 2 * 365 * 24 * 3600, minimum=31 * 24 * 3600)
+
+# Labels --------------------------------------------------------------------------------------
+# Where a new label's bytes go: into its row, or a file of STORAGES["labels"]. Both are read: files
+# are there until DOCUMENT_KEEP has passed, and LABELS_URL stays set as long.
+LABELS_IN = env.choice("LABELS_IN", "database", ("database", "storage"))
+_labels = env.storage("LABELS_URL")
+STORAGES = global_settings.STORAGES | ({"labels": _labels} if _labels else {})
+
 # Waiting -------------------------------------------------------------------------------------
 # Most load balancers cut at 60 s: the default answer comes before that.
 WAIT_DEFAULT = env.seconds("WAIT_DEFAULT", 55 * TIME_SCALE, minimum=0)
@@ -235,7 +252,7 @@ WEB_THREADS = env.integer("WEB_THREADS", env.integer("WEB_GREENLETS", 0, minimum
 
 OFFLOAD = {
     "BACKEND": env.text("OFFLOAD_BACKEND", "inline"),
-    "REDIS_URL": REDIS_URL,
+    "REDIS_URL": env.store("OFFLOAD_STORE", REDIS_URL),
     "SECRET": env.secret("OFFLOAD_SECRET", development=_DEVELOPMENT_SECRET),
     "SECRET_FALLBACKS": env.secrets("OFFLOAD_SECRET_FALLBACKS"),
     "RESOLVE": "parcels.services.holds.resolve",
@@ -268,16 +285,21 @@ WEBHOOK_KEEP = env.seconds("WEBHOOK_KEEP", 30 * 24 * 3600, minimum=1)
 # made on demand. Over the sum of all bulkheads: carriers that hang leave room for the others, for
 # voids and for webhooks (shipping.W001).
 WORKER_CONCURRENCY = env.integer("WORKER_CONCURRENCY", 2500, minimum=1)
-CELERY_BROKER_URL = env.text("BROKER_URL", REDIS_URL)
+BROKER_URL = env.store("BROKER_URL", REDIS_URL, "amqp", "amqps")
+_broker = brokers.of(BROKER_URL)
+CELERY_BROKER_URL = _broker.url
+CELERY_BROKER_TRANSPORT_OPTIONS = _broker.transport_options
 CELERY_TASK_IGNORE_RESULT = True
 CELERY_TASK_ACKS_LATE = False  # the row and the sweeper guarantee; see docs/adr
 CELERY_WORKER_PREFETCH_MULTIPLIER = 1
 CELERY_TASK_DEFAULT_QUEUE = "default"
 # A worker without --queues serves all of these.
-CELERY_TASK_QUEUES: dict[str, dict[str, str]] = {
-    **{f"announce.{code}": {} for code in CODES},
-    "default": {},
+CELERY_TASK_QUEUES = {
+    name: {"queue_arguments": _broker.queue_arguments}
+    for name in (*(f"announce.{code}" for code in CODES), "default")
 }
+# Beside quorum queues a worker makes 28 more at its start, for tasks with a date: we have none.
+CELERY_BROKER_NATIVE_DELAYED_DELIVERY_QUEUE_TYPE = "classic"
 CELERY_TASK_PUBLISH_RETRY = False  # a wake-up is best effort; the sweeper sends it again
 CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = CARRIER_CALL_DEADLINE + 5
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
@@ -285,12 +307,9 @@ CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 CELERY_BROKER_POOL_LIMIT = 32
-CELERY_BROKER_TRANSPORT_OPTIONS = {
-    # Without both, publishing at a black-holed Redis waits forever.
-    "socket_timeout": 5,
-    "socket_connect_timeout": 2,
-    "health_check_interval": 10,
-}
+# Seconds. RabbitMQ's: a worker finds a silent one within two or three of these.
+CELERY_BROKER_HEARTBEAT = 10
+CELERY_BROKER_CONNECTION_TIMEOUT = brokers.CONNECT_TIMEOUT
 
 # "auto": JSON, but short lines on a terminal and in the demo.
 LOG_FORMAT = env.choice("LOG_FORMAT", "auto", ("auto", "json", "line"))

@@ -2,16 +2,13 @@
 
 from typing import Any
 
-import redis
-from redis.backoff import NoBackoff
-from redis.retry import Retry
-
 from carriers.breaker import CircuitBreaker
 from carriers.bulkhead import Bulkhead
 from carriers.health import Health
 from carriers.redis_guard import RedisGuard
 from deploy.live.target import Target
 from deploy.plan import CARRIERS
+from offload.redis_clients import sync_client
 
 # Seconds: loopback answers in one millisecond, and the next sample comes anyway.
 TIME_OUT = 0.5
@@ -21,13 +18,9 @@ class Guards:
     """Reads breakers, bulkheads and recent latencies as the stack's processes share them."""
 
     def __init__(self, target: Target) -> None:
-        client = redis.Redis.from_url(
-            target.environment["REDIS_URL"],
-            socket_timeout=TIME_OUT,
-            socket_connect_timeout=TIME_OUT,
-            retry=Retry(NoBackoff(), 0),
-        )
-        guard = RedisGuard(client, "live page")
+        environment = target.environment
+        url = environment.get("GUARDS_URL") or environment["REDIS_URL"]
+        guard = RedisGuard(sync_client(url, time_out=TIME_OUT), "live page")
         prefix = target.environment.get("CARRIER_GUARD_PREFIX", "carriers:")
         self._of = {
             code: (

@@ -1,61 +1,104 @@
-"""RabbitMQ instead of Redis, by its address alone."""
+"""RabbitMQ as the broker, a Redis for guards and another for answers: by settings alone."""
 
-import os
-import shutil
-import subprocess
+import signal
+import time
+from typing import Any
 
 import pytest
+import redis
+from celery import Celery
 
-from deploy.child import Child
-from deploy.ports import free_ports
-from deploy.readiness import wait_until_ready
+from deploy.rabbitmq import RABBITMQ_INSTALL, RabbitServer
 from deploy.stack import Stack
+from deploy.stores import RedisServer, StoreMissingError
+from deploy.tests.fixtures import absent
 from deploy.tests.test_backup import Shop
 from deploy.tests.waiting import until
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
-INSTALL = "apt-get install rabbitmq-server  |  brew install rabbitmq"
+# Seconds: the time-out of RabbitMQ's confirm (parcels.services.wake), and a busy machine.
+ONE_TIME_OUT = 2.0 + 2.0
+
+
+@pytest.fixture(scope="module")
+def rabbitmq():
+    try:
+        server = RabbitServer()
+    except StoreMissingError:
+        absent("rabbitmq-server", RABBITMQ_INSTALL)
+    with server:
+        yield server
+
+
+@pytest.fixture(scope="module")
+def redis_servers():
+    with RedisServer() as guards, RedisServer() as answers:
+        yield {"GUARDS_URL": guards.url, "OFFLOAD_STORE": answers.url}
+
+
+@pytest.fixture(scope="module")
+def stack(rabbitmq, redis_servers):
+    """The sweeper is not started: without the broker nothing would be announced."""
+    few = {"WEB_WORKERS": "1", "WORKER_CONCURRENCY": "20", "THROTTLE_WRITE": "none"}
+    with Stack(
+        "asgi-hold",
+        redis_url="redis://127.0.0.1:1/0",  # nobody is there
+        env={**few, **redis_servers, "BROKER_URL": rabbitmq.url},
+        processes=["web", "worker", "simulator"],
+    ) as stack:
+        yield stack
 
 
 @pytest.fixture
-def rabbitmq(tmp_path):
-    """Return the address of a RabbitMQ of the test's own."""
-    # Debian's command on PATH is a wrapper that changes to a user who may not enter our folder.
-    places = ["/usr/lib/rabbitmq/bin", os.environ["PATH"], "/usr/sbin", "/opt/homebrew/sbin"]
-    program = shutil.which("rabbitmq-server", path=os.pathsep.join(places))
-    if program is None:
-        pytest.skip(f"rabbitmq-server is not installed here; {INSTALL}")
-    port, distribution, mapper = free_ports(3)
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
-        "RABBITMQ_NODENAME": f"test{port}@localhost",
-        "RABBITMQ_NODE_PORT": str(port),
-        "ERL_EPMD_PORT": str(mapper),
-        "RABBITMQ_DIST_PORT": str(distribution),
-        "RABBITMQ_BASE": str(tmp_path),
-        "RABBITMQ_MNESIA_BASE": str(tmp_path / "mnesia"),
-        "RABBITMQ_LOG_BASE": str(tmp_path / "log"),
-        "RABBITMQ_PID_FILE": str(tmp_path / "pid"),
-    }
-    child = Child("rabbitmq", program, log=tmp_path / "rabbitmq.log", env=environment)
-    child.start()
+def shop(stack):
+    return Shop(stack).use(stack.public_key, stack.secret_key)
+
+
+def seconds_to_create(shop):
+    began = time.monotonic()
+    shop.create(request_label_async=True, shipment={"id": 8})
+    return round(time.monotonic() - began, 2)
+
+
+def test_announcements_go_through_rabbitmq(shop):
+    parcel = shop.create(request_label_async=True, shipment={"id": 8})
+    until(lambda: shop.has_label(parcel), "the label")
+
+
+def test_guards_and_answers_have_a_redis_each(shop, redis_servers):
+    assert shop.create(request_label=True, shipment={"id": 8})["status"]["id"] == 1000
+    kinds = {name: kinds_of_keys(url) for name, url in redis_servers.items()}
+    assert kinds == {"GUARDS_URL": {"carriers"}, "OFFLOAD_STORE": {"offload"}}
+
+
+def test_its_queues_are_quorum_queues(stack, rabbitmq):
+    """RabbitMQ refuses to declare one that is there as another kind."""
+    with Celery(broker=rabbitmq.url).connection() as connection:
+        channel: Any = connection.channel()
+        with pytest.raises(connection.channel_errors, match="quorum"):
+            channel.queue_declare("announce.postnl", durable=True, auto_delete=False)
+
+
+def test_a_silent_rabbitmq_costs_one_time_out(stack, shop, rabbitmq):
+    shop.create(request_label_async=True, shipment={"id": 8})  # a connection stands
+    rabbitmq.child.signal(signal.SIGSTOP)
     try:
-        wait_until_ready(f"port 127.0.0.1:{port}", seconds=60, given_up=child.cause_of_death)
-        yield f"amqp://guest:guest@127.0.0.1:{port}//"
+        first, *others = [seconds_to_create(shop) for _ in range(4)]
     finally:
-        child.stop(20)
-        # Erlang's port mapper is started by it as a daemon, and would stay.
-        end = ["epmd", "-port", str(mapper), "-kill"]
-        subprocess.run(end, env=environment, capture_output=True, check=False)
+        rabbitmq.child.signal(signal.SIGCONT)
+    assert first < ONE_TIME_OUT
+    assert "no wake-up for announce" in stack.log("web")  # it was not taken for sent
+    assert max(others) < ONE_TIME_OUT / 2
+    later = []
+
+    def one_more():
+        later.append(shop.create(request_label_async=True, shipment={"id": 8}))
+        return any(shop.has_label(parcel) for parcel in later)
+
+    until(one_more, "a label after its return")
 
 
-def test_announcements_go_through_rabbitmq(rabbitmq):
-    """The sweeper is not started: without the broker nothing would be announced."""
-    env = {"BROKER_URL": rabbitmq, "WEB_WORKERS": "1", "WORKER_CONCURRENCY": "20"}
-    processes = ["redis", "web", "worker", "simulator"]
-    with Stack("asgi-hold", env=env, processes=processes) as stack:
-        shop = Shop(stack).use(stack.public_key, stack.secret_key)
-        parcel = shop.create(request_label_async=True, shipment={"id": 8})
-        until(lambda: shop.has_label(parcel), "the label")
+def kinds_of_keys(url):
+    with redis.Redis.from_url(url, decode_responses=True) as client:
+        return {key.partition(":")[0].partition(".")[0] for key in client.scan_iter()}

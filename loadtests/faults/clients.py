@@ -80,7 +80,7 @@ class Load(threading.Thread):
 
             await asyncio.gather(*(client() for _ in range(min(self.at_once, len(self.wishes)))))
 
-    async def _send(self, session: aiohttp.ClientSession, wish: Wish) -> None:
+    async def _send(self, session: aiohttp.ClientSession, wish: Wish) -> Told:
         told = Told(wish.intent, wish.account, time.time(), wish.synchronous)
         self.told.append(told)
         headers = {"Authorization": f"Basic {self.logins[wish.account]}", **wish.headers}
@@ -94,6 +94,7 @@ class Load(threading.Thread):
                 told.hung_up = told.answered_at is None
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             told.error = f"{type(error).__name__}: {error}"[:200]
+        return told
 
     async def _ask(
         self,
@@ -107,6 +108,7 @@ class Load(threading.Thread):
         told.status, told.answered_at = response.status, time.time()
         if told.acknowledged:
             answer = json.loads(text)
-            told.parcels = answer.get("parcels") or [answer["parcel"]]
+            # Empty from a front that could ask neither Redis nor the app: accepted, and no more.
+            told.parcels = (answer.get("parcels") or [answer["parcel"]]) if answer else []
         else:
             told.error = text[:200]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import glob
+from pathlib import Path
 
+SITE = Path(__file__).parent / "shifted"
 LIBRARIES = "/usr/lib/*/faketime/libfaketimeMT.so.1"
 
 
@@ -26,4 +28,5 @@ def shifted_by(seconds: float) -> dict[str, str]:
         "LD_PRELOAD": found[0],
         "FAKETIME": f"{seconds:+g}s",
         "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+        "PYTHONPATH": str(SITE),
     }

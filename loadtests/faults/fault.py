@@ -88,6 +88,7 @@ class Result:
     schedule: list[tuple[float, str]] = field(default_factory=list)
     reddens: str = ""
     scale: float = SHORT
+    broker: str = ""
 
     @property
     def green(self) -> bool:
@@ -116,6 +117,7 @@ class Result:
 class Fault:
     """One kind of fault: how it strikes, and what is wanted beside the invariants.
 
+    `rig` is what it strikes at: all on one loopback, or on several machines.
     `environment` changes the deployment's, `short_environment` that of the short dose and the
     controls only; `times`, too: variables in seconds at full scale, multiplied by the run's. A full
     dose keeps the shipped deadlines, settling windows and bulkheads. `rest` is the seconds at full
@@ -129,6 +131,7 @@ class Fault:
     doses: ClassVar[Mapping[str, Dose]]
     databases: ClassVar[tuple[str, ...]] = ("postgresql",)
     strategy: ClassVar[str] = "asgi-hold"
+    rig: ClassVar[type[Rig]] = Rig
     environment: ClassVar[Mapping[str, str]] = {}
     short_environment: ClassVar[Mapping[str, str]] = {}
     times: ClassVar[Mapping[str, float]] = {}
@@ -180,31 +183,48 @@ class Run(NamedTuple):
     dose: str
     database: str
     control: str = ""
+    broker: str = ""
 
     def __str__(self) -> str:
         kind = f"without {self.control}" if self.control else "guarded"
-        return f"{self.fault} {kind} on {self.database}, {self.dose} dose"
+        return f"{self.fault} {kind} on {engines(self.database, self.broker)}, {self.dose} dose"
 
 
-def planned(kind: type[Fault], dose: str, *, only: str = "", controls: bool = True) -> list[Run]:
+def engines(database: str, broker: str) -> str:
+    """Return what a run stood on; Redis goes without saying."""
+    return f"{database}, {broker}" if broker else database
+
+
+def planned(
+    kind: type[Fault], dose: str, *, only: str = "", controls: bool = True, broker: str = ""
+) -> list[Run]:
     """Return a fault's runs, on its databases or on one only.
 
     The second database shows that nothing depends on the first one's locks, and red needs one
     violation: for both the short dose is enough.
     """
     databases = [database for database in kind.databases if only in ("", database)]
+    if only == "pgbouncer" and "postgresql" in kind.databases:
+        databases = [only]
     doses = [dose if database in (only, kind.databases[0]) else "short" for database in databases]
-    guarded = [Run(kind.id, *run) for run in zip(doses, databases, strict=True)]
+    guarded = [Run(kind.id, *run, "", broker) for run in zip(doses, databases, strict=True)]
     first = only or kind.databases[0]
-    return guarded + [Run(kind.id, "short", first, name) for name in kind.controls if controls]
+    return guarded + [
+        Run(kind.id, "short", first, name, broker) for name in kind.controls if controls
+    ]
 
 
-def execute(kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "") -> Result:
+def execute(
+    kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "", broker: str = ""
+) -> Result:
     """Run a fault once on a deployment of its own, and read the journals."""
     strategy = (control and kind.controls[control].strategy) or kind.strategy
     scale = FULL if dose == "full" else kind.short_scale
     changes = environment_of(kind, dose, scale=scale, control=control)
-    with Rig(database=database, seed=seed, strategy=strategy, env=changes, scale=scale) as rig:
+    rig = kind.rig(
+        database=database, broker=broker, seed=seed, strategy=strategy, env=changes, scale=scale
+    )
+    with rig:
         return execute_on(rig, kind, dose, seed=seed, control=control)
 
 
@@ -226,6 +246,7 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     result = Result(
         kind.id, kind.title, dose, rig.database_kind, control, seed, fault.dose.requests,
         reddens=kind.controls[control].reddens if control else "", scale=rig.scale,
+        broker=rig.broker_kind,
     )  # fmt: skip
     changes = environment_of(kind, dose, scale=rig.scale, control=control)
     rig.begin(f"{kind.id}{control}.", changes, seed)

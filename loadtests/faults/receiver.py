@@ -1,4 +1,4 @@
-"""A shop's webhook endpoint: `python -m loadtests.faults.receiver PORT FILE` writes a line each."""
+"""A shop's webhook endpoint: `… -m loadtests.faults.receiver HOST PORT FILE`, a line each."""
 
 from __future__ import annotations
 
@@ -43,10 +43,10 @@ class Handler(BaseHTTPRequestHandler):
         """Print nothing: the file says it."""
 
 
-def main(port: str, path: str) -> None:
+def main(host: str, port: str, path: str) -> None:
     """Serve until the process is ended."""
     Handler.file = os.open(Path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-    server = ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
+    server = ThreadingHTTPServer((host, int(port)), Handler)
     server.daemon_threads = True
     server.serve_forever()
 

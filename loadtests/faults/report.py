@@ -18,7 +18,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from loadtests.faults.fault import Fault, Measure, Result, Run, planned
+from loadtests.faults.fault import Fault, Measure, Result, Run, engines, planned
 from loadtests.machine import card
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "faults"
@@ -74,7 +74,7 @@ def row(result: Result) -> list[str]:
     return [
         result.fault,
         f"without {result.control}" if result.control else "guarded",
-        result.database,
+        engines(result.database, result.broker),
         result.dose,
         *map(str, counts),
         ", ".join(_broken(result.as_json())) or "-",
@@ -150,7 +150,7 @@ def _locked(folder: Path) -> Iterator[None]:
 
 
 def _key(run: Mapping[str, Any]) -> Run:
-    return Run(run["fault"], run["dose"], run["database"], run["control"])
+    return Run(run["fault"], run["dose"], run["database"], run["control"], run.get("broker", ""))
 
 
 def render(
@@ -221,6 +221,10 @@ def _missed(run: Mapping[str, Any]) -> str:
     return ", ".join(each["name"] for each in run["measures"] if not each["met"]) or "-"
 
 
+def _engines(run: Mapping[str, Any]) -> str:
+    return engines(run["database"], run.get("broker", ""))
+
+
 def _name(run: Mapping[str, Any]) -> str:
     return f"{run['fault']} {run['title']}"
 
@@ -230,7 +234,7 @@ def _guarded(run: Mapping[str, Any]) -> list[object]:
     return [
         _name(run),
         f"{run['dose']} ({run['requests']})",
-        run["database"],
+        _engines(run),
         run["scale"],
         *counts,
         ", ".join(_broken(run)) or "-",
@@ -261,7 +265,7 @@ def _uncontrolled(faults: Mapping[str, type[Fault]]) -> list[str]:
 def _targets(runs: Iterable[Mapping[str, Any]]) -> list[list[object]]:
     return [
         [
-            f"{run['fault']}, {run['dose']}, {run['database']}",
+            f"{run['fault']}, {run['dose']}, {_engines(run)}",
             *(measure[name] for name in ("name", "value", "wanted")),
             "" if measure["met"] else "**missed**",
         ]

@@ -16,9 +16,12 @@ from pathlib import Path
 from typing import Any
 
 from deploy.child import Child
+from deploy.pgbouncer import PgBouncer
 from deploy.plan import ROOT
 from deploy.ports import free_port
+from deploy.rabbitmq import RabbitServer
 from deploy.readiness import wait_until_ready
+from deploy.sentinel import SentinelServer
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests.faults.clients import Load, Wish
@@ -38,6 +41,13 @@ LATENCIES = {
 # Seconds, at full scale: a synchronous client's wait (WAIT_DEFAULT), a lease (ANNOUNCEMENT_LEASE),
 # the longest settling window of a carrier, and a call's total deadline (CARRIER_CALL_DEADLINE).
 WAIT, LEASE, SETTLING, DEADLINE = 55.0, 75.0, 90.0, 30.0
+# What the rig has of its own; with "pgbouncer" the application reaches PostgreSQL through one.
+DATABASES = ("postgresql", "sqlite", "pgbouncer")
+# Beside the stack's own Redis (RabbitMQ), or in its place.
+BROKERS: dict[str, type[RabbitServer | SentinelServer]] = {
+    "rabbitmq": RabbitServer,
+    "sentinel": SentinelServer,
+}
 # The processes that read the settings.
 CHANGING = ("web", "worker", "sweeper")
 # What a load is mixed of: two that can be asked, one that dedups.
@@ -57,6 +67,9 @@ def environment(scale: float) -> dict[str, str]:
 class Rig:
     """One deployment, its clients, and the schedule of what was done to it."""
 
+    # Where the shops' endpoint listens.
+    address = "127.0.0.1"
+
     def __init__(
         self,
         *,
@@ -65,6 +78,7 @@ class Rig:
         strategy: str = "asgi-hold",
         env: Mapping[str, str] | None = None,
         scale: float = SHORT,
+        broker: str = "",
     ) -> None:
         self.scale = scale
         self.rng = random.Random(seed)
@@ -72,7 +86,9 @@ class Rig:
         self._folder = tempfile.TemporaryDirectory(prefix="faults-")
         self.receiver = self._make_receiver()
         self.database_kind = database
-        self.postgresql = PostgresServer() if database == "postgresql" else None
+        self.postgresql: PostgresServer | None = None
+        self.broker_kind = broker
+        self.broker = BROKERS[broker]() if broker else None
         self._strategy, self._env = strategy, dict(env or {})
         self.prefix = ""
         self.loads: list[Load] = []
@@ -89,24 +105,40 @@ class Rig:
         return self
 
     def _open(self, opened: contextlib.ExitStack) -> None:
-        if self.postgresql:
+        if self.database_kind != "sqlite":
+            self.postgresql = PostgresServer()
             opened.callback(self.postgresql.close)
             self.postgresql.start()
+        if self.broker:
+            opened.callback(self.broker.close)
+            self.broker.start()
         opened.callback(self.receiver.kill)
         self._start_receiver()
+        by_sentinel = isinstance(self.broker, SentinelServer)
+        broker = {"BROKER_URL": self.broker.url} if self.broker and not by_sentinel else {}
+        url = self.postgresql.create_database("faults") if self.postgresql else "sqlite"
         self.stack = Stack(
             self._strategy,
-            database=self.postgresql.create_database("faults") if self.postgresql else "sqlite",
-            env=environment(self.scale) | self._env,
+            database=self._pooled(opened) if self.database_kind == "pgbouncer" else url,
+            redis_url=self.broker.url if self.broker and by_sentinel else "",
+            env=environment(self.scale) | broker | self._env,
             run_dir=Path(self._folder.name),
         ).open()
         opened.callback(self.stack.close, graceful=False)
-        self.database = Database(self.stack.env["DATABASE_URL"])
+        self._meet_accounts(url if self.postgresql else self.stack.env["DATABASE_URL"])
+
+    def _meet_accounts(self, url: str) -> None:
+        self.database = Database(url)
         keys = self.stack.accounts
         self.publics = [keys["PUBLIC_KEY"], keys["PUBLIC_KEY_2"]]
         secrets = [keys["SECRET_KEY"], keys["SECRET_KEY_2"]]
         self.logins = [f"{public}:{secret}" for public, secret in zip(self.publics, secrets)]  # noqa: B905
-        self._register_webhooks()
+        for account in range(len(self.logins)):
+            self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
+
+    def _pooled(self, opened: contextlib.ExitStack) -> str:
+        """Start a PgBouncer before the cluster, and return the database's address there."""
+        return opened.enter_context(PgBouncer(self.cluster)).url_of("faults")
 
     def __exit__(self, *_: object) -> None:
         for child in self._extra:
@@ -116,19 +148,17 @@ class Rig:
     def _make_receiver(self) -> Child:
         """Make the shops' webhook endpoint, a process of its own: the load must not delay it."""
         folder, port = Path(self._folder.name), free_port()
-        self.webhook_url = f"http://127.0.0.1:{port}/"
+        self.webhook_url = f"http://{self.address}:{port}/"
         self._seen = folder / "webhooks.jsonl"
-        command = f"{sys.executable} -m loadtests.faults.receiver {port} {self._seen}"
+        command = (
+            f"{sys.executable} -m loadtests.faults.receiver {self.address} {port} {self._seen}"
+        )
         return Child("receiver", command, log=folder / "receiver.log", cwd=ROOT)
 
     def _start_receiver(self) -> None:
         self.receiver.start()
         question = f"GET {self.webhook_url}"
         wait_until_ready(question, seconds=20, given_up=self.receiver.cause_of_death)
-
-    def _register_webhooks(self) -> None:
-        for account in range(len(self.logins)):
-            self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
 
     def begin(self, prefix: str, changes: Mapping[str, str], seed: int) -> None:
         """Begin another run on the same deployment; its journals will tell of this run alone.
@@ -155,6 +185,11 @@ class Rig:
     def clock() -> float:
         """Return seconds that only go forward."""
         return time.monotonic()
+
+    @property
+    def base_url(self) -> str:
+        """Return the address that clients use, without `/api/v2`."""
+        return self.stack.base_url
 
     @property
     def port(self) -> int:
@@ -191,9 +226,11 @@ class Rig:
             for number in range(count)
         ]
 
-    def send(self, wishes: Sequence[Wish], *, at_once: int = 50) -> Load:
+    def send(
+        self, wishes: Sequence[Wish], *, at_once: int = 50, clients: type[Load] = Load
+    ) -> Load:
         """Begin to send them; `join` the load to wait for the last answer."""
-        load = Load(self.stack.base_url, self.logins, wishes, at_once=at_once)
+        load = clients(self.base_url, self.logins, wishes, at_once=at_once)
         self.loads.append(load)
         load.start()
         return load
@@ -231,7 +268,7 @@ class Rig:
         """GET from the API, or POST a payload to it (`method`: something else)."""
         login = base64.b64encode(self.logins[account].encode()).decode()
         request = urllib.request.Request(  # noqa: S310 # our own loopback
-            self.stack.base_url + path,
+            self.base_url + path,
             method=method,
             data=None if payload is None else json.dumps(payload).encode(),
             headers={"Authorization": f"Basic {login}", "Content-Type": "application/json"},
@@ -246,6 +283,20 @@ class Rig:
         self.note(f"SIGKILL {name}")
         self.stack.kill(name)
         self.stack.start(name)
+
+    def kill_broker(self) -> None:
+        """Kill what messages go through, and have it or its replica in its place again."""
+        if self.broker is None:
+            return self.kill("redis")
+        self.note(f"SIGKILL {self.broker_kind}")
+        return self.broker.crash()
+
+    @property
+    def broker_url(self) -> str:
+        """Return where messages are sent to now."""
+        if isinstance(self.broker, SentinelServer):
+            return self.broker.url_of(self.broker.primary)
+        return self.broker.url if self.broker else self.stack.env["REDIS_URL"]
 
     def revive(self, name: str) -> bool:
         """Start a process again if it has ended; tell whether it had."""
@@ -295,8 +346,9 @@ class Rig:
     def keep_logs(self, name: str) -> None:
         """Copy the processes' logs out of the folder that goes with this run."""
         kept = Path(tempfile.mkdtemp(prefix=f"faults-{name}-logs-"))
-        for log in self.stack.plan.run_dir.rglob("*.log"):
-            shutil.copy(log, kept)
+        folder = self.stack.plan.run_dir
+        for log in folder.rglob("*.log"):
+            shutil.copy(log, kept / "-".join(log.relative_to(folder).parts))
         print(f"the logs are in {kept}", file=sys.stderr)
 
     def rest(self, seconds: float) -> float:

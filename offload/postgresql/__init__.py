@@ -28,6 +28,9 @@ PRUNE = """
         FOR UPDATE SKIP LOCKED
     )
 """
+# The process that the server has for a connection. A pooler in transaction mode gives a connection
+# a number that it made up: behind one nothing is heard, and nothing prepared is found again.
+BACKEND = "SELECT pg_backend_pid()"
 # Seconds that something without an end of its own lives: the epoch. A day is longer than any hold;
 # a new one only makes the hubs ask the app once.
 DAY = 86_400.0

@@ -3,18 +3,26 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from typing import Any
 
 import psycopg
 
-from offload.postgresql import ADD, DAY, READ
+from offload.postgresql import ADD, BACKEND, DAY, READ
 from offload.protocol import RELEASED_CHANNEL
 from offload.redis_clients import SOCKET_TIMEOUT, Command, Pipe
 
+logger = logging.getLogger("offload")
+
 # Seconds until a connection stands: another machine, TLS and a login. libpq knows whole ones.
 CONNECT_TIMEOUT = 2
+
+
+async def _is_pooled(connection: psycopg.AsyncConnection[Any]) -> bool:
+    row = await (await connection.execute(BACKEND)).fetchone()
+    return row is None or row[0] != connection.info.backend_pid
 
 
 class PostgresStore:
@@ -25,13 +33,18 @@ class PostgresStore:
     def __init__(self, url: str, on_trouble: Callable[[str], None]) -> None:
         self._url = url
         self._asking: psycopg.AsyncConnection[Any] | None = None
+        self._pooled = False
         self.pipe = Pipe(self._run, self.trouble, on_trouble)
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
         async with asyncio.timeout(CONNECT_TIMEOUT):
-            return await psycopg.AsyncConnection.connect(
+            connection = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT
             )
+            self._pooled = await _is_pooled(connection)
+            if self._pooled:
+                connection.prepare_threshold = None
+            return connection
 
     async def _run(self, commands: list[Command]) -> list[Any]:
         if self._asking is None:
@@ -77,7 +90,14 @@ class PostgresStore:
     async def wake_ups(self, idle: float) -> AsyncGenerator[str | None]:
         connection = await self._connect()
         try:
-            await connection.execute(f'LISTEN "{RELEASED_CHANNEL}"')
+            if self._pooled:
+                logger.warning(
+                    "a pooler stands before PostgreSQL: no release is heard, answers are read "
+                    "every %g s; give the hub the server's own address",
+                    idle,
+                )
+            else:
+                await connection.execute(f'LISTEN "{RELEASED_CHANNEL}"')
             yield None
             while True:
                 silent = True

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import psycopg
 
 from offload.answer import Answer, decode_answer
-from offload.postgresql import READ
+from offload.postgresql import BACKEND, READ
 from offload.postgresql.listening import CONNECT_TIMEOUT
 from offload.protocol import answer_key, released_channel
 
@@ -18,9 +18,13 @@ TROUBLE = (psycopg.Error, OSError, ValueError)
 def wait_on_postgresql(
     url: str, hold_id: str, deadline: float, ask_app: Callable[[str], Answer | None], *, idle: float
 ) -> Answer | None:
-    """Listen, read, wait; `deadline` by the monotonic clock."""
+    """Listen, read, wait; `deadline` by the monotonic clock. Behind a pooler nothing is heard."""
     with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT) as connection:
-        connection.execute(f'LISTEN "{released_channel(hold_id)}"')
+        row = connection.execute(BACKEND).fetchone()
+        if row is not None and row[0] == connection.info.backend_pid:
+            connection.execute(f'LISTEN "{released_channel(hold_id)}"')
+        else:
+            connection.prepare_threshold = None
         woken = False
         while True:
             row = connection.execute(READ, [[answer_key(hold_id)]]).fetchone()

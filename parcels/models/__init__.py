@@ -3,7 +3,7 @@
 from parcels.models.account import Account, ApiKey
 from parcels.models.announcement import Announcement, Attempt, State
 from parcels.models.contract import CarrierContract
-from parcels.models.document import Document
+from parcels.models.document import DiscardedFile, Document
 from parcels.models.hold import Hold
 from parcels.models.idempotency import IdempotencyKey
 from parcels.models.parcel import Parcel
@@ -26,6 +26,7 @@ __all__ = [
     "Brand",
     "CarrierContract",
     "DeliveryState",
+    "DiscardedFile",
     "Document",
     "FeedCursor",
     "Hold",

@@ -155,7 +155,11 @@ class Announcement(models.Model):
 
 
 class Attempt(models.Model):
-    """One try at the carrier, written once and never changed. No personal data."""
+    """One try at the carrier, written once and never changed. No personal data.
+
+    On PostgreSQL in a partition for each month (`parcels.services.partitions`): nothing in the
+    database can refer to it.
+    """
 
     announcement = models.ForeignKey(
         Announcement, on_delete=models.CASCADE, related_name="attempts"

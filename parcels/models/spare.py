@@ -22,7 +22,12 @@ class SpareLabel(models.Model):
     announcement = models.ForeignKey(Announcement, on_delete=models.CASCADE, related_name="spares")
     # The attempt that brought it, with its documents; None where only the carrier's list has it.
     attempt = models.ForeignKey(
-        Attempt, on_delete=models.SET_NULL, null=True, blank=True, related_name="+"
+        Attempt,
+        on_delete=models.SET_NULL,
+        null=True,
+        blank=True,
+        db_constraint=False,
+        related_name="+",
     )
     carrier_id = models.CharField(max_length=128)
     tracking_number = models.CharField(max_length=64)

@@ -9,7 +9,10 @@ from parcels.models.parcel import Parcel
 
 
 class TrackingEvent(models.Model):
-    """One step of one parcel, written once."""
+    """One step of one parcel, written once.
+
+    On PostgreSQL in a partition for each month of `at`, which is part of what is unique there.
+    """
 
     # None until a parcel has this tracking number: a carrier may be ahead of its own answer.
     parcel = models.ForeignKey(

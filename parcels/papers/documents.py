@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from django.conf import settings
+
 from parcels.customs import customs_kinds
 from parcels.models import Account, Document
 from parcels.papers.customs import customs_paper
+from parcels.papers.files import store
 from parcels.selectors import document_of, parcel_of
 from parcels.statuses import WITHOUT_LABEL
 
@@ -25,13 +28,17 @@ def _make(account: Account, parcel_id: int, kind: str) -> bytes | None:
         return None
     for known in customs_kinds(parcel):
         if known == kind:
+            content = customs_paper(known, parcel)
+            made = Document(parcel=parcel, type=known, format="pdf", content=content)
+            if settings.LABELS_IN == "storage":
+                store([made])
             # Two at once draw the same bytes, and the constraint keeps one of them.
-            row, _ = Document.objects.get_or_create(
+            Document.objects.get_or_create(
                 parcel=parcel,
                 type=known,
                 format="pdf",
                 attempt=None,
-                defaults={"content": customs_paper(known, parcel)},
+                defaults={"content": made.content, "file": made.file},
             )
-            return bytes(row.content)
+            return content
     return None

@@ -4,6 +4,9 @@ A queue is first in, first out over all accounts. So a message says only that so
 ids are in a list per account, and a worker takes from these in turn, for any message. Lost with the
 queue or left over, a list costs nothing: each message also names its own announcements, and the
 sweeper wakes what nobody took.
+
+The Redis is the broker's own. With another broker it is the guards' Redis, which says nothing about
+the broker: publishing shows whether that is up, and messages are sent even without that Redis.
 """
 
 from __future__ import annotations
@@ -14,22 +17,22 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from celery import current_app
 from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from carriers.redis_guard import Gone, RedisGuard
+from offload.redis_clients import sync_client
 from parcels import faults, metrics
 
 _SCRIPTS = Path(__file__).parent
 _PREFIX = "turns:"
+_REDIS = ("redis://", "rediss://", "redis+sentinel://")
 
 
 class Broker:
     """Asked with a short time-out, and once a second while it is gone."""
 
-    def __init__(self, client: redis.Redis) -> None:
+    def __init__(self, client: redis.Redis, *, has_queues: bool) -> None:
+        self.has_queues = has_queues  # else they are another broker's
         self._guard = RedisGuard(client, "broker", on_trouble=metrics.guard_trouble)
         self._enter = client.register_script((_SCRIPTS / "turn_enter.lua").read_text())
         self._next = client.register_script((_SCRIPTS / "turn_next.lua").read_text())
@@ -56,37 +59,27 @@ class Broker:
 
 
 @functools.cache
-def _broker_at(url: str) -> Broker | None:
-    if not url.startswith(("redis://", "rediss://")):
-        return None
-    timeout = settings.CARRIER_GUARD_TIMEOUT
-    client = redis.Redis.from_url(
-        url,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
-    )
-    return Broker(client)
-
-
-def _url() -> str:
-    return str(current_app.conf.broker_url or "")
+def _broker_at(url: str) -> Broker:
+    own = url.startswith(_REDIS)
+    time_out = settings.CARRIER_GUARD_TIMEOUT
+    client = sync_client(url if own else settings.GUARDS_URL, time_out=time_out)
+    return Broker(client, has_queues=own)
 
 
 def takes(queue: str, account_id: int | None, row_ids: Sequence[int | str]) -> bool:
     """Tell whether the broker answers; with an account, enter the rows for its turn."""
-    broker = _broker_at(_url())
-    if broker is None:
-        return True
+    broker = _broker_at(settings.BROKER_URL)
     if account_id is None or faults.is_off("turns"):
-        return broker.answers()
-    return broker.enter_turn(queue, account_id, [int(each) for each in row_ids])
+        return not broker.has_queues or broker.answers()
+    entered = broker.enter_turn(queue, account_id, [int(each) for each in row_ids])
+    return entered or not broker.has_queues
 
 
 def next_in_turn(queue: str, own: int) -> int:
     """Take the announcement whose turn it is; `own`, the message's, where nothing is known."""
-    broker = _broker_at(_url()) if queue and not faults.is_off("turns") else None
-    return (broker.next_in_turn(queue) if broker else None) or own
+    if not queue or faults.is_off("turns"):
+        return own
+    return _broker_at(settings.BROKER_URL).next_in_turn(queue) or own
 
 
 def broker_identity() -> str | None:
@@ -95,10 +88,10 @@ def broker_identity() -> str | None:
     A broker that keeps its queue over a restart has another identity, too: that costs one
     unnecessary round of wake-ups.
     """
-    if _broker_at(_url()) is None:
+    if not _broker_at(settings.BROKER_URL).has_queues:
         return None
     try:
-        with redis.Redis.from_url(_url(), socket_timeout=1, socket_connect_timeout=1) as client:
+        with sync_client(settings.BROKER_URL) as client:
             return str(client.info("server")["run_id"])
     except redis.RedisError:
         return None

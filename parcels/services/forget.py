@@ -21,6 +21,7 @@ import offload
 from offload.protocol import TICKET_GRACE
 from parcels.models import Account, Announcement, Attempt, Document, Hold, IdempotencyKey, Parcel
 from parcels.models.announcement import OPEN
+from parcels.services.tidy import discard
 from parcels.statuses import Status
 
 # Fields that have, or may have, personal data, and their replacements. The fingerprint is a hash of
@@ -89,6 +90,7 @@ def forget(parcel_ids: Sequence[int]) -> tuple[list[int], list[int]]:
         found = dict(_free(parcels).values_list("pk", "status"))
         deleted = [pk for pk, status in found.items() if status == Status.NO_LABEL]
         removed = [pk for pk in found if pk not in deleted]
+        discard(Document.objects.filter(parcel__in=found))
         Parcel.objects.filter(pk__in=deleted).delete()
         _remove(removed)
     return removed, deleted
@@ -159,7 +161,10 @@ def forget_old_documents() -> int:
         ~Exists(under_way), date_created__lt=_before(settings.DOCUMENT_KEEP)
     )
     ids = list(old.order_by("date_created").values_list("pk", flat=True)[:DOCUMENTS_AT_ONCE])
-    Document.objects.filter(pk__in=ids).delete()
+    rows = Document.objects.filter(pk__in=ids)
+    with transaction.atomic():
+        discard(rows)
+        rows.delete()
     return len(ids)
 
 

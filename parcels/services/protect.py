@@ -16,8 +16,6 @@ from time import monotonic
 
 import redis
 from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from carriers import registry, transport
 from carriers.breaker import BreakerConfig, CircuitBreaker, Mode, is_failure, throttled_for
@@ -25,6 +23,7 @@ from carriers.bulkhead import SHARE, Bulkhead
 from carriers.health import Health, Snapshot
 from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
 from carriers.redis_guard import RedisGuard
+from offload.redis_clients import sync_client
 from parcels import faults, metrics
 
 log = logging.getLogger(__name__)
@@ -121,13 +120,7 @@ def breaker_config() -> BreakerConfig:
 
 @functools.cache
 def _client() -> redis.Redis:
-    timeout = settings.CARRIER_GUARD_TIMEOUT
-    return redis.Redis.from_url(
-        settings.REDIS_URL,
-        socket_timeout=timeout,
-        socket_connect_timeout=timeout,
-        retry=Retry(NoBackoff(), 0),
-    )
+    return sync_client(settings.GUARDS_URL, time_out=settings.CARRIER_GUARD_TIMEOUT)
 
 
 @functools.cache

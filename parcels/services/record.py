@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from django.conf import settings
 from django.db import transaction
 from django.db.models.functions import Coalesce
 
@@ -19,6 +20,7 @@ from carriers.backoff import Decision
 from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels import faults, metrics
 from parcels.models import Announcement, Attempt, Document, State
+from parcels.papers.files import store
 from parcels.services.attempts import attempt_of, outcome_class
 from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow
@@ -48,12 +50,19 @@ def record(results: Sequence[Result]) -> None:
     """Write these outcomes in one transaction, and release the clients that wait for them."""
     attempts: list[Attempt] = []
     documents: list[Document] = []
+    papers = {
+        each.job.announcement.pk: documents_of(each.job.announcement, each.outcome)
+        for each in results
+        if isinstance(each.outcome, Announced)
+    }
+    if settings.LABELS_IN == "storage":  # before any row says that there is a label
+        store([paper for each in papers.values() for paper in each])
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
         ended, moved_on = _change_rows(results)
         for each in results:
             ours = each.job.announcement.pk in ended | moved_on
-            _keep(each, attempts, documents, ours=ours)
+            _keep(each, papers.get(each.job.announcement.pk, []), attempts, documents, ours=ours)
         Attempt.objects.bulk_create(attempts)
         Document.objects.bulk_create(documents)
         faults.passing("before_commit")
@@ -95,18 +104,25 @@ def _goes_on(announcement: Announcement, outcome: Outcome, decision: Decision) -
 
 
 def _keep(
-    result: Result, attempts: list[Attempt], documents: list[Document], *, ours: bool
+    result: Result,
+    papers: list[Document],
+    attempts: list[Attempt],
+    documents: list[Document],
+    *,
+    ours: bool,
 ) -> None:
-    """Have the attempt and its documents written; at once where they are evidence of a spare."""
+    """Have the attempt and its papers written; at once where they are evidence of a spare."""
     announcement, outcome = result.job.announcement, result.outcome
     attempt = attempt_of(announcement, result.kind, outcome, result.duration, recorded=ours)
     if isinstance(outcome, Announced) and not ours:
         attempt.save()
-        Document.objects.bulk_create(documents_of(announcement, outcome, attempt))
+        for paper in papers:
+            paper.attempt = attempt
+        Document.objects.bulk_create(papers)
         note_spares(extras(announcement, [outcome]), "answer", attempt)
     else:
         attempts.append(attempt)
-        documents += documents_of(announcement, outcome) if isinstance(outcome, Announced) else []
+        documents += papers
     note_spares(extras(announcement, result.others), result.kind)
 
 
@@ -138,17 +154,14 @@ def error_text(announcement: Announcement, outcome: Outcome) -> str:
     return text[:ERROR_LENGTH]
 
 
-def documents_of(
-    announcement: Announcement, label: Announced, attempt: Attempt | None = None
-) -> list[Document]:
-    """Return the label's documents, unsaved; those of an attempt are kept as evidence."""
+def documents_of(announcement: Announcement, label: Announced) -> list[Document]:
+    """Return the label's documents, unsaved."""
     return [
         Document(
             parcel_id=announcement.parcel_id,
             type=document.kind,
             format=document.format,
             content=document.content,
-            attempt=attempt,
         )
         for document in label.documents
     ]

@@ -5,12 +5,15 @@ The evidence: the attempts, and the spare labels that came when another process 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
 from parcels.models import Announcement, Document, SpareLabel, SpareState, State
+from parcels.papers.files import contents, store
 from parcels.services.attempts import note_attempt
 from parcels.services.ending import Ending, end
 
@@ -34,8 +37,29 @@ def spares(announcement: Announcement) -> list[SpareLabel]:
     return list(announcement.spares.filter(state=SpareState.OPEN))
 
 
-def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
-    """Adopt a label that the carrier has sold.
+def papers_of(announcement: Announcement, label: Label) -> list[Document]:
+    """Return what is to be kept of the label, unsaved; what was typed in wins over the spare's.
+
+    Not in a transaction: a storage may have the bytes, and be given them.
+    """
+    parcel = announcement.parcel_id
+    kept = [Document(parcel_id=parcel, format="pdf", content=label.pdf)] if label.pdf else []
+    if label.spare is not None and label.spare.attempt_id:
+        rows = list(Document.objects.filter(attempt=label.spare.attempt_id))
+        kept += [
+            Document(parcel_id=parcel, type=each.type, format=each.format, content=content)
+            for each, content in zip(rows, contents(rows), strict=True)
+            if content and not (label.pdf and each.format == "pdf" and each.type == "label")
+        ]
+    if settings.LABELS_IN == "storage":
+        store(kept)
+    return kept
+
+
+def adopt(
+    announcement: Announcement, label: Label, papers: Sequence[Document] = (), *, by: str
+) -> None:
+    """Adopt a label that the carrier has sold; `papers` are those of `papers_of`.
 
     The sweeper voids the others. Raises: NotUnderReview: it was decided already.
     """
@@ -50,7 +74,7 @@ def adopt(announcement: Announcement, label: Label, *, by: str) -> None:
         )
         kept = label.carrier_id, label.tracking_number
         _end(Ending(announcement, State.ANNOUNCED, *kept))
-        Document.objects.bulk_create(_documents(announcement, label))
+        Document.objects.bulk_create(papers)
 
 
 def give_up(announcement: Announcement, *, by: str) -> None:
@@ -77,16 +101,3 @@ def settle_by_hand(spare: SpareLabel, *, by: str) -> bool:
 def _end(ending: Ending) -> None:
     if not end([ending], states=[State.NEEDS_REVIEW], decided=True):
         raise NotUnderReview
-
-
-def _documents(announcement: Announcement, label: Label) -> list[Document]:
-    kept = [Document(type="label", format="pdf", content=label.pdf)] if label.pdf else []
-    if label.spare is not None and label.spare.attempt_id:
-        kept += [
-            Document(type=each.type, format=each.format, content=each.content)
-            for each in Document.objects.filter(attempt=label.spare.attempt_id)
-            if not (label.pdf and each.format == "pdf" and each.type == "label")
-        ]
-    for document in kept:
-        document.parcel_id = announcement.parcel_id
-    return kept

@@ -19,7 +19,12 @@ log = logging.getLogger(__name__)
 # After a failed wake-up the broker is not called for this long (seconds): only one request in that
 # time has to wait for the connection's time-out. The sweeper wakes the skipped rows.
 QUIET = 2.0
+# Seconds for RabbitMQ's confirm: some milliseconds, with a disk that is slow some hundred.
+CONFIRM = 2.0
+# Seconds that such a request may take: a connection, and publishing, with all their time-outs.
+TRYING = 20.0
 _quiet_until = 0.0
+_away = False
 # Announcements in one message: it costs as much as what a worker does about one. Not a whole batch,
 # so that several workers share it.
 TOGETHER = 20
@@ -55,18 +60,29 @@ def send(
 
     With an account, which of its rows a worker takes next is decided when a worker is free.
     """
-    global _quiet_until
+    global _quiet_until, _away
     if time.monotonic() < _quiet_until:
         return False
     try:
         if not broker.takes(queue, account_id, row_ids):
             return False
-        current_app.send_task(
-            f"parcels.tasks.{task}", args=row_ids, queue=queue, ignore_result=True, retry=False
-        )
+        if _away:  # this caller goes and looks; the others would pay as much
+            _quiet_until = time.monotonic() + TRYING
+        with current_app.producer_or_acquire() as producer:
+            try:
+                current_app.send_task(
+                    f"parcels.tasks.{task}", args=row_ids, queue=queue, ignore_result=True,
+                    retry=False, confirm_timeout=CONFIRM, producer=producer,
+                )  # fmt: skip
+            except Exception:
+                # Closed politely it would wait twice more for a RabbitMQ that is silent.
+                producer.connection.collect()
+                raise
     except Exception as error:
         # For any error of the transport: a request never fails because the broker is down.
-        _quiet_until = time.monotonic() + QUIET
+        _away, _quiet_until = True, time.monotonic() + QUIET
         log.warning("no wake-up for %s %s: %s", task, row_ids, error)
         return False
+    if _away:
+        _away, _quiet_until = False, 0.0
     return True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -45,3 +46,26 @@ def test_a_worker_killed_in_the_middle_of_fifty(site: Site) -> None:
     known = {row[0] for row in site.rows("SELECT reference FROM parcels_announcement")}
     assert set(bought) == known
     assert set(bought.values()) == {1}
+
+
+def test_a_worker_killed_between_a_file_and_its_row(tmp_path: Path) -> None:
+    """Its label is a file already, and no row says so: it is asked for again, none is without."""
+    storage = {"LABELS_IN": "storage", "LABELS_URL": f"file://{tmp_path}"}
+    with running(
+        "asgi-hold", "sqlite", FAULT_CRASH_AT="before_commit:1", LOG_FORMAT="line", **storage
+    ) as site:
+        first = site.create(shipment=8, request_label_async=True).json()["parcel"]["id"]
+        poll(lambda: not site.stack.running("worker"), 60)
+        assert len([*tmp_path.rglob("*.pdf")]) == 1
+        assert site.rows("SELECT count(*) FROM parcels_document") == [(0,)]
+        site.stack.change_environment({"FAULT_CRASH_AT": ""})
+        site.stack.restart("sweeper")
+        site.stack.start("worker")
+        site.wait_for_status(first, 1000, 60)
+        rows = site.rows("SELECT format, file, length(content) FROM parcels_document")
+        for form, file, length in rows:
+            assert length == 0
+            url = f"{site.api}/parcels/{first}/documents/label?format={form}"
+            assert site.session.get(url, timeout=30).content == (tmp_path / file).read_bytes()
+        left = {path for path in tmp_path.rglob("*.*") if path.is_file()}
+        assert len(left) == 2 * len(rows)

@@ -237,7 +237,8 @@ class Protocol(RuleBasedStateMachine):
             number, kept = label.tracking_number, review.spares(announcement)
             spare = next((each for each in kept if each.tracking_number == number), None)
             found = review.Label(number, label.carrier_id, spare=spare)
-            review.adopt(announcement, found, by="a person")
+            papers = review.papers_of(announcement, found)
+            review.adopt(announcement, found, papers, by="a person")
 
     @rule(row=rows)
     def give_up(self, row: int) -> None:

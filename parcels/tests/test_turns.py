@@ -18,13 +18,13 @@ QUEUE = "announce.postnl"
 
 
 @pytest.fixture
-def sent(redis_server: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+def sent(redis_server: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Return the ids of the messages, oldest first; the broker is real and its queue is not."""
     client = redis.Redis.from_url(redis_server.url)
     for key in client.scan_iter("turns:*"):
         client.delete(key)
     messages: list[int] = []
-    monkeypatch.setattr(current_app.conf, "broker_url", redis_server.url)
+    settings.BROKER_URL = redis_server.url
     monkeypatch.setattr(current_app, "send_task", lambda *_, args, **__: messages.extend(args))
     wake._quiet_until = 0.0
     broker._broker_at.cache_clear()
@@ -110,3 +110,17 @@ def test_a_worker_asks_for_the_queue_that_its_message_came_by(
     task.run(6)
     task.pop_request()
     assert begun == [(5, ""), (7, ""), (6, QUEUE)]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("there", [True, False])
+def test_beside_another_broker_they_stand_in_the_guards_redis(
+    sent: list[int], settings: Any, redis_server: Any, there: bool
+) -> None:
+    """Without that Redis messages are sent all the same, and taken in their order."""
+    settings.BROKER_URL = "amqp://guest:guest@127.0.0.1:1//"
+    settings.GUARDS_URL = redis_server.url if there else "redis://127.0.0.1:1/0"
+    for announcement, account in ((1, 1), (2, 1), (3, 2)):
+        assert wake.wake("announce", [announcement], "postnl", account)
+    assert taken(sent) == ([1, 3, 2] if there else [1, 2, 3])
+    assert broker.broker_identity() is None

@@ -16,10 +16,10 @@ from parcels.services import broker, wake
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
-    wake._quiet_until = 0.0
+    wake._quiet_until, wake._away = 0.0, False
     broker._broker_at.cache_clear()
     yield
-    wake._quiet_until = 0.0
+    wake._quiet_until, wake._away = 0.0, False
     broker._broker_at.cache_clear()
 
 
@@ -44,11 +44,11 @@ def black_hole() -> Iterator[str]:
 
 @pytest.mark.integration
 def test_a_broker_that_never_answers_costs_one_short_time_out(
-    black_hole: str, monkeypatch: pytest.MonkeyPatch
+    black_hole: str, settings: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     published: list[Any] = []
     monkeypatch.setattr(current_app, "send_task", lambda *args, **_: published.append(args))
-    monkeypatch.setattr(current_app.conf, "broker_url", black_hole)
+    settings.BROKER_URL = black_hole
     began = time.monotonic()
     assert [wake.wake("announce", [number], "postnl") for number in range(20)] == [False] * 20
     # One time-out of 0.25 s for all of them; publishing alone would wait for five.
@@ -68,3 +68,24 @@ def test_whatever_the_transport_raises_is_no_failure(monkeypatch: pytest.MonkeyP
     assert not wake.wake("announce", [1], "postnl")
     assert not wake.wake("announce", [2], "postnl")  # left alone for a while
     assert len(tried) == 1
+
+
+def test_one_caller_looks_whether_a_broker_is_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each would wait for the same time-out; beside the one that looks the others are not sent."""
+    beside: list[bool] = []
+
+    def silent(*_: Any, **__: Any) -> None:
+        beside.append(wake.wake("announce", [2], "postnl"))
+        raise TimeoutError
+
+    def well(*_: Any, **__: Any) -> None:
+        beside.append(True)
+
+    monkeypatch.setattr(broker, "takes", lambda *_: True)
+    monkeypatch.setattr(wake, "QUIET", 0.0)
+    monkeypatch.setattr(wake, "_away", True)
+    monkeypatch.setattr(current_app, "send_task", silent)
+    assert not wake.wake("announce", [1], "postnl")
+    assert beside == [False]
+    monkeypatch.setattr(current_app, "send_task", well)
+    assert [wake.wake("announce", [number], "postnl") for number in (3, 4)] == [True, True]

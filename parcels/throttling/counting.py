@@ -10,10 +10,9 @@ from pathlib import Path
 
 import redis
 from django.conf import settings
-from redis.backoff import NoBackoff
-from redis.retry import Retry
 
 from carriers.redis_guard import Gone, RedisGuard
+from offload.redis_clients import sync_client
 from parcels import metrics
 from parcels.throttling.limits import Limit
 
@@ -62,10 +61,4 @@ def _keys(name: str, limits: tuple[Limit, ...]) -> list[str]:
 @functools.cache
 def windows(url: str | None = None) -> Windows:
     """Return this process's windows."""
-    client = redis.Redis.from_url(
-        url or settings.REDIS_URL,
-        socket_timeout=_TIME_OUT,
-        socket_connect_timeout=_TIME_OUT,
-        retry=Retry(NoBackoff(), 0),
-    )
-    return Windows(client)
+    return Windows(sync_client(url or settings.GUARDS_URL, time_out=_TIME_OUT))

@@ -18,6 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from carriers import registry
 from parcels.models import Account, Announcement, Document, Parcel, State, WebhookDelivery
 from parcels.models.announcement import OPEN
+from parcels.papers.files import contents
 from parcels.papers.labels import as_png
 from parcels.services import webhooks
 from parcels.statuses import WITHOUT_LABEL, Status
@@ -95,7 +96,8 @@ def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
 @staff_with("parcels.view_document")
 def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
     """Answer the label as a PNG."""
-    label = _label(_parcel(parcel_id))
+    row = _label(_parcel(parcel_id))
+    label = contents([row])[0] if row else None
     if label is None:
         raise Http404(f"Parcel {parcel_id} has no label.")
     response = HttpResponse(as_png(label, LABEL_DPI), content_type="image/png")
@@ -113,12 +115,11 @@ def _parcel(parcel_id: int) -> Parcel:
     return found
 
 
-def _label(parcel: Parcel) -> bytes | None:
+def _label(parcel: Parcel) -> Document | None:
     if parcel.status in WITHOUT_LABEL:
         return None
     labels = Document.objects.filter(parcel=parcel, type="label", format="pdf", attempt=None)
-    row = labels.first()
-    return bytes(row.content) if row else None
+    return labels.first()
 
 
 @require_POST

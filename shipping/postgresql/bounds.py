@@ -16,6 +16,8 @@ import psycopg
 from psycopg.abc import RV, PQGen
 from psycopg.pq import TransactionStatus
 
+from shipping.postgresql.pooler import PooledConnection
+
 # Seconds over `statement_timeout`: a server that can be reached ends a statement itself, says why,
 # and the connection stays.
 GRACE = 2.0
@@ -37,14 +39,14 @@ PREPARED_AT = 2
 IDLE_IN_TRANSACTION = 30
 
 
-class BoundedConnection(psycopg.Connection[Any]):
+class BoundedConnection(PooledConnection):
     """A connection that is closed when a statement takes more than `longest` seconds.
 
     `gave_up_at` is when the last was (`time.monotonic`): those `made_at` an earlier time may be as
     silent.
     """
 
-    longest: ClassVar[float]
+    longest: ClassVar[float | None] = None
     gave_up_at: ClassVar[float] = 0.0
 
     def __init__(self, *given: Any, **more: Any) -> None:
@@ -67,18 +69,26 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def options(
-    *, pool: int, statement_timeout: float, connect_timeout: int, prepare: bool, server_options: str
+    *,
+    pool: int,
+    statement_timeout: float,
+    connect_timeout: int,
+    prepare: str,
+    server_options: str,
+    several: bool = False,
 ) -> dict[str, Any]:
     """Return Django's OPTIONS; times in seconds, `statement_timeout` 0 for none.
 
     `prepare`: values are sent beside a statement and not in its text, and what comes again is
-    planned once per connection.
+    planned once per connection: "1", "0", or "auto", where there is no pooler. `several`: of
+    several hosts the one that takes writes.
     """
+    bounds: dict[str, Any] = {"prepares_behind_pooler": prepare == "1"}
     chosen: dict[str, Any] = {
         **TCP,
         "connect_timeout": connect_timeout,
-        "server_side_binding": prepare,
-        "prepare_threshold": PREPARED_AT if prepare else None,
+        "server_side_binding": prepare != "0",
+        "prepare_threshold": None if prepare == "0" else PREPARED_AT,
         "pool": {
             "min_size": 1,
             "max_size": pool,
@@ -89,11 +99,13 @@ def options(
             "reconnect_timeout": 10,
         },
     }
+    if several:
+        chosen["target_session_attrs"] = "read-write"
     if statement_timeout:
-        bounds = {"longest": statement_timeout + GRACE}
-        chosen["pool"]["connection_class"] = type("Bounded", (BoundedConnection,), bounds)
+        bounds["longest"] = statement_timeout + GRACE
         chosen["options"] = (
             f"{server_options} -c statement_timeout={statement_timeout * 1000:.0f}"
             f" -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION * 1000}"
         ).strip()
+    chosen["pool"]["connection_class"] = type("Bounded", (BoundedConnection,), bounds)
     return chosen

@@ -17,6 +17,7 @@ WRONG = [
     ({"ANNOUNCEMENT_LEASE": 50.0, "CARRIER_CALL_DEADLINE": 30.0}, "shipping.E001"),
     ({"CARRIERS": {"postnl": {"url": "", "bulkhead": 1}}}, "shipping.E002"),
     ({"WAIT_DEFAULT": 200.0}, "shipping.E003"),
+    ({"LABELS_IN": "storage"}, "shipping.E012"),
     ({"CARRIER_BREAKER_MIN_CALLS": 21}, "shipping.E007"),
     ({"CARRIER_BREAKER_RAMP_FROM": 51.0}, "shipping.E007"),
     ({"CARRIER_GUARD_TIMEOUT": 5.0}, "shipping.E007"),

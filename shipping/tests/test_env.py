@@ -10,12 +10,21 @@ import pytest
 from django.core.exceptions import ImproperlyConfigured
 
 from shipping import env
+from shipping.file_storage import files_in
 
 POSTGRESQL = "postgresql://me:p%40ss@db:5432/parcels"
 
 
 def optional_credentials(name: str) -> dict[str, str]:
     return env.credentials(name, development="{}")
+
+
+def some_redis(name: str) -> str:
+    return env.store(name, "redis://127.0.0.1:6379/0")
+
+
+def some_broker(name: str) -> str:
+    return env.store(name, "redis://127.0.0.1:6379/0", "amqp")
 
 
 def optional_secret(name: str) -> str:
@@ -33,6 +42,11 @@ def optional_secret(name: str) -> str:
         (env.words, " a, ,b ", ["a", "b"]),
         (env.secrets, " a, ,b ", ["a", "b"]),
         (lambda name: env.choice(name, "a", ("a", "b")), "b", "b"),
+        (some_redis, "rediss://host/1", "rediss://host/1"),
+        (some_broker, "amqp://host//", "amqp://host//"),
+        (some_redis, "redis+sentinel://a,b/shop/0", "redis+sentinel://a,b/shop/0"),
+        (env.storage, "", None),
+        (env.storage, "file:///srv/my%20labels", files_in("/srv/my labels")),
         (optional_secret, "given", "given"),
         (optional_credentials, '{"api_key": "k"}', {"api_key": "k"}),
     ],
@@ -58,6 +72,14 @@ def test_a_good_value_is_read(
         (lambda name: env.share(name, 0.5), "0"),
         (lambda name: env.share(name, 0.5), "1.1"),
         (lambda name: env.choice(name, "a", ("a", "b")), "c"),
+        (some_redis, "postgresql://host/name"),
+        (some_redis, "amqp://host//"),
+        (some_redis, "redis+sentinel://a,b"),
+        (env.storage, "/srv/labels"),
+        (env.storage, "file:///"),
+        (env.storage, "file://srv/labels"),
+        (env.storage, "s3:///labels"),
+        (env.storage, "s3://bucket?secret_key=x"),
         (lambda name: env.database(name, ""), "mysql://db/parcels"),
         (lambda name: env.database(name, ""), "postgresql://db"),
         (optional_secret, None),
@@ -96,8 +118,14 @@ def test_former_secrets_come_from_a_file_one_by_line(
 def test_the_database_s_address_is_taken_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOME_NAME", POSTGRESQL)
     database = env.database("SOME_NAME", "")
-    assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", 5432, "parcels")
+    assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", "5432", "parcels")
     assert (database["USER"], database["PASSWORD"]) == ("me", "p@ss")
+
+
+def test_a_database_may_have_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SOME_NAME", "postgresql://me:p%40ss@one:5433,two/parcels")
+    database = env.database("SOME_NAME", "")
+    assert (database["HOST"], database["PORT"]) == ("one,two", "5433,")
 
 
 @pytest.mark.parametrize("value", ["k3y", '"k3y"', '["k3y"]', '{"api_key": ["k3y"]}', '{"k3y'])

@@ -17,6 +17,7 @@ from django.db import OperationalError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
+from deploy.ports import free_port
 from deploy.stores import PostgresServer
 from shipping.postgresql import base, bounds
 from shipping.tests.black_hole import Proxy
@@ -42,7 +43,7 @@ def database(proxy: Proxy, django_db_blocker: Any) -> Iterator[BaseDatabaseWrapp
         pool=2,
         statement_timeout=TIMEOUT,
         connect_timeout=2,
-        prepare=True,
+        prepare="auto",
         server_options="-c lock_timeout=700",
     )
     options["pool"]["timeout"] = POOL_TIMEOUT
@@ -70,6 +71,24 @@ def ask(database: BaseDatabaseWrapper, sql: str = "SELECT 1") -> Any:
     with database.cursor() as cursor:
         cursor.execute(sql)
         return cursor.fetchone()[0]
+
+
+def test_of_several_hosts_the_one_that_takes_writes_is_used(postgresql: PostgresServer) -> None:
+    options = bounds.options(
+        pool=1,
+        statement_timeout=0,
+        connect_timeout=2,
+        prepare=True,
+        server_options="",
+        several=True,
+    )
+    del options["pool"], options["server_side_binding"]  # Django's own
+    options |= {"host": "127.0.0.1,127.0.0.1", "port": f"{free_port()},{postgresql.port}"}
+    options |= {"user": "postgres"}
+    psycopg.connect(**options).close()
+    standby = "-c default_transaction_read_only=on"
+    with pytest.raises(psycopg.OperationalError, match="session is read-only"):
+        psycopg.connect(**options, options=standby)
 
 
 def test_the_server_ends_a_statement_and_keeps_the_connection(

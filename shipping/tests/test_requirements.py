@@ -19,6 +19,7 @@ RUN = {
     *("pillow", "celery-types", "types-psutil", "types-requests"),
     *("django-stubs", "djangorestframework-stubs", "mypy", "pytest-django", "pytest-timeout"),
     *("import-linter", "pip-audit", "ruff", "uv"),
+    *("django-storages", "moto", "flask", "flask-cors"),
 }
 # Imported where it is there: by tools, or by the stubs' own names.
 UNDECLARED = {"-typeshed", "setuptools"}
@@ -58,7 +59,12 @@ def imported(*, tests: bool) -> dict[str, set[str]]:
     return found
 
 
-RUNTIME = ("requirements.in", "requirements-bjoern.in", "requirements-redis.in")
+RUNTIME = (
+    "requirements.in",
+    "requirements-bjoern.in",
+    "requirements-redis.in",
+    "requirements-s3.in",
+)
 
 
 def test_what_runs_is_declared() -> None:

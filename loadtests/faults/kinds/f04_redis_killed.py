@@ -27,7 +27,7 @@ class RedisKilled(Fault):
         for _ in range(self.dose.strikes):
             rig.wait_for_work(load)
             time.sleep(rig.rng.uniform(0.2, 1.0))
-            rig.kill("redis")
+            rig.kill_broker()
             self._wait_for_progress(rig)
         load.join()
 

@@ -32,7 +32,7 @@ class MessagesThrice(Fault):
             for row in rig.database.announcements()
             if row.state == "pending"  # other runs on the same deployment have ended theirs
         ]
-        broker = Celery(broker=rig.stack.env["REDIS_URL"])
+        broker = Celery(broker=rig.broker_url)
         with broker.connection_for_write() as connection:
             # The application's own, which are in order.
             for queue in {f"announce.{carrier}" for _, carrier in rows}:
@@ -43,6 +43,7 @@ class MessagesThrice(Fault):
                     "parcels.tasks.announce",
                     args=[id_],
                     queue=f"announce.{carrier}",
+                    declare=[],  # the application has, and knows of what kind it is
                     connection=connection,
                 )
         rig.note(f"{len(rows) * TIMES} messages for {len(rows)} rows")

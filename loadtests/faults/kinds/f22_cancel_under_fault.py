@@ -119,9 +119,9 @@ def _wake_again(rig: Rig) -> None:
         "SELECT a.id, a.carrier FROM parcels_announcement a JOIN parcels_parcel p"
         " ON p.id = a.parcel_id WHERE a.state = 'announced' AND p.status IN (1999, 2001)"
     )
-    broker = Celery(broker=rig.stack.env["REDIS_URL"])
+    broker = Celery(broker=rig.broker_url)
     with broker.connection_for_write() as connection:
         for (id_, carrier), _ in itertools.product(rows, range(TIMES)):
             broker.send_task("parcels.tasks.void", args=[id_], queue=f"announce.{carrier}",
-                             connection=connection)  # fmt: skip
+                             declare=[], connection=connection)  # fmt: skip
     rig.note(f"{len(rows)} labels to be voided, {TIMES} messages each")

@@ -6,9 +6,11 @@ import pytest
 
 from carriers import registry
 from carriers.base import Carrier
+from loadtests.faults.journals import Told
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
 from loadtests.faults.kinds import f28_poison as f28
+from loadtests.faults.kinds import f29_machines as f29
 from loadtests.faults.rig import DEADLINE
 from parcels import faults
 
@@ -31,3 +33,16 @@ def test_a_wrong_clock_believes_an_absence_before_the_booking(code: str) -> None
 
 def test_the_payload_that_kills_is_the_one_that_is_sent() -> None:
     assert f28.COMPANY == faults.KILL
+
+
+def test_a_client_waits_from_its_first_request_to_its_parcel() -> None:
+    parcel = [{"id": 1, "tracking_number": "3S1"}]
+    told = [
+        Told("one", 0, sent_at=0.0, answered_at=2.0, status=502),
+        Told("one", 0, sent_at=3.0, answered_at=4.0, status=202),
+        Told("one", 0, sent_at=5.0, answered_at=6.0, status=200, parcels=parcel),
+        Told("two", 0, sent_at=8.0, answered_at=9.0, status=200, parcels=parcel),
+    ]
+    answers, silence, longest = (measure.value for measure in f29.costs("a step", told))
+    assert answers == "200, label: 2, 202, empty: 1, 502: 1"
+    assert (silence, longest) == (3.0, 6.0)

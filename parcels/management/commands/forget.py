@@ -10,6 +10,7 @@ from django.core.management.base import BaseCommand, CommandError
 from parcels.models import Account
 from parcels.selectors import parcels_of, parcels_of_receiver
 from parcels.services.forget import forget_receiver
+from parcels.services.tidy import delete_discarded
 
 
 class Command(BaseCommand):
@@ -36,6 +37,13 @@ class Command(BaseCommand):
         )
         done = forget_receiver(owner, parcels, email)
         self.stdout.write(f"removed: {_listed(done.removed)}; deleted: {_listed(done.deleted)}")
+        try:
+            while delete_discarded():
+                pass
+        except Exception as error:
+            raise CommandError(
+                "the storage of labels is in trouble: the sweeper deletes the files when it is back"
+            ) from error
         if not done.answered:
             raise CommandError("Redis failed: its answers expire in five minutes")
         if done.left or done.waiting:

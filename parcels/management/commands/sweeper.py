@@ -20,14 +20,25 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from django.db import connection
+from django.db import DatabaseError, connection
 
 from parcels import faults
-from parcels.services import forget, idempotency, restored, spares, sweep, void, webhooks
+from parcels.papers.files import is_configured
+from parcels.services import (
+    forget,
+    idempotency,
+    partitions,
+    restored,
+    spares,
+    sweep,
+    void,
+    webhooks,
+)
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
 from parcels.services.broker import broker_identity
 from parcels.services.reconcile import reconcile
+from parcels.services.tidy import tidy
 from parcels.services.tracking_feed import Follower
 from parcels.services.wake import send, wake
 
@@ -41,6 +52,10 @@ OWN_CALLS = 32
 HUNG = 120.0
 # Seconds after which a round in which something failed ends, and the next one begins.
 LONGEST = 5.0
+# Seconds between two looks at the files of labels: what they leave behind is in no hurry.
+TIDY_EVERY = 10.0
+# Seconds between two looks at partitions, which are there for months.
+TEND_EVERY = 3600.0
 WORK = {"announce": announce, "reconcile": reconcile}
 
 
@@ -82,6 +97,9 @@ class Sweeper:
         self.timeline: str | None = None
         self.follower = Follower()
         self.following: Future[None] | None = None
+        self.tidying: Future[None] | None = None
+        self.tidy_at = 0.0
+        self.tend_at = 0.0
 
     def round(self) -> bool:
         """Do everything once; False when something failed, as while the database is down.
@@ -107,6 +125,8 @@ class Sweeper:
             idempotency.forget_expired,
             forget.forget_old_documents,
             forget.forget_old_parcels,
+            self._tidy_files,
+            self._tend_history,
         ):
             try:
                 step()
@@ -165,14 +185,29 @@ class Sweeper:
 
     def _follow_tracking(self) -> None:
         """Read the tracking feed beside the round: a feed that hangs must not delay the sweeper."""
-        if self.following is None or self.following.done():
-            self.following = self.pool.submit(self._catch_up)
+        if _is_over(self.following):
+            self.following = self.pool.submit(self._beside, self.follower.catch_up)
 
-    def _catch_up(self) -> None:
+    def _tidy_files(self) -> None:
+        """Beside the round, too: a storage may hang."""
+        if is_configured() and monotonic() > self.tidy_at and _is_over(self.tidying):
+            self.tidy_at = monotonic() + TIDY_EVERY
+            self.tidying = self.pool.submit(self._beside, tidy)
+
+    def _tend_history(self) -> None:
+        """Once an hour; a table in use, or a role that may not make any, fails no round."""
+        if monotonic() > self.tend_at:
+            self.tend_at = monotonic() + TEND_EVERY
+            try:
+                partitions.tend()
+            except DatabaseError:
+                log.exception("the partitions are as they were")
+
+    def _beside(self, work: Callable[[], None]) -> None:
         try:
-            self.follower.catch_up()
+            work()
         except Exception:
-            log.exception("the tracking feed")
+            log.exception("%s failed", work.__qualname__)
         finally:
             connection.close()
 
@@ -197,3 +232,7 @@ class Sweeper:
         finally:
             connection.close()
             self.room.release()
+
+
+def _is_over(work: Future[None] | None) -> bool:
+    return work is None or work.done()

@@ -18,7 +18,7 @@ class Command(TerminalCommand):
     help = "List the carriers: breaker, calls in flight, recent latency, outages."
 
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
-        if why := why_not_ready(f"redis {settings.REDIS_URL}"):
+        if why := why_not_ready(f"redis {settings.GUARDS_URL}"):
             raise Trouble(f"Nothing is known of the carriers: {why}", "make doctor")
         faults = _faults() if os.environ.get("SIMULATOR_URL") else {}
         self.show([_row(carrier, faults) for carrier in registry.all_carriers()], as_json=json)

@@ -129,7 +129,7 @@ def _database() -> tuple[str, str]:
     server = connections["default"].settings_dict
     # The pool would try for a quarter of a minute, with a line for each attempt.
     address = f"{server['HOST']}:{server['PORT']}"
-    on_tcp = server["PORT"] and not server["HOST"].startswith("/")
+    on_tcp = server["PORT"].isdecimal() and not server["HOST"].startswith("/")
     if on_tcp and (why := why_not_ready(f"port {address}")):
         return why, "start the server that DATABASE_URL names"
     return _why_not_migrated(), "make run migrates it"

@@ -1,0 +1,47 @@
+"""What follows from a broker's address."""
+
+from __future__ import annotations
+
+import pytest
+from celery import Celery
+
+from offload.sentinel import watched
+from shipping import brokers
+
+SENTINELS = "redis+sentinel://:a%40b@one:26380,two/shop/2"
+
+
+def test_redis_has_time_outs_and_plain_queues() -> None:
+    broker = brokers.of("redis://:secret@host:6380/1")
+    assert broker.url == "redis://:secret@host:6380/1"
+    assert broker.transport_options["socket_timeout"] == brokers.TIMEOUT
+    assert broker.queue_arguments == {}
+
+
+@pytest.mark.parametrize("scheme", ["amqp", "amqps"])
+def test_rabbitmq_confirms_and_keeps(scheme: str) -> None:
+    broker = brokers.of(f"{scheme}://guest:guest@host:5672//")
+    assert broker.transport_options["confirm_publish"] is True
+    assert broker.queue_arguments == {"x-queue-type": "quorum"}
+
+
+def test_sentinels_are_asked_for_the_name() -> None:
+    broker = brokers.of(SENTINELS)
+    assert broker.transport_options["master_name"] == "shop"
+    connection = Celery(broker=broker.url).connection()
+    assert connection.alt == ["sentinel://:a%40b@one:26380/2", "sentinel://:a%40b@two:26379/2"]
+    assert (connection.password, connection.virtual_host) == ("a@b", "2")
+
+
+def test_an_address_by_sentinel_is_read() -> None:
+    place = watched(SENTINELS)
+    assert place is not None
+    assert place.sentinels == [("one", 26380), ("two", 26379)]
+    assert (place.name, place.login) == ("shop", {"password": "a@b", "db": 2})
+    assert watched("redis://one:6379/0") is None
+
+
+@pytest.mark.parametrize("url", ["redis+sentinel://one:26379", "redis+sentinel:///shop/0"])
+def test_an_address_that_lacks_a_part_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="not redis"):
+        watched(url)
