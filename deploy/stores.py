@@ -250,9 +250,12 @@ class PostgresServer(Server):
         self.folder.mkdir(parents=True, exist_ok=True)
         if self.user:
             shutil.chown(self.folder, self.user)
+        self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8")
+
+    def _run(self, program: str, *arguments: str) -> None:
+        """Run one of PostgreSQL's own programs as the server's user."""
         done = subprocess.run(
-            [str(self.programs / "initdb"), "-D", str(self.data), "-U", "postgres", "-A", "trust",
-             "-E", "UTF8"],
+            [str(self.programs / program), *arguments],
             env=self._environment(),
             cwd="/",
             user=self.user,
@@ -262,6 +265,6 @@ class PostgresServer(Server):
             text=True,
             timeout=START_SECONDS,
             check=False,
-        )  # fmt: skip
+        )
         if done.returncode:
-            raise RuntimeError(f"initdb failed: {done.stderr or done.stdout}")
+            raise RuntimeError(f"{program} failed: {done.stderr or done.stdout}")

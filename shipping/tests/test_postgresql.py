@@ -78,7 +78,7 @@ def test_of_several_hosts_the_one_that_takes_writes_is_used(postgresql: Postgres
         pool=1,
         statement_timeout=0,
         connect_timeout=2,
-        prepare=True,
+        prepare="1",
         server_options="",
         several=True,
     )
