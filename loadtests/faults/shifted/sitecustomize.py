@@ -1,4 +1,4 @@
-"""Loaded by each Python under a shifted clock: mends `time.sleep`, which libfaketime breaks.
+"""Loaded by each Python under a shifted clock: replaces `time.sleep`, which libfaketime breaks.
 
 Since Python 3.11 it waits for an instant of the monotonic clock. libfaketime (0.9.10) answers that
 with EINVAL where it is told to leave this clock alone.
