@@ -8,11 +8,12 @@ the purchase: whoever may be cancelled (a client hanging up) must shield it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import ssl
 import time
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from types import SimpleNamespace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import aiohttp
 from yarl import URL
@@ -46,12 +47,12 @@ async def perform(
     """Drive an adapter's steps as `carriers.transport.perform` does; `may_buy` must not block."""
     call = Call(base_url, deadline, connect_timeout, may_buy)
     try:
-        async with _session(call, tls) as session:
+        async with _shared_session() as session:
             request = next(steps)
             while True:
                 # aiohttp rounds its own time-outs over 5 s up to whole seconds; this one is exact.
                 async with asyncio.timeout(call.remaining()):
-                    response = await _fetch(call, request, session)
+                    response = await _fetch(call, request, session, tls or default_tls())
                 request = steps.send(response)
     except StopIteration as end:
         return end.value
@@ -63,32 +64,51 @@ async def perform(
         steps.close()
 
 
-def _session(call: Call, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+@contextlib.asynccontextmanager
+async def _shared_session() -> AsyncIterator[aiohttp.ClientSession]:
+    """Give the session that this event loop's calls share; the last one out closes it.
+
+    It keeps nothing from call to call. One for each would weigh 9 KB while its carrier is slow.
+    """
+    loop = asyncio.get_running_loop()
+    session, calls = _sessions.get(loop) or (_session(), 0)
+    _sessions[loop] = session, calls + 1
+    try:
+        yield session
+    finally:
+        session, calls = _sessions.pop(loop)
+        if calls > 1:
+            _sessions[loop] = session, calls - 1
+        else:
+            await session.close()
+
+
+_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, int]] = {}
+
+
+def _session() -> aiohttp.ClientSession:
+    # aiohttp calls this when the headers are ready and before the first write: raising stops them.
+    trace = aiohttp.TraceConfig()
+    trace.on_request_headers_sent.append(_leaving)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,  # the bulkhead limits calls; a queue here would use up their deadline
             force_close=True,
-            ssl=tls or default_tls(),
+            use_dns_cache=False,
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_first_byte_trace(call)],
+        trace_configs=[trace],
         auto_decompress=False,
         trust_env=False,
     )
 
 
-def _first_byte_trace(call: Call) -> aiohttp.TraceConfig:
-    async def leaving(*_: Any) -> None:
-        call.leaving()
-
-    # aiohttp calls this when the headers are ready and before the first write: raising stops them.
-    trace = aiohttp.TraceConfig(trace_config_ctx_factory=SimpleNamespace)
-    trace.on_request_headers_sent.append(leaving)
-    return trace
+async def _leaving(_session: object, context: SimpleNamespace, _sent: object) -> None:
+    context.trace_request_ctx.leaving()
 
 
 async def _fetch(
-    call: Call, request: CarrierRequest, session: aiohttp.ClientSession
+    call: Call, request: CarrierRequest, session: aiohttp.ClientSession, tls: ssl.SSLContext
 ) -> CarrierResponse:
     started = time.monotonic()
     call.begin(request)
@@ -101,6 +121,8 @@ async def _fetch(
             data=request.body or None,
             allow_redirects=False,
             timeout=time_outs(call),
+            ssl=tls,
+            trace_request_ctx=call,
         ) as response:
             body = await _bounded(response)
     except TROUBLE as error:

@@ -8,6 +8,7 @@ import time
 import aiohttp
 import pytest
 
+from carriers import transport_async
 from carriers.base import CarrierRequest
 from carriers.call import Call, always
 from carriers.outcomes import Answered, NotSent, Unknown
@@ -124,3 +125,29 @@ async def test_many_wait_at_once_on_one_loop():
         talks = [talk(served.url, buying(), deadline=5.0) for _ in range(20)]
         assert set(await asyncio.gather(*talks)) == {Answered()}
         assert time.monotonic() - started < 20 * 0.5 / 2
+
+
+async def test_calls_share_one_session_and_the_last_one_closes_it():
+    seen: set[tuple[aiohttp.ClientSession, int]] = set()
+
+    def watched(connection, served):
+        seen.update(transport_async._sessions.values())
+        servers.read_request(connection, served)
+        time.sleep(0.3)
+        connection.sendall(servers.http(200))
+
+    with servers.serving(watched) as served:
+        # One that fails at once and one that is cancelled leave the others their connections.
+        lost = asyncio.create_task(talk(served.url, buying()))
+        refused = talk(f"http://127.0.0.1:{closed_port()}", buying())
+        asyncio.get_running_loop().call_later(0.1, lost.cancel)
+        outcomes = await asyncio.gather(
+            lost, refused, *[talk(served.url, buying()) for _ in range(3)], return_exceptions=True
+        )
+        assert isinstance(outcomes[0], asyncio.CancelledError)
+        assert is_not_sent(outcomes[1], "unreachable")
+        assert outcomes[2:] == [Answered()] * 3
+        assert await talk(served.url, buying(), buying()) == Answered()
+    assert len({session for session, _ in seen}) == 2, "one for all, and another after the last"
+    assert all(session.closed for session, _ in seen)
+    assert transport_async._sessions == {}

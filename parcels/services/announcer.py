@@ -95,28 +95,31 @@ class Loop:
         self._loop = asyncio.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
         # The event loop itself keeps only weak references.
-        self._tasks: set[asyncio.Task[None] | None] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
 
     def submit(self, announcement_id: int, queue: str) -> None:
         """Announce it; waits only while `WORKER_CONCURRENCY` are running."""
         self._room.acquire()
-        asyncio.run_coroutine_threadsafe(self._announce(announcement_id, queue), self._loop)
+        self._loop.call_soon_threadsafe(self._begin, announcement_id, queue)
 
     def drain(self) -> None:
         """Wait until all that was begun has been recorded: a call ends by its own deadline."""
         for _ in range(settings.WORKER_CONCURRENCY):
             self._room.acquire()
 
+    def _begin(self, announcement_id: int, queue: str) -> None:
+        task = self._loop.create_task(self._announce(announcement_id, queue))
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
     async def _announce(self, announcement_id: int, queue: str) -> None:
         structlog.contextvars.bind_contextvars(announcement=announcement_id)
-        self._tasks.add(task := asyncio.current_task())
         try:
             await announcer().announce(announcement_id, queue)
         except Exception:
             log.exception("announcement %s", announcement_id)  # its lease runs out
         finally:
-            self._tasks.discard(task)
             self._room.release()
 
 
