@@ -72,7 +72,7 @@ offload-matrix: .venv/dev.stamp ## offload's unit tests: Python 3.11 to 3.13, Dj
 	@$(PYTHON) -m offload.tests.matrix $(ARGS)
 
 audit: .venv/dev.stamp ## Check the locked packages for known vulnerabilities (skipped offline, but not in CI)
-	@$(PYTHON) -m deploy.audit
+	@$(PYTHON) -m deploy.tests.audit
 
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
 	@$(PYTHON) -m loadtests suite quick $(ARGS)

@@ -47,7 +47,7 @@ class Collector:
         # What sends and looks belongs to the run, too. Last: all others are its children.
         self._processes = Processes(leaders | {OURSELVES: os.getpid()})
         self._database = PostgreSQL(database_url)
-        self._simulator = Simulator.of(stack.env)
+        self._simulator = Simulator(stack.env)
         self._rows: list[Row] = []
         self._end = threading.Event()
         self._broken: Exception | None = None

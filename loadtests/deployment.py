@@ -40,7 +40,7 @@ def deployed(
     url = postgresql.create_database("bench")
     environment = EQUAL | dict(scenario.environment) | dict(sizes)
     with Stack(strategy, database=url, env=environment) as stack:
-        simulator = Simulator.of(stack.env)
+        simulator = Simulator(stack.env)
         check_contract(stack)
         for carrier, latency in scenario.carriers.items():
             simulator.set_latency(carrier, latency)

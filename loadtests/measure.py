@@ -67,7 +67,7 @@ class _Bench:
         self._scenario = scenario
         self._generators = generators
         self._tell = tell
-        self._simulator = Simulator.of(stack.env)
+        self._simulator = Simulator(stack.env)
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
