@@ -25,7 +25,7 @@ strategies: .venv/runtime.stamp ## List the strategies, and what this machine la
 doctor: .venv/runtime.stamp ## Show what is installed, what is missing and how to install it
 	@$(PYTHON) manage.py doctor
 
-screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
+screenshots: .venv/dev.stamp ## Take the picture of docs/pictures from a real run
 	@$(PYTHON) -m deploy.live.tests.screenshots
 
 test: .venv/dev.stamp ## Run the quick tests, TESTERS at once (ARGS="-k name" for some)
