@@ -19,8 +19,6 @@ from loadtests.scenario import Scenario
 
 # The same for every strategy, whatever stands in the caller's environment.
 EQUAL = {"HUB_WORKERS": "1", "WORKER_CONCURRENCY": "500", "DATABASE_POOL": "16"}
-
-
 # Connections that the kernel takes in by itself: nobody ever accepts one.
 BACKLOG = 4096
 
