@@ -25,7 +25,7 @@ strategies: .venv/runtime.stamp ## List the strategies, and what this machine la
 doctor: .venv/runtime.stamp ## Show what is installed, what is missing and how to install it
 	@$(PYTHON) manage.py doctor
 
-screenshots: .venv/dev.stamp ## Take the pictures of docs/pictures from a real run
+screenshots: .venv/dev.stamp ## Take the picture of docs/pictures from a real run
 	@$(PYTHON) -m deploy.live.tests.screenshots
 
 test: .venv/dev.stamp ## Run the quick tests, TESTERS at once (ARGS="-k name" for some)
@@ -72,7 +72,7 @@ offload-matrix: .venv/dev.stamp ## offload's unit tests: Python 3.11 to 3.13, Dj
 	@$(PYTHON) -m offload.tests.matrix $(ARGS)
 
 audit: .venv/dev.stamp ## Check the locked packages for known vulnerabilities (skipped offline, but not in CI)
-	@$(PYTHON) -m deploy.audit
+	@$(PYTHON) -m deploy.tests.audit
 
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
 	@$(PYTHON) -m loadtests suite quick $(ARGS)

@@ -6,12 +6,13 @@ import re
 import resource
 import signal
 import subprocess
-import threading
+import time
 from collections.abc import Mapping
 from dataclasses import KW_ONLY, dataclass, field
 from pathlib import Path
 
 from deploy.guardian import guardian, signal_group
+from deploy.readiness import NotReadyError, wait_until_ready
 
 # Over the longest carrier call (CARRIER_CALL_DEADLINE, 30 s) and the five seconds that the worker
 # allows itself after it. Idle processes end at once and wait for none of this.
@@ -134,6 +135,14 @@ class Child:
             guardian.forget(self._group)
             self._group = None  # its number may be somebody else's from now on
 
+    def wait_ready(self, question: str, seconds: float) -> None:
+        """Wait until the answer is yes; NotReadyError has the end of the log."""
+        try:
+            wait_until_ready(question, seconds=seconds, given_up=self.cause_of_death)
+        except NotReadyError as error:
+            tail = f"--- {self.log}\n{self.log_tail()}"
+            raise NotReadyError(f"{self.name}: {error}\n{tail}") from None
+
     def log_tail(self, lines: int = 30) -> str:
         """Return the last lines of the output."""
         if not self.log.exists():
@@ -153,8 +162,6 @@ def stop_all(children: list[Child], seconds: float = STOP_SECONDS) -> None:
     """Stop several at once: together they take as long as the slowest."""
     for child in children:
         child.ask_to_stop()
-    waiters = [threading.Thread(target=child.wait, args=(seconds,)) for child in children]
-    for waiter in waiters:
-        waiter.start()
-    for waiter in waiters:
-        waiter.join()
+    end = time.monotonic() + seconds
+    for child in children:
+        child.wait(max(0.0, end - time.monotonic()))

@@ -26,8 +26,7 @@ import psutil
 
 from deploy import strategy as strategies
 from deploy.child import direct, raise_descriptor_limit
-from deploy.front import front_values
-from deploy.plan import READINESS, ROOT
+from deploy.plan import READINESS, ROOT, front_values
 from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
 from deploy.strategy import Strategy, fill_in
 
@@ -96,12 +95,6 @@ def addresses_of(host: str) -> list[str]:
             time.sleep(1)
 
 
-def with_address(place: str) -> str:
-    """Return `name:port` with one of the name's addresses."""
-    host, _, port = place.rpartition(":")
-    return f"{random.choice(addresses_of(host))}:{port}"
-
-
 def with_password(url: str, password: str) -> str:
     """Return the address with that password; its user stays."""
     parts = urlsplit(url)
@@ -119,7 +112,10 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
                 continue
             target = run_dir / name / shared.relative_to(folder)
             target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_text(_with_tls_proxy(shared))
+            text = shared.read_text().replace("PROTO $scheme;", "PROTO $client_scheme;")
+            if shared.name == "http.conf":
+                text += (BASE / "front" / "tls_proxy.conf").read_text()
+            target.write_text(text)
     plain = process == "front" and not has_front(strategy)
     for template in [BASE / "front" / "nginx.conf.in"] if plain else strategy.templates:
         text = template.read_text()
@@ -134,13 +130,6 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
     (run_dir / "trusted_proxies.conf").write_text("".join(f"{one} 1;\n" for one in networks))
     addresses = "".join(f"set_real_ip_from {one};\n" for one in networks)
     (run_dir / "real_addresses.conf").write_text(addresses)
-
-
-def _with_tls_proxy(shared: Path) -> str:
-    """Return a shared file in which the scheme may come from a trusted proxy."""
-    if shared.name == "http.conf":
-        return shared.read_text() + (BASE / "front" / "tls_proxy.conf").read_text()
-    return shared.read_text().replace("PROTO $scheme;", "PROTO $client_scheme;")
 
 
 def command_of(strategy: Strategy, process: str) -> str:
@@ -163,7 +152,8 @@ def run(strategy: Strategy, process: str) -> int:
     if process == "web" and strategy.backend == "uwsgi":
         # Its offload threads look no name up. A hub that is made anew has another address, which
         # web knows after its own restart; clients get the 202 until then.
-        environment["HUB_BIND"] = with_address(environment["HUB_BIND"])
+        host, _, port = environment["HUB_BIND"].rpartition(":")
+        environment["HUB_BIND"] = f"{random.choice(addresses_of(host))}:{port}"
     render(strategy, process, environment)
     raise_descriptor_limit()  # Kubernetes has no setting for it, and some engines begin with 1,024
     child = subprocess.Popen(
@@ -212,20 +202,17 @@ def why_ill(strategy: Strategy, process: str, page: str = "/readyz") -> str:
     """
     environment = environment_of(strategy, process)
     if process == "sweeper":
-        return _why_stale(Path(environment["RUN_DIR"]) / "sweeper.ready")
+        path = Path(environment["RUN_DIR"]) / "sweeper.ready"
+        if not path.exists():
+            return f"{path} has not been written"
+        age = time.time() - path.stat().st_mtime
+        return "" if age < SWEEPER_SECONDS else f"the last good round was {age:.0f} s ago"
     if process == "web" and has_front(strategy):
         question = f"uwsgi ${{APP_HOST}}:${{APP_PORT}}{page}"
     else:
         host = environment["BIND_HOST"] if process == "web" else "127.0.0.1"
         question = READINESS.get(process, f"GET http://{host}:${{PORT}}{page}")
     return why_not_ready(fill_in(question, environment, process))
-
-
-def _why_stale(path: Path) -> str:
-    if not path.exists():
-        return f"{path} has not been written"
-    age = time.time() - path.stat().st_mtime
-    return "" if age < SWEEPER_SECONDS else f"the last good round was {age:.0f} s ago"
 
 
 def main(arguments: list[str]) -> int:

@@ -23,7 +23,6 @@ class Counted:
     """
 
     busy: Mapping[str, int] = field(default_factory=dict)
-    answers: Mapping[str, float] = field(default_factory=dict)
     tries: Mapping[tuple[str, str], float] = field(default_factory=dict)
 
 
@@ -45,14 +44,11 @@ def read_counted(directory: Path, pids: Collection[int] | None = None) -> Counte
     except (OSError, ValueError):
         return Counted()
     busy: Counter[str] = Counter()
-    answers: Counter[str] = Counter()
     tries: Counter[tuple[str, str]] = Counter()
     for sample in (sample for family in families for sample in family.samples):
         match sample.name:
             case "workers_busy":
                 busy[sample.labels["state"]] += int(sample.value)
-            case "http_requests_total":
-                answers[sample.labels["status"]] += sample.value
             case "announcement_tries_total":
                 tries[sample.labels["carrier"], sample.labels["outcome"]] += sample.value
-    return Counted(busy, answers, tries)
+    return Counted(busy, tries)

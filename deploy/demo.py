@@ -187,7 +187,9 @@ class Demo:
     def _comment(self, target: dict[str, Any]) -> None:
         """Say what has turned at one stack since the last look."""
         name, seconds = target["name"], canary_of(target)
-        if self._turned((name, "alive"), _mood(seconds, self._heard.get((name, "alive"), True))):
+        # Between the two limits it is as it was.
+        well = seconds <= (DEAD if self._heard.get((name, "alive"), True) else WELL)
+        if self._turned((name, "alive"), well):
             if seconds > DEAD:
                 busy = f"{target['waiting']} of {target['slots']} workers wait for a carrier"
                 self.say(f"{name}: another page now takes over {DEAD:g} s ({busy}).", loud=True)
@@ -202,11 +204,6 @@ class Demo:
         before = self._heard.get(key, True)
         self._heard[key] = value
         return before != value
-
-
-def _mood(seconds: float, was_alive: bool) -> bool:
-    """Say whether a canary lives; between the two limits it is as it was."""
-    return seconds <= WELL or (was_alive and seconds <= DEAD)
 
 
 def _line(target: dict[str, Any]) -> str:

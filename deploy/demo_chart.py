@@ -41,8 +41,7 @@ def chart(lines: Mapping[str, Sequence[Point]], band: tuple[float, float]) -> st
         line.strokeColor, line.strokeDashArray, line.strokeWidth = colour, dashes, 2
         drawing.add(String(638, 276 - 16 * number, name, fillColor=colour))
     drawing.add(plot)
-    svg: str = renderSVG.drawToString(drawing)
-    return svg
+    return str(renderSVG.drawToString(drawing))
 
 
 def _height(value: float) -> float:

@@ -12,18 +12,6 @@ from typing import Any
 from deploy.demo_chart import Point, chart
 
 CHART = "other-pages.svg"
-HEADINGS = (
-    "part",
-    "strategy",
-    "sent",
-    "labels",
-    "told later",
-    "errors",
-    "other pages",
-    "at worst",
-    "workers waiting",
-    "clients held",
-)
 OUTAGE = "outage"
 
 
@@ -42,29 +30,30 @@ class Part:
                 seen.setdefault(target["name"], []).append({"at": figures["at"], **target})
         return seen
 
-    def rows(self) -> list[list[str]]:
-        """Return a row per strategy, as HEADINGS has it."""
+    def rows(self) -> list[dict[str, str]]:
+        """Return a row per strategy, by heading."""
         return [self._row(name, seen) for name, seen in self.by_name().items()]
 
-    def _row(self, name: str, seen: list[dict[str, Any]]) -> list[str]:
+    def _row(self, name: str, seen: list[dict[str, Any]]) -> dict[str, str]:
         first, last = seen[0], seen[-1]
         canary = [canary_of(target) for target in seen]
 
         def grown(count: str) -> str:
             return str(int(last["clients"][count] - first["clients"][count]))
 
-        return [
-            self.name,
-            name,
-            grown("sent"),
-            str(int(last["announced"] - first["announced"])),
-            grown("late"),
-            grown("errors"),
-            seconds(median(canary)),
-            seconds(max(canary)),
-            f"{max(target['waiting'] for target in seen)} of {last['slots'] or '∞'}",
-            str(max(target["holds"] for target in seen)),
-        ]
+        waiting = max(target["waiting"] for target in seen)
+        return {
+            "part": self.name,
+            "strategy": name,
+            "sent": grown("sent"),
+            "labels": str(int(last["announced"] - first["announced"])),
+            "told later": grown("late"),
+            "errors": grown("errors"),
+            "other pages": seconds(median(canary)),
+            "at worst": seconds(max(canary)),
+            "workers waiting": f"{waiting} of {last['slots'] or '∞'}",
+            "clients held": str(max(target["holds"] for target in seen)),
+        }
 
 
 def canary_of(target: dict[str, Any]) -> float:
@@ -101,8 +90,9 @@ def verdict(parts: list[Part]) -> str:
 
 def summary(parts: list[Part]) -> str:
     """Return the table as Markdown whose columns stand below each other, and what they mean."""
-    rows = [[*HEADINGS], *(row for part in parts for row in part.rows())]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(HEADINGS))]
+    found = [row for part in parts for row in part.rows()]
+    rows = [[*found[0]], *(list(row.values()) for row in found)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     rows.insert(1, ["-" * width for width in widths])
     lines = []
     for row in rows:

@@ -51,15 +51,11 @@ class Keeper:
             if self._stack.running(name):
                 continue
             if deaths.restart_at is None:
-                self._note(name, deaths, now)
+                ending = self._stack.cause_of_death(name)
+                if deaths.note(now):
+                    often = f"the {MAX_DEATHS}th time within {WINDOW_SECONDS:g} s"
+                    raise GaveUpError(f"{ending}: {often}. Giving up")
+                self._say(f"{ending}; starting it again in {deaths.pause:g} s")
             elif deaths.restart_at <= now:
                 deaths.restart_at = None
                 self._stack.launch(name)
-
-    def _note(self, name: str, deaths: Deaths, now: float) -> None:
-        ending = self._stack.cause_of_death(name)
-        if deaths.note(now):
-            raise GaveUpError(
-                f"{ending}: the {MAX_DEATHS}th time within {WINDOW_SECONDS:g} s. Giving up"
-            )
-        self._say(f"{ending}; starting it again in {deaths.pause:g} s")

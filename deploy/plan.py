@@ -1,5 +1,6 @@
 """What to run: a strategy and an environment make a list of processes."""
 
+import math
 import os
 import secrets
 import string
@@ -9,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
-from deploy.front import front_values
 from deploy.ports import LOWEST, free_ports, is_free
 from deploy.readiness import is_question
 from deploy.stores import redis_command
@@ -36,6 +36,14 @@ ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
 # As the settings have it: requests at once in each web process of asgi-hold.
 MAX_CONCURRENCY = 8
+# As the settings have it: seconds.
+WAIT_MAXIMUM = 120
+# Of one address: it takes forty of them to fill a hub (10,000 holds). 0 where all clients share an
+# address, as the lab's do: no limit.
+CONNECTIONS = "256"
+# Of them with a large body, each a file of 2 MB at most: eight addresses fill the 256 MB that a
+# container has for such files.
+LARGE_BODIES = 16
 
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
@@ -73,11 +81,6 @@ class Plan:
         """Return the address that clients use, without a path."""
         return f"http://127.0.0.1:{self.environment['PORT']}"
 
-    @property
-    def accounts_file(self) -> Path:
-        """Return the file with the demo accounts' keys."""
-        return Path(self.environment["ACCOUNTS_FILE"])
-
 
 def make_plan(
     strategy: Strategy,
@@ -88,13 +91,14 @@ def make_plan(
     redis_url: str = "",
     overrides: Mapping[str, str] | None = None,
     inherited: Mapping[str, str] | None = None,
+    live: bool = False,
 ) -> Plan:
     """Choose ports, complete the environment and list the processes.
 
     Without `redis_url` a Redis of our own is the first of them; without `database_url` the
     database is a SQLite file in `run_dir`. `overrides` wins over everything; then what stands in
     `inherited` (the caller's environment), except what has to differ from stack to stack; then
-    the strategy's own environment.
+    the strategy's own environment. `live` adds the live page, which is no strategy's.
     """
     run_dir = run_dir.resolve()
     run_dir.mkdir(parents=True, exist_ok=True)
@@ -108,7 +112,9 @@ def make_plan(
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
     password = secrets.token_urlsafe(24)
     chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"
-    chosen["PATH"] = _path(outside)
+    # A PATH whose `python` is the one that runs this.
+    here = str(Path(sys.executable).parent)
+    chosen["PATH"] = os.pathsep.join([here, search_path(outside.get("PATH", ""))])
     chosen |= {
         name: fill_in(value, chosen, f"{strategy.name}: environment")
         for name, value in strategy.environment.items()
@@ -121,6 +127,8 @@ def make_plan(
         log = run_dir / "redis.log"
         redis = redis_command(ports["REDIS_PORT"], run_dir / "redis", log, password)
         lines = {"redis": redis} | lines
+    if live:
+        lines |= {"live": LIVE}
     processes = tuple(_process(strategy, name, line, chosen) for name, line in lines.items())
     return Plan(strategy, run_dir, chosen, processes, foreign)
 
@@ -204,15 +212,22 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
     }
 
 
-def _path(outside: Mapping[str, str]) -> str:
-    """Return a PATH whose `python` is the one that runs this."""
-    interpreter = Path(sys.executable).parent
-    return os.pathsep.join([str(interpreter), search_path(outside.get("PATH", ""))])
-
-
-def live_process(plan: Plan) -> PlannedProcess:
-    """Return the live page's process: not a strategy's, it watches whichever runs."""
-    return _process(plan.strategy, "live", LIVE, plan.environment)
+def front_values(environment: Mapping[str, str]) -> dict[str, str]:
+    """Return the values for the templates; what the environment says itself wins over them."""
+    try:
+        longest = float(environment.get("WAIT_MAXIMUM", WAIT_MAXIMUM))
+    except ValueError:  # the settings say what is wrong with it, in their own words
+        longest = WAIT_MAXIMUM
+    live = environment.get("LIVE_URL", "")
+    connections = environment.get("FRONT_CONNECTIONS_PER_ADDRESS", CONNECTIONS)
+    limits = f"limit_conn clients {connections}; limit_conn large_bodies {LARGE_BODIES};"
+    return {
+        # Seconds that a front waits for app or hub: half a minute over the longest wait.
+        "FRONT_TIMEOUT": str(30 + math.ceil(longest)),
+        "FRONT_LIMITS": "" if connections == "0" else limits,
+        # Without a live page there is nothing to show; a redirect would lead back to itself.
+        "FRONT_PAGE": f"302 {live}/" if live else "404",
+    }
 
 
 def _process(

@@ -58,9 +58,7 @@ def _port(address: str) -> str:
 
 
 def _redis(url: str) -> str:
-    # Of several Sentinels the first, which answers as Redis does.
-    first = urlsplit(url).netloc.rpartition("@")[2].partition(",")[0]
-    with _connected(f"//{first}") as connection:
+    with _connected(url) as connection:
         connection.sendall(b"PING\r\n")
         answer = connection.recv(100)
     # A server that asks for a password is there, too.
@@ -78,14 +76,7 @@ def _postgresql(url: str) -> str:
 
 def _uwsgi(target: str) -> str:
     """Ask the app itself, which speaks no HTTP: uWSGI takes connections before it has loaded it."""
-    with _connected(f"//{target}") as connection:
-        connection.sendall(_uwsgi_packet(urlsplit(f"//{target}").path))
-        answer = connection.recv(100)
-    status = answer.partition(b"\r\n")[0].split()[1:2]
-    return "" if status == [b"200"] else f"answered {answer!r}"
-
-
-def _uwsgi_packet(path: str) -> bytes:
+    path = urlsplit(f"//{target}").path
     variables = {
         "REQUEST_METHOD": "GET",
         "REQUEST_URI": path,
@@ -100,7 +91,12 @@ def _uwsgi_packet(path: str) -> bytes:
     texts = [text.encode() for pair in variables.items() for text in pair]
     body = b"".join(struct.pack("<H", len(text)) + text for text in texts)
     # Modifier 0 (a Python request), length, modifier 0: little-endian as all of the protocol.
-    return struct.pack("<BHB", 0, len(body), 0) + body
+    packet = struct.pack("<BHB", 0, len(body), 0) + body
+    with _connected(f"//{target}") as connection:
+        connection.sendall(packet)
+        answer = connection.recv(100)
+    status = answer.partition(b"\r\n")[0].split()[1:2]
+    return "" if status == [b"200"] else f"answered {answer!r}"
 
 
 _KINDS: dict[str, Callable[[str], str]] = {

@@ -40,6 +40,8 @@ READY_SECONDS = 120.0
 TICK_SECONDS = 0.1
 GAVE_UP, REFUSED = 1, 2
 MANAGE_FILE = "manage.env"
+# Of the demo's accounts.
+KEYS = ("PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
 
 
 class PortTakenError(RuntimeError):
@@ -144,7 +146,10 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
         try:
             stack.open()
             write_env_file(manage_file, stack.plan.own)
-            write_env_file(demo_file, _demo(stack))
+            # Last the accounts: their SECRET_KEY is the shop's, the environment's is Django's.
+            known = {"BASE_URL": stack.base_url, **stack.env, **stack.accounts}
+            names = ("BASE_URL", *KEYS, "SIMULATOR_URL", "LIVE_URL")
+            write_env_file(demo_file, {name: known[name] for name in names})
             proxied = "http" in urllib.request.getproxies_environment()
             follower.show(welcome(stack.plan, stack.accounts, bold=colour, proxied=proxied))
             keeper = Keeper(stack, follower.say)
@@ -157,13 +162,6 @@ def _serve(stack: Stack, demo_file: Path, manage_file: Path) -> None:
             # Within deploy.child.STOP_SECONDS; at a carrier that hangs it takes most of them.
             follower.say("stopping: calls at carriers end first. Ctrl-C again ends all at once")
             stack.close()
-
-
-def _demo(stack: Stack) -> dict[str, str]:
-    # Last the accounts: their SECRET_KEY is the shop's, the environment's is Django's.
-    known = {"BASE_URL": stack.base_url, **stack.env, **stack.accounts}
-    keys = ("BASE_URL", "PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
-    return {key: known[key] for key in (*keys, "SIMULATOR_URL", "LIVE_URL")}
 
 
 if __name__ == "__main__":

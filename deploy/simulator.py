@@ -23,26 +23,15 @@ class Books:
 
 
 class Simulator:
-    """One running simulator. `url` is its control API, `carriers` the carriers' own addresses.
+    """The simulator of a deployment's environment.
 
     What it refuses is a RuntimeError; where nobody answers within `seconds` an OSError.
     """
 
-    def __init__(self, url: str, carriers: Mapping[str, str], *, seconds: float = 30.0) -> None:
-        self._url = url
-        self._carriers = carriers
+    def __init__(self, environment: Mapping[str, str], *, seconds: float = 30.0) -> None:
+        self._url = environment["SIMULATOR_URL"]
+        self._lookups = environment["CARRIER_URL_POSTNL"]
         self._seconds = seconds
-
-    @classmethod
-    def of(cls, environment: Mapping[str, str], *, seconds: float = 30.0) -> "Simulator":
-        """Return the one of a deployment's environment."""
-        prefix = "CARRIER_URL_"
-        carriers = {
-            name.removeprefix(prefix).lower(): url
-            for name, url in environment.items()
-            if name.startswith(prefix)
-        }
-        return cls(environment["SIMULATOR_URL"], carriers, seconds=seconds)
 
     def set_latency(self, carrier: str, latency: Mapping[str, Any]) -> None:
         """Set `{"fixed": s}` or `{"p50": s, "p95": s}` for calls from now on."""
@@ -58,13 +47,11 @@ class Simulator:
 
     def carriers(self) -> list[dict[str, Any]]:
         """Return each carrier's `code`, `name`, `calls` so far and calls `in_flight`."""
-        found: list[dict[str, Any]] = self._ask("/carriers")["carriers"]
-        return found
+        return list(self._ask("/carriers")["carriers"])
 
     def faults(self) -> list[dict[str, Any]]:
         """Return each fault's `carrier`, `kind`, `params` and `state`."""
-        found: list[dict[str, Any]] = self._ask("/faults")["faults"]
-        return found
+        return list(self._ask("/faults")["faults"])
 
     def in_flight(self) -> int:
         """Return how many calls carriers have under way."""
@@ -85,7 +72,7 @@ class Simulator:
         one: it counts as LOOKUP_PATIENCE.
         """
         began = time.monotonic()
-        address = f"{self._carriers['postnl']}/shipments?reference=load-test-lookup"
+        address = f"{self._lookups}/shipments?reference=load-test-lookup"
         try:
             ask(address, seconds=LOOKUP_PATIENCE)
         except OSError:

@@ -5,16 +5,15 @@ import shutil
 import signal
 import tempfile
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Self
 
 from deploy import strategy as strategies
 from deploy.child import STOP_SECONDS, Child, raise_descriptor_limit, stop_all
 from deploy.env_file import read_env_file
-from deploy.plan import ROOT, Plan, PlannedProcess, live_process, make_plan
+from deploy.plan import ROOT, Plan, PlannedProcess, make_plan
 from deploy.prepare import COMMANDS, prepare
-from deploy.readiness import NotReadyError, wait_until_ready
 from deploy.stores import PostgresServer
 from deploy.strategy import Strategy
 
@@ -52,13 +51,17 @@ class Stack:
     ) -> None:
         self.strategy = strategies.load(strategy) if isinstance(strategy, str) else strategy
         self.database = database
-        self.redis_url = redis_url
-        self.overrides = dict(env or {})
         self.processes = processes
-        self.live = live
         here = {name: os.environ[name] for name in INHERITED if name in os.environ}
-        self.inherited = here if inherited is None else inherited
-        self.port = port
+        self._make_plan = partial(
+            make_plan,
+            self.strategy,
+            port=port,
+            redis_url=redis_url,
+            overrides=env,
+            inherited=here if inherited is None else inherited,
+            live=live,
+        )
         self.commands = commands
         self.ready_seconds = ready_seconds
         self.stop_seconds = stop_seconds
@@ -71,7 +74,10 @@ class Stack:
         """Make the stores, prepare, start all processes and wait until each is ready."""
         raise_descriptor_limit()
         try:
-            self._plan = self._make_plan()
+            self._plan = self._make_plan(
+                run_dir=self._given_run_dir or Path(tempfile.mkdtemp(prefix="stack-")),
+                database_url=self._database_url(),
+            )
             self._children = {planned.name: self._child(planned) for planned in self._chosen()}
             prepare(self._plan, self.commands)
             self.start()
@@ -105,20 +111,6 @@ class Stack:
         if self._plan is None:
             raise RuntimeError("the stack has not been opened")
         return self._plan
-
-    def _make_plan(self) -> Plan:
-        plan = make_plan(
-            self.strategy,
-            run_dir=self._given_run_dir or Path(tempfile.mkdtemp(prefix="stack-")),
-            port=self.port,
-            database_url=self._database_url(),
-            redis_url=self.redis_url,
-            overrides=self.overrides,
-            inherited=self.inherited,
-        )
-        if self.live:
-            plan = replace(plan, processes=(*plan.processes, live_process(plan)))
-        return plan
 
     def _database_url(self) -> str:
         if self.database == "sqlite":
@@ -195,14 +187,8 @@ class Stack:
 
     def wait_ready(self, name: str, seconds: float | None = None) -> None:
         """Wait until the process is ready; NotReadyError has the end of its log."""
-        child = self._children[name]
         question = next(item.readiness for item in self.plan.processes if item.name == name)
-        try:
-            wait_until_ready(
-                question, seconds=seconds or self.ready_seconds, given_up=child.cause_of_death
-            )
-        except NotReadyError as error:
-            raise NotReadyError(f"{name}: {error}\n--- {child.log}\n{child.log_tail()}") from None
+        self._children[name].wait_ready(question, seconds or self.ready_seconds)
 
     @property
     def base_url(self) -> str:
@@ -217,7 +203,7 @@ class Stack:
     @property
     def accounts(self) -> dict[str, str]:
         """Return the demo accounts' keys: PUBLIC_KEY, SECRET_KEY, PUBLIC_KEY_2, SECRET_KEY_2."""
-        return read_env_file(self.plan.accounts_file)
+        return read_env_file(Path(self.env["ACCOUNTS_FILE"]))
 
     @property
     def public_key(self) -> str:

@@ -12,8 +12,6 @@ import shutil
 import signal
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Self
 
@@ -21,16 +19,13 @@ import psycopg
 
 from deploy.child import Child
 from deploy.ports import free_port
-from deploy.readiness import NotReadyError, wait_until_ready
 
 REDIS_INSTALL = "apt-get install redis-server  |  brew install redis"
 POSTGRESQL_INSTALL = "apt-get install postgresql  |  brew install postgresql"
 # initdb needs under 3 s on an idle machine, redis 0.1 s; the rest is for busy ones.
 START_SECONDS = 60.0
-STOP_SECONDS = 20.0
 # Several web processes with a pool of 20 each, a worker, a sweeper, and the tests themselves.
 CONNECTIONS = 300
-STOP_SIGNALS = {"smart": signal.SIGTERM, "fast": signal.SIGINT, "immediate": signal.SIGQUIT}
 
 
 class StoreMissingError(RuntimeError):
@@ -83,33 +78,15 @@ class Server:
 
     child: Child
 
-    def __init__(self, folder: Path | None, port: int | None) -> None:
+    def __init__(self, port: int | None = None) -> None:
         self.port = port or free_port()
-        self._temporary = folder is None
         # Not pytest's tmp_path: root's is closed to the user that PostgreSQL runs as.
-        self.folder = folder or Path(tempfile.mkdtemp(prefix="store-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="store-"))
 
     def close(self) -> None:
-        """Kill it and remove its folder, if it was a temporary one."""
+        """Kill it and remove its folder."""
         self.child.kill()
-        if self._temporary:
-            shutil.rmtree(self.folder, ignore_errors=True)
-
-    def _wait(self, question: str, child: Child | None = None) -> None:
-        child = child or self.child
-        try:
-            wait_until_ready(question, seconds=START_SECONDS, given_up=child.cause_of_death)
-        except NotReadyError as error:
-            tail = child.log_tail()
-            child.kill()
-            raise NotReadyError(f"{child.name}: {error}\n{tail}") from None
-
-    def _wait_for(self, true: Callable[[], bool], what: str) -> None:
-        end = time.monotonic() + START_SECONDS
-        while not true():
-            if time.monotonic() > end:
-                raise NotReadyError(f"{what}\n{self.child.log_tail()}")
-            time.sleep(0.1)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def start(self) -> None:
         """Start it and wait until it answers; what it makes for that is empty."""
@@ -125,24 +102,6 @@ class Server:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-
-
-class RedisServer(Server):
-    """A redis-server on a free port, without persistence."""
-
-    def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
-        super().__init__(folder, port)
-        log = self.folder / "redis.log"
-        self.child = Child("redis", redis_command(self.port, self.folder, log), log=log)
-
-    @property
-    def url(self) -> str:
-        """Return its address, database 0."""
-        return f"redis://127.0.0.1:{self.port}/0"
-
-    def start(self) -> None:
-        self.child.start()
-        self._wait(f"redis {self.url}")
 
 
 def postgresql_programs() -> Path:
@@ -176,12 +135,10 @@ class PostgresServer(Server):
     machine: a test's cluster needs no more.
     """
 
-    def __init__(
-        self, folder: Path | None = None, port: int | None = None, *, fsync: bool = False
-    ) -> None:
+    def __init__(self, port: int | None = None, *, fsync: bool = False) -> None:
         self.programs = postgresql_programs()
         self.user = postgresql_user()
-        super().__init__(folder, port)
+        super().__init__(port)
         self.data = self.folder / "data"
         self.child = Child(
             "postgresql",
@@ -189,7 +146,7 @@ class PostgresServer(Server):
             log=self.folder / "postgresql.log",
             env=self._environment(),
             cwd=Path("/"),  # the other user may not enter ours
-            stop_signal=signal.SIGINT,
+            stop_signal=signal.SIGINT,  # as `pg_ctl stop -m fast`
             user=self.user,
         )
 
@@ -223,7 +180,7 @@ class PostgresServer(Server):
         if not (self.data / "PG_VERSION").exists():
             self._make_cluster()
         self.child.start()
-        self._wait(f"postgresql {self.url}")
+        self.child.wait_ready(f"postgresql {self.url}", START_SECONDS)
 
     def create_database(self, name: str) -> str:
         """Make an empty database and return its address; one of that name is dropped before."""
@@ -236,18 +193,7 @@ class PostgresServer(Server):
             for statement in statements:
                 connection.execute(statement.encode())
 
-    def stop(self, mode: str = "fast") -> None:
-        """Stop it as `pg_ctl stop -m MODE` would: smart, fast, or immediate (a crash)."""
-        self.child.signal(STOP_SIGNALS[mode], leader_only=True)
-        self.child.wait(STOP_SECONDS)
-
-    def restart(self, mode: str = "fast") -> None:
-        """Stop it in that mode and start it again on the same port and data."""
-        self.stop(mode)
-        self.start()
-
     def _make_cluster(self) -> None:
-        self.folder.mkdir(parents=True, exist_ok=True)
         if self.user:
             shutil.chown(self.folder, self.user)
         self._run("initdb", "-D", str(self.data), "-U", "postgres", "-A", "trust", "-E", "UTF8")

@@ -182,7 +182,7 @@ def _list(options: argparse.Namespace) -> int:
     for name in scenario.names():
         flags = " ".join(f"--{key} {value}" for key, value in scenario.parameters_of(name).items())
         print(f"  {name:<10} {scenario.load(name).title}\n             {flags}")
-    lacking = dict(unavailable())
+    lacking = unavailable()
     print("Strategies:")
     for name in strategies.names():
         print(f"  {name:<18} {lacking.get(name, strategies.load(name).title)}")

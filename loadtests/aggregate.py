@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 from loadtests.happenings import FAILED
 from loadtests.metrics import LATE_SHARE
 
 Run = Mapping[str, Any]
-# Runs whose figures say something about the server.
-GOOD = ("measured",)
 # Whose curves are shown, marked as what they are: better seen than hidden.
 SHOWN = ("measured", "invalid", "partial")
+# The client-facing processes: what differs from strategy to strategy.
+SERVING = ("web", "front", "hub")
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +43,7 @@ class Group:
     variant: str
     strategy: str
     runs: tuple[Run, ...]
-    notes: tuple[str, ...] = field(default=())
+    notes: tuple[str, ...] = ()
 
     @property
     def family(self) -> str:
@@ -53,11 +53,11 @@ class Group:
     @property
     def valid(self) -> bool:
         """Say whether a run of it says something about the server."""
-        return any(run["status"] in GOOD for run in self.runs)
+        return any(run["status"] == "measured" for run in self.runs)
 
     def measured(self) -> list[Run]:
         """Return the valid runs; where there are none, those that were measured at all."""
-        valid = [run for run in self.runs if run["status"] in GOOD]
+        valid = [run for run in self.runs if run["status"] == "measured"]
         return valid or [run for run in self.runs if run["status"] in SHOWN]
 
     def spread(self, figure: Callable[[Run], float | None]) -> Spread | None:
@@ -151,8 +151,7 @@ def peak(run: Run, figure: str) -> float | None:
 
 def busy(row: Mapping[str, Any]) -> int | None:
     """Return how many workers serve a request in a row of the timeline; some of these wait."""
-    serving: int | None = row.get("busy", {}).get("serving")
-    return serving
+    return row.get("busy", {}).get("serving")
 
 
 def mean(run: Run, figure: Callable[[Mapping[str, Any]], float | None]) -> float | None:
@@ -161,7 +160,7 @@ def mean(run: Run, figure: Callable[[Mapping[str, Any]], float | None]) -> float
     return statistics.fmean(values) if values else None
 
 
-def serving_cores(row: Mapping[str, Any]) -> float | None:
-    """Return the cores that web, front and hub use in a row of the timeline."""
-    cores = row.get("cpu")
-    return sum(cores.get(name, 0.0) for name in ("web", "front", "hub")) if cores else None
+def serving(row: Mapping[str, Any], what: str) -> float | None:
+    """Return the cores ("cpu") or MB ("memory") of what serves clients; None in a row without."""
+    used = row.get(what)
+    return sum(used.get(name, 0.0) for name in SERVING) if used else None

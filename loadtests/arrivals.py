@@ -10,19 +10,11 @@ import itertools
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 
 class ArrivalsError(ValueError):
     """The description of arrivals makes no sense."""
-
-
-class Schedule(Protocol):
-    """Times in seconds from the start of the stream, ascending."""
-
-    def times(self) -> Iterator[float]:
-        """Return each intended start."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +95,8 @@ class Closed:
         return self.opening * number / self.connections
 
 
+# Each has `times()`: seconds from the start of the stream, ascending.
+Schedule = Constant | Poisson | Ramp | Burst
 OPEN = {"constant": Constant, "poisson": Poisson, "ramp": Ramp, "burst": Burst}
 KINDS = (*OPEN, "closed")
 
@@ -129,8 +123,3 @@ def _refuse_nonsense(kind: str, values: Mapping[str, Any]) -> None:
             raise ArrivalsError(f"arrivals of kind {kind!r}: {name} must be over 0")
     if kind == "ramp" and not (values.get("from_rate") or values.get("to_rate")):
         raise ArrivalsError("a ramp from 0 to 0 sends nothing")
-
-
-def seconds_of(schedule: Schedule) -> float:
-    """Return when the last request is due."""
-    return max(schedule.times(), default=0.0)

@@ -5,39 +5,27 @@ from __future__ import annotations
 import math
 import random
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import psycopg
 
 from deploy import strategy as strategies
-from deploy.prepare import PrepareError
-from deploy.readiness import NotReadyError
 from deploy.stores import PostgresServer
 from loadtests import ceiling, machine, results
-from loadtests.deployment import EQUAL, ContractError
+from loadtests.deployment import EQUAL
 from loadtests.estimate import span
-from loadtests.fleet import GeneratorError
-from loadtests.measure import Run, Tell, measure
+from loadtests.measure import Tell, measure
 from loadtests.scenario import Scenario
 
 FORMAT = 1
 # The published base case: five processes.
 WORKERS = 5
 # What may go wrong with one strategy without ending the bench for the others.
-_FAILURES = (
-    ContractError,
-    NotReadyError,
-    PrepareError,
-    GeneratorError,
-    strategies.StrategyError,
-    OSError,
-    RuntimeError,
-    psycopg.Error,
-)
+_FAILURES = (OSError, RuntimeError, psycopg.Error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,9 +131,9 @@ class Bench:
             "sizing": self.wishes.sizing,
             "equal": EQUAL,
             "machine": machine.card(),
-            "ceiling": asdict(ceiling.measure(generators=self.wishes.generators)),
+            "ceiling": ceiling.measure(generators=self.wishes.generators),
             "scenarios": {scenario.name: _facts(scenario) for scenario in scenarios},
-            "unavailable": dict(unavailable()),
+            "unavailable": unavailable(),
             "runs": [],
         }
 
@@ -176,14 +164,11 @@ class Bench:
             return outcome | {"status": "missing", "reason": said}
         results.write_samples(self.folder / "samples" / f"{job.label}.csv.gz", run.samples)
         self.interrupted = run.interrupted
-        return outcome | _status(run) | run.figures
-
-
-def _status(run: Run) -> dict[str, str]:
-    if run.interrupted:
-        return {"status": "partial", "reason": "interrupted"}
-    reasons = run.figures["validity"]["reasons"]
-    return {"status": "invalid" if reasons else "measured", "reason": "; ".join(reasons)}
+        reasons = run.figures["validity"]["reasons"]
+        status = {"status": "invalid" if reasons else "measured", "reason": "; ".join(reasons)}
+        if run.interrupted:
+            status = {"status": "partial", "reason": "interrupted"}
+        return outcome | status | run.figures
 
 
 def _facts(scenario: Scenario) -> dict[str, Any]:
@@ -198,19 +183,15 @@ def _facts(scenario: Scenario) -> dict[str, Any]:
     }
 
 
-def unavailable() -> Iterator[tuple[str, str]]:
-    """Yield each strategy that this machine can't run, and why."""
-    for name in strategies.names():
-        if reason := strategies.why_unavailable(strategies.load(name)):
-            yield name, reason
+def unavailable() -> dict[str, str]:
+    """Return the strategies that this machine can't run, each with the reason."""
+    every = {name: strategies.why_unavailable(strategies.load(name)) for name in strategies.names()}
+    return {name: reason for name, reason in every.items() if reason}
 
 
 def available(wanted: Sequence[str]) -> tuple[str, ...]:
     """Return the strategies to run: those wanted, or all that this machine can run."""
-    lacking: Mapping[str, str] = dict(unavailable())
-    names = wanted or strategies.names()
-    for name in wanted:
-        strategies.load(name)  # says what there is, where it isn't there
-        if name in lacking:
-            raise strategies.StrategyError(f"{name} can't run here: {lacking[name]}")
-    return tuple(name for name in names if name not in lacking)
+    if wanted:
+        return tuple(strategies.load_available(name).name for name in wanted)
+    lacking = unavailable()
+    return tuple(name for name in strategies.names() if name not in lacking)

@@ -43,26 +43,20 @@ def main() -> int:
     with ExitStack() as opened:
         # fsync off: filling would take most of the time; what is measured writes next to nothing.
         postgresql = opened.enter_context(PostgresServer(fsync=False))
-        stacks = {count: opened.enter_context(_stack(postgresql, count)) for count in counts}
-        for count, stack in stacks.items():
-            _fill(stack, count)
+        stacks = {}
+        for count in counts:
+            url = postgresql.create_database(f"bench_{count}")
+            # Of a Redis alone: nothing else runs while the database is measured.
+            alone = Stack("asgi-hold", database=url, processes=["redis"])
+            stacks[count] = stack = opened.enter_context(alone)
+            began = time.monotonic()
+            _bench(stack, "--fill", str(count))
+            print(f"{count:,} parcels filled in {time.monotonic() - began:.0f} s", flush=True)
         rounds: dict[int, list[Round]] = {count: [] for count in counts}
         for _ in range(options.rounds):
             for count, stack in stacks.items():
                 rounds[count].append(json.loads(_bench(stack, "--repeats", str(REPEATS))))
     return 0 if print_rounds(counts, *rounds.values()) else 1
-
-
-def _stack(postgresql: PostgresServer, count: int) -> Stack:
-    """Return a stack of a Redis alone: nothing else runs while the database is measured."""
-    url = postgresql.create_database(f"bench_{count}")
-    return Stack("asgi-hold", database=url, processes=["redis"])
-
-
-def _fill(stack: Stack, count: int) -> None:
-    began = time.monotonic()
-    _bench(stack, "--fill", str(count))
-    print(f"{count:,} parcels filled in {time.monotonic() - began:.0f} s", flush=True)
 
 
 def _bench(stack: Stack, *arguments: str) -> str:

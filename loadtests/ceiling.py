@@ -6,15 +6,15 @@ A server's figure near this one is the generator's. Measured before each bench; 
 from __future__ import annotations
 
 import asyncio
-import multiprocessing
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from multiprocessing.connection import Connection
+
+import uvloop
 
 from loadtests.arrivals import Closed, Constant, Schedule
 from loadtests.calls import make
-from loadtests.fleet import GeneratorError, drive, loop_factory
+from loadtests.fleet import SPAWN, GeneratorError, drive
 from loadtests.generator import Stream
 from loadtests.metrics import Summary
 
@@ -26,17 +26,6 @@ CONNECTIONS = 50
 REQUESTS = 10_000
 # The highest rate that any scenario asks of its generator.
 PACED_RATE = 500
-
-
-@dataclass(frozen=True, slots=True)
-class Ceiling:
-    """Requests a second in a closed loop; and, at a paced rate, the late share and the p99 in s."""
-
-    requests_per_second: float
-    paced_rate: float
-    paced_late_share: float
-    paced_p99: float
-    generators: int
 
 
 class _Nothing(asyncio.Protocol):
@@ -55,16 +44,15 @@ def _serve(pipe: Connection) -> None:
         pipe.send(server.sockets[0].getsockname()[1])
         await server.serve_forever()
 
-    with asyncio.Runner(loop_factory=loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(serve())
 
 
 @contextmanager
 def nothing_server() -> Iterator[int]:
     """Run a server that does nothing; yields its port."""
-    context = multiprocessing.get_context("spawn")
-    ours, theirs = context.Pipe(duplex=False)
-    process = context.Process(target=_serve, args=(theirs,), daemon=True)
+    ours, theirs = SPAWN.Pipe(duplex=False)
+    process = SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
     try:
         yield ours.recv()
@@ -73,20 +61,22 @@ def nothing_server() -> Iterator[int]:
         process.join()
 
 
-def measure(*, generators: int = 1, requests: int = REQUESTS, seconds: float = 3) -> Ceiling:
-    """Measure the generator alone: as fast as it can, then paced."""
+def measure(
+    *, generators: int = 1, requests: int = REQUESTS, seconds: float = 3
+) -> dict[str, float]:
+    """Measure the generator alone: as fast as it can, then paced; `paced_p99` in seconds."""
     with nothing_server() as port:
         fast = _run(port, Closed(CONNECTIONS, requests), generators)
         paced = _run(port, Constant(PACED_RATE, seconds), generators)
     if paced.latency is None:
         raise GeneratorError(f"a server that does nothing answered {paced.errors}")
-    return Ceiling(
-        requests_per_second=fast.throughput,
-        paced_rate=PACED_RATE,
-        paced_late_share=paced.late_sends / paced.asked,
-        paced_p99=paced.latency.p99,
-        generators=generators,
-    )
+    return {
+        "requests_per_second": fast.throughput,
+        "paced_rate": PACED_RATE,
+        "paced_late_share": paced.late_sends / paced.asked,
+        "paced_p99": paced.latency.p99,
+        "generators": generators,
+    }
 
 
 def _run(port: int, arrivals: Schedule | Closed, generators: int) -> Summary:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from loadtests.aggregate import Group, Run, busy, streams
+from loadtests.figures import outage_of
 
 # Seconds over which rates are taken: where a second has but a few requests its rate is noise.
 WINDOW = 5
@@ -141,8 +142,7 @@ def _outage(
     """Return when the first fault began and was healed; the timeline begins before its phases."""
     for _, run in typical:
         for phase in run["phases"]:
-            moments = {event["kind"]: event["at"] for event in reversed(phase["events"])}
-            if {"fault", "heal"} <= set(moments):
+            if hours := outage_of(phase["events"]):
                 start = phase["start"] if of_run else 0.0
-                return start + moments["fault"], start + moments["heal"]
+                return start + hours[0], start + hours[1]
     return None

@@ -23,8 +23,6 @@ from deploy.stack import Stack
 INTERVAL = 1.0
 # Proportional set sizes are the dear part: the kernel walks all pages of all processes.
 MEMORY_EVERY = 2
-# The client-facing processes: what differs from strategy to strategy.
-SERVING = ("web", "front", "hub")
 OURSELVES = "generator"
 # Seconds: a figure that takes longer is missing rather than late.
 _PATIENCE = 2.0
@@ -47,7 +45,7 @@ class Collector:
         # What sends and looks belongs to the run, too. Last: all others are its children.
         self._processes = Processes(leaders | {OURSELVES: os.getpid()})
         self._database = PostgreSQL(database_url)
-        self._simulator = Simulator.of(stack.env)
+        self._simulator = Simulator(stack.env)
         self._rows: list[Row] = []
         self._end = threading.Event()
         self._broken: Exception | None = None
@@ -69,24 +67,15 @@ class Collector:
             raise RuntimeError(f"the collector broke: {self._broken!r}") from self._broken
         return self._rows
 
-    def lookups(self) -> list[float]:
-        """Return how long each lookup at the simulator took."""
-        return [row["lookup"] for row in self._rows if "lookup" in row]
-
     def _run(self) -> None:
+        due = time.monotonic()
         try:
-            self._look_until_the_end()
+            others_cores(sum(self._processes.processor().values()))  # both count from here
+            while not self._end.wait(max(due - time.monotonic(), 0)):
+                self._rows.append(self._look(with_memory=len(self._rows) % MEMORY_EVERY == 0))
+                due = max(due + INTERVAL, time.monotonic())
         except Exception as error:  # in a thread nobody would hear of it
             self._broken = error
-
-    def _look_until_the_end(self) -> None:
-        others_cores(sum(self._processes.processor().values()))  # both count from here
-        number = 0
-        due = time.monotonic()
-        while not self._end.wait(max(due - time.monotonic(), 0)):
-            self._rows.append(self._look(with_memory=number % MEMORY_EVERY == 0))
-            number += 1
-            due = max(due + INTERVAL, time.monotonic())
 
     def _look(self, *, with_memory: bool) -> Row:
         row: Row = {"at": time.monotonic(), "load": os.getloadavg()[0]}
@@ -120,9 +109,3 @@ class Collector:
             if family.name == "offload_holds":
                 return int(family.samples[0].value)
         return None
-
-
-def serving_memory(row: Row) -> float | None:
-    """Return the memory in MB of what serves clients; None in a row without."""
-    memory = row.get("memory")
-    return sum(memory.get(name, 0.0) for name in SERVING) if memory else None

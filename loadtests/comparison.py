@@ -89,10 +89,6 @@ def _percentile(name: str) -> Callable[[Summary], float]:
     return lambda summary: summary["latency"][name] if summary["latency"] else math.inf
 
 
-def _failed(summary: Summary) -> float:
-    return float(summary["error_share"])
-
-
 def _cell(figure: Figure, form: Callable[[float], str]) -> Callable[[Group | None], str]:
     def cell(group: Group | None) -> str:
         found = group.spread(figure) if group else None
@@ -109,7 +105,7 @@ def _with_failed(
     """Return a cell with the share that failed, where there is one: a quick error is no answer."""
 
     def cell(group: Group | None) -> str:
-        lost = group.spread(_of(phase, stream, _failed)) if group else None
+        lost = group.spread(_of(phase, stream, lambda s: s["error_share"])) if group else None
         said = _cell(figure, form)(group)
         if lost is None or lost.median < NONE_WORTH_SAYING:
             return said
@@ -184,17 +180,14 @@ def reload(group: Group | None) -> str:
         return NOT_MEASURED
     if "app" not in strategies.load(group.strategy).reload:
         return "has none"
-    lost = group.spread(_of("reload", "labels", _lost))
+    lost = group.spread(
+        _of("reload", "labels", lambda s: sum(s["errors"].values()) - s["errors"].get(PROMISED, 0))
+    )
     later = group.spread(_of("reload", "labels", lambda s: s["errors"].get(PROMISED, 0)))
     said = f"{spread(lost)} of {number(asked.median)} lost"
     if later and later.high:
         said += f", {spread(later)} got their label later (202)"
     return said + ("" if group.valid else DOUBT)
-
-
-def _lost(summary: Summary) -> float:
-    errors: Mapping[str, int] = summary["errors"]
-    return float(sum(count for name, count in errors.items() if name != PROMISED))
 
 
 def _columns() -> Iterator[Column]:
@@ -210,7 +203,7 @@ def _columns() -> Iterator[Column]:
 
     yield Column("labels per s", "talk", _cell(labels(lambda s: s["goodput"]), number))
     yield Column("of the limit", "talk", _cell(share, percent))
-    yield Column("failed", "talk", _cell(labels(_failed), percent))
+    yield Column("failed", "talk", _cell(labels(lambda s: s["error_share"]), percent))
     yield Column("wait, slowest 1 %", "talk", _cell(labels(_percentile("p99")), seconds))
     yield Column("other pages meanwhile, slowest 1 %", "talk", canary("talk"))
     yield Column("other pages with 500 clients waiting, slowest 1 %", "crowd", canary("crowd"))

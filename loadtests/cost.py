@@ -27,6 +27,7 @@ import psutil
 from deploy.env_file import read_env_file
 from deploy.plan import ROOT
 from deploy.ports import free_port
+from deploy.processes import tree
 from deploy.readiness import wait_until_ready
 from deploy.stores import PostgresServer
 from loadtests.arrivals import Burst, Closed, Constant, Schedule
@@ -65,14 +66,13 @@ class Deployment:
 
     def processor_seconds(self) -> float:
         """Return what its processes have used until now, those that ended among them."""
-        roots = [psutil.Process(self.run.pid), psutil.Process(self.cluster.child.pid)]
-        every = [process for root in roots for process in [root, *root.children(recursive=True)]]
-        return sum(sum(each.cpu_times()[:4]) for each in every if self._is_ours(each))
+        every = [*tree(self.run.pid), *tree(self.cluster.child.pid)]
+        return sum(sum(each.cpu_times()[:4]) for each in every if _is_ours(each))
 
-    @staticmethod
-    def _is_ours(process: psutil.Process) -> bool:
-        line = " ".join(process.cmdline())
-        return not any(name in line for name in NOT_OURS)
+
+def _is_ours(process: psutil.Process) -> bool:
+    line = " ".join(process.cmdline())
+    return not any(name in line for name in NOT_OURS)
 
 
 def install(checkout: Path) -> None:

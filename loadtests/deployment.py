@@ -19,8 +19,6 @@ from loadtests.scenario import Scenario
 
 # The same for every strategy, whatever stands in the caller's environment.
 EQUAL = {"HUB_WORKERS": "1", "WORKER_CONCURRENCY": "500", "DATABASE_POOL": "16"}
-
-
 # Connections that the kernel takes in by itself: nobody ever accepts one.
 BACKLOG = 4096
 
@@ -40,7 +38,7 @@ def deployed(
     url = postgresql.create_database("bench")
     environment = EQUAL | dict(scenario.environment) | dict(sizes)
     with Stack(strategy, database=url, env=environment) as stack:
-        simulator = Simulator.of(stack.env)
+        simulator = Simulator(stack.env)
         check_contract(stack)
         for carrier, latency in scenario.carriers.items():
             simulator.set_latency(carrier, latency)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from loadtests.arrivals import Closed, seconds_of
+from loadtests.arrivals import Closed
 from loadtests.figures import possible_rate
 from loadtests.fleet import LEAD
 from loadtests.measure import REST_SECONDS
-from loadtests.scenario import Phase, Scenario, StreamSpec
+from loadtests.scenario import Scenario, StreamSpec
 
 # Seconds to migrate, start, check and stop a deployment: 7 to 12 on two cores.
 AROUND = 10.0
@@ -18,17 +18,15 @@ def span(scenario: Scenario) -> tuple[float, float]:
     """Return how many seconds one run takes: if all goes as it could, and if all is cut off."""
     least = most = AROUND + REST_SECONDS
     for phase in scenario.phases:
-        least += LEAD + min(_ideal(scenario, phase), phase.cap)
+        ideal = max(_stream(scenario, spec) for spec in phase.streams)
+        least += LEAD + min(ideal, phase.cap)
         most += LEAD + phase.cap
     return least, most + scenario.settle
-
-
-def _ideal(scenario: Scenario, phase: Phase) -> float:
-    return max(_stream(scenario, spec) for spec in phase.streams)
 
 
 def _stream(scenario: Scenario, spec: StreamSpec) -> float:
     if isinstance(spec.arrivals, Closed):
         rate = possible_rate(scenario, spec) or USUAL_RATE
         return spec.begin + spec.arrivals.requests / rate
-    return spec.begin + seconds_of(spec.arrivals) + (scenario.fixed_latency(spec.carrier) or 0.0)
+    last = max(spec.arrivals.times(), default=0.0)
+    return spec.begin + last + (scenario.fixed_latency(spec.carrier) or 0.0)

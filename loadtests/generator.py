@@ -80,7 +80,14 @@ class Generator:
     async def run(self, tell: Callable[[Progress], None] = lambda _: None) -> Report:
         """Send everything, or what can be sent until the cap."""
         cpu, began = time.process_time(), time.monotonic()
-        work = asyncio.gather(*(self._stream(stream) for stream in self.plan.streams))
+        work = asyncio.gather(
+            *(
+                self._closed(stream, stream.arrivals)
+                if isinstance(stream.arrivals, Closed)
+                else self._open(stream, stream.arrivals.times())
+                for stream in self.plan.streams
+            )
+        )
         ticker = asyncio.create_task(self._tell(tell))
         stopping = asyncio.ensure_future(self._stop.wait())
         left = self.plan.start + self.plan.cap - time.monotonic()
@@ -100,12 +107,6 @@ class Generator:
         while True:
             tell(self.progress)
             await asyncio.sleep(TICK)
-
-    async def _stream(self, stream: Stream) -> None:
-        if isinstance(stream.arrivals, Closed):
-            await self._closed(stream, stream.arrivals)
-        else:
-            await self._open(stream, stream.arrivals.times())
 
     async def _open(self, stream: Stream, times: Iterable[float]) -> None:
         begin = self.plan.start + stream.begin

@@ -22,7 +22,7 @@ class Happenings:
     def __init__(self, stack: Stack, events: Sequence[Event]) -> None:
         self._stack = stack
         self._events = events
-        self._simulator = Simulator.of(stack.env)
+        self._simulator = Simulator(stack.env)
         self._done: list[dict[str, Any]] = []
         self._end = threading.Event()
         self._thread: threading.Thread | None = None

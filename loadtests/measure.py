@@ -14,8 +14,9 @@ from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests import fleet
+from loadtests.aggregate import serving
 from loadtests.calls import RECEIVER, make
-from loadtests.collector import Collector, Row, serving_memory
+from loadtests.collector import Collector, Row
 from loadtests.deployment import deployed, hanging, login
 from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
@@ -67,7 +68,7 @@ class _Bench:
         self._scenario = scenario
         self._generators = generators
         self._tell = tell
-        self._simulator = Simulator.of(stack.env)
+        self._simulator = Simulator(stack.env)
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
@@ -88,7 +89,8 @@ class _Bench:
             phase["start"] = round(phase["start"] - began, 3)
         every = [sample for _, _, samples in run.samples for sample in samples]
         failed = _failed_events(run.figures["phases"])
-        run.figures["validity"] = asdict(validity(every, collector.lookups(), failed))
+        lookups = [row["lookup"] for row in rows if "lookup" in row]
+        run.figures["validity"] = asdict(validity(every, lookups, failed))
         return run
 
     def _phase(self, phase: Phase, run: Run) -> dict[str, Any] | None:
@@ -180,6 +182,6 @@ def _relative(row: Row, began: float) -> Row:
     row["load"] = round(row["load"], 2)
     if "lookup" in row:
         row["lookup"] = round(row["lookup"], 4)
-    if (memory := serving_memory(row)) is not None:
+    if (memory := serving(row, "memory")) is not None:
         row["serving_memory"] = round(memory, 1)
     return row

@@ -212,14 +212,7 @@ def _in_flight(samples: Sequence[Sample], start: float, length: int) -> list[flo
     return levels
 
 
-def recovery_seconds(
-    samples: Sequence[Sample],
-    *,
-    begin: float,
-    end: float,
-    share: float = RECOVERED_SHARE,
-    window: float = RECOVERY_WINDOW,
-) -> float | None:
+def recovery_seconds(samples: Sequence[Sample], *, begin: float, end: float) -> float | None:
     """Return how long after `end` requests are answered as before `begin`, and stay so.
 
     All three are moments on the samples' clock. As before: 95 % of the share that was good then,
@@ -232,17 +225,17 @@ def recovery_seconds(
     if usual is None:
         return None
     limit = max(SLOWER * usual.p95, LEAST_LIMIT)
-    wanted = share * _share_within(before, limit)
+    wanted = RECOVERED_SHARE * _share_within(before, limit)
     windows: dict[int, list[Sample]] = {}
     for sample in samples:
         if sample.intended >= end:
-            windows.setdefault(int((sample.intended - end) / window), []).append(sample)
+            windows.setdefault(int((sample.intended - end) / RECOVERY_WINDOW), []).append(sample)
     recovered: float | None = None
     for at, inside in sorted(windows.items()):
         if _share_within(inside, limit) < wanted:
             recovered = None
         elif recovered is None:
-            recovered = at * window
+            recovered = at * RECOVERY_WINDOW
     return recovered
 
 
@@ -263,9 +256,6 @@ def validity(
     samples: Sequence[Sample],
     simulator_lookups: Sequence[float],
     failed_events: Sequence[str] = (),
-    *,
-    late_share: float = LATE_SHARE,
-    simulator_slow: float = SIMULATOR_SLOW,
 ) -> Validity:
     """Judge a run by its generator's late sends and by the simulator's plain lookups in seconds.
 
@@ -279,10 +269,10 @@ def validity(
     reasons = list(failed_events)
     if not sent:
         reasons.append("nothing was sent")
-    if share > late_share:
+    if share > LATE_SHARE:
         reasons.append(
             f"the generator was late: {share:.1%} of the sends by over {LATE_SECONDS * 1000:.0f} ms"
         )
-    if slowness is not None and slowness > simulator_slow:
+    if slowness is not None and slowness > SIMULATOR_SLOW:
         reasons.append(f"the simulator was slow: a lookup took {slowness:.2f} s (95th percentile)")
     return Validity(share, slowness, tuple(reasons))

@@ -75,10 +75,6 @@ def _cautions(bench: Published | None, up: str, names: Sequence[str]) -> Iterato
             yield f"-{DOUBT}: no valid run. {'. '.join(whys)}."
 
 
-def _needs(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
-    yield from _linked(needs(), up)
-
-
 def _linked(table: Table, up: str) -> Iterator[str]:
     """Yield the lines of a table whose strategies lead to their folders."""
     rows = ((f"[{name}]({up}deploy/strategies/{name})", *cells) for name, *cells in table.rows)
@@ -89,5 +85,5 @@ Writer = Callable[[Published | None, str, Sequence[str]], Iterator[str]]
 PARTS: Mapping[str, Writer] = {
     "comparison": _comparison,
     "cautions": _cautions,
-    "needs": _needs,
+    "needs": lambda bench, up, names: _linked(needs(), up),
 }

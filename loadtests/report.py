@@ -47,7 +47,10 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
             lines += [table.hint, ""] if table.hint else []
         notes = (f"{group.strategy}: {note}" for group in mine for note in group.notes)
         lines += _list(dict.fromkeys(notes))
-        for number_, wanted in enumerate(_charts(of, facts), 1):
+        # What our own scenario asks for today, and what another one asked for in its run.
+        ours = of in scenario.names()
+        asked = scenario.load(of).charts if ours else facts.get("charts", ())
+        for number_, wanted in enumerate(asked, 1):
             if made := chart(wanted, mine):
                 picture = f"{of} {variant}".strip().replace(" ", "-") + f"-{number_}.svg"
                 draw(made, families, pictures / picture)
@@ -60,14 +63,6 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
     report = folder / "report.md"
     report.write_text("\n".join(lines).rstrip() + "\n")
     return report
-
-
-def _charts(of: str, facts: Mapping[str, Any]) -> Sequence[str]:
-    """Return what our own scenario asks for today, and what another one asked for in its run."""
-    if of in scenario.names():
-        return scenario.load(of).charts
-    found: Sequence[str] = facts.get("charts", ())
-    return found
 
 
 def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:

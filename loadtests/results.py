@@ -48,8 +48,7 @@ def write_samples(path: Path, phases: Iterable[PhaseSamples]) -> None:
 def read(path: Path) -> Result:
     """Read raw data, compressed or not."""
     data = path.read_bytes()
-    found: Result = json.loads(gzip.decompress(data) if path.suffix == ".gz" else data)
-    return found
+    return dict(json.loads(gzip.decompress(data) if path.suffix == ".gz" else data))
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from loadtests.aggregate import (
     busy,
     mean,
     peak,
-    serving_cores,
+    serving,
     stream_of,
     streams,
 )
@@ -127,16 +127,6 @@ def _latency(name: str) -> Callable[[Mapping[str, Any]], float | None]:
     return lambda figures: (figures["summary"]["latency"] or {}).get(name)
 
 
-def _beyond(name: str) -> Callable[[Mapping[str, Any]], float | None]:
-    return lambda figures: figures["beyond_carrier"][name]
-
-
-def _recovery(figures: Mapping[str, Any]) -> float:
-    """Return the seconds; endless where it did not recover: the worst, not missing."""
-    seconds: float | None = figures["recovery"]
-    return math.inf if seconds is None else seconds
-
-
 # Head, figure of a stream, form, and which of the stream's figures it needs.
 _STREAM = (
     ("good per s", lambda figures: figures["summary"]["goodput"], number, "summary"),
@@ -148,9 +138,15 @@ _STREAM = (
     ("min", _latency("minimum"), number, "summary"),
     *((name, _latency(name), number, "summary") for name in ("mean", "p50", "p90", "p95", "p99")),
     ("max", _latency("maximum"), number, "summary"),
-    ("p50 beyond the carrier", _beyond("p50"), number, "beyond_carrier"),
-    ("p99 beyond the carrier", _beyond("p99"), number, "beyond_carrier"),
-    ("recovered after s", _recovery, number, "recovery"),
+    ("p50 beyond the carrier", lambda f: f["beyond_carrier"]["p50"], number, "beyond_carrier"),
+    ("p99 beyond the carrier", lambda f: f["beyond_carrier"]["p99"], number, "beyond_carrier"),
+    # Endless where it did not recover: the worst, not missing.
+    (
+        "recovered after s",
+        lambda f: math.inf if f["recovery"] is None else f["recovery"],
+        number,
+        "recovery",
+    ),
 )
 
 
@@ -159,7 +155,7 @@ def server_table(groups: Sequence[Group]) -> Table:
     figures: dict[str, Figure] = {
         "web processes": lambda run: float(run.get("sizes", {}).get("WEB_WORKERS") or 0) or None,
         "serving MB, peak": lambda run: peak(run, "serving_memory"),
-        "serving cores, mean": lambda run: mean(run, serving_cores),
+        "serving cores, mean": lambda run: mean(run, lambda row: serving(row, "cpu")),
         "database connections, peak": lambda run: peak(run, "connections"),
         "holds, peak": lambda run: peak(run, "held"),
         "busy workers, peak": lambda run: max(

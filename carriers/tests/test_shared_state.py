@@ -382,7 +382,7 @@ def redis_pid(client):
 
 @pytest.fixture
 def redis_server_of_my_own():
-    from deploy.stores import RedisServer
+    from deploy.tests.redis_server import RedisServer
 
     with RedisServer() as server:
         try:

@@ -5,7 +5,7 @@ import contextlib
 import json
 import logging
 import math
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,6 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from deploy.live.access import Access
 from deploy.live.collector import Collector
-from deploy.live.faults import parameters_of
 from deploy.live.second_stack import SecondStack
 from deploy.live.target import Target
 from deploy.plan import ROOT
@@ -43,8 +42,32 @@ HEADERS = {
     b"cache-control": b"no-cache",
 }
 DEFAULT_SECONDS = 30.0
+# Seconds. The shortest that can be seen on a chart, and long enough for any demonstration.
+SHORTEST, LONGEST = 1.0, 600.0
+
+# A carrier that is out answers nothing: neither purchases nor the breaker's probe, or the breaker
+# would close in the middle of the outage.
+_ALL = {"calls": "all"}
+
+KINDS: Mapping[str, Mapping[str, Any]] = {
+    # Over what a shop's own time-out usually is, under the deadline of a call.
+    "slow": {"seconds": 8, **_ALL},
+    "hang": _ALL,
+    "error": {"status": 503, **_ALL},
+    "reset_before": _ALL,
+    "flap": {"period": 10, "of": "hang", "with": _ALL},
+}
 # How often a stream without news looks whether we end: well within the second that it is left.
 LOOK_SECONDS = 0.3
+
+
+def parameters_of(kind: str, seconds: float) -> dict[str, Any]:
+    """Return the simulator's parameters of an outage; ValueError for one that there is not."""
+    if kind not in KINDS:
+        raise ValueError(f"there is no outage {kind!r}; there are: {', '.join(KINDS)}")
+    if not SHORTEST <= seconds <= LONGEST:
+        raise ValueError(f"an outage lasts {SHORTEST:g} to {LONGEST:g} s, not {seconds:g}")
+    return {**KINDS[kind], "for": seconds}
 
 
 class Live:
@@ -62,8 +85,8 @@ class Live:
         """Return the ASGI application."""
         return Starlette(
             routes=[
-                Route("/", self.page),
-                Route("/healthz", self.alive),
+                Route("/", lambda request: FileResponse(PAGE / "index.html")),
+                Route("/healthz", lambda request: JSONResponse({"status": "ok"})),
                 Route("/events", self.events),
                 Route("/api/start", self.start),
                 Route("/api/carriers/{carrier}/outage", self.begin, methods=["POST"]),
@@ -74,7 +97,7 @@ class Live:
                 Mount("/page", StaticFiles(directory=PAGE)),
                 Mount("/docs", StaticFiles(directory=SITE, check_dir=False)),
             ],
-            middleware=[Middleware(WithHeaders), Middleware(Guarded, access=self.access)],
+            middleware=[Middleware(Protected, access=self.access)],
             lifespan=self.lifespan,
         )
 
@@ -94,14 +117,6 @@ class Live:
 
     def _beside(self) -> dict[str, Any]:
         return {"beside": {"name": self.beside.name, "state": self.beside.state}}
-
-    async def page(self, request: Request) -> Response:
-        """Answer the page."""
-        return FileResponse(PAGE / "index.html")
-
-    async def alive(self, request: Request) -> Response:
-        """Answer as long as we live."""
-        return JSONResponse({"status": "ok"})
 
     async def start(self, request: Request) -> Response:
         """Answer what a page needs once: may it control, what could be compared, the history.
@@ -193,8 +208,8 @@ async def _json(request: Request) -> dict[str, Any]:
     return given if isinstance(given, dict) else {}
 
 
-class Guarded:
-    """Lets nothing through that changes something, but from whom may control; logs operators'."""
+class Protected:
+    """Refuses changes by clients that may not control, logs operators', adds HEADERS to answers."""
 
     def __init__(self, app: ASGIApp, access: Access) -> None:
         self._app = app
@@ -202,24 +217,6 @@ class Guarded:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Pass on, or answer 403."""
-        if scope["type"] == "http" and scope["method"] not in {"GET", "HEAD"}:
-            request = Request(scope)
-            if not self._access.may_control(request):
-                refusal = {"error": "only for an operator, or on this machine in demo mode"}
-                return await JSONResponse(refusal, 403)(scope, receive, send)
-            if user := self._access.operator(request):
-                logger.warning("user %s: %s %r", user, request.method, request.url.path)
-        return await self._app(scope, receive, send)
-
-
-class WithHeaders:
-    """Puts what protects the page on every answer."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Pass on, with headers."""
 
         async def send_more(message: Message) -> None:
             # The documentation's theme has scripts of its own within its pages; it has no buttons.
@@ -227,4 +224,11 @@ class WithHeaders:
                 message["headers"] = [*message["headers"], *HEADERS.items()]
             await send(message)
 
-        await self._app(scope, receive, send_more)
+        if scope["type"] == "http" and scope["method"] not in {"GET", "HEAD"}:
+            request = Request(scope)
+            if not self._access.may_control(request):
+                refusal = {"error": "only for an operator, or on this machine in demo mode"}
+                return await JSONResponse(refusal, 403)(scope, receive, send_more)
+            if user := self._access.operator(request):
+                logger.warning("user %s: %s %r", user, request.method, request.url.path)
+        return await self._app(scope, receive, send_more)

@@ -20,7 +20,6 @@ class Canary:
         self._session = session
         self._target = target
         self._window = Window()
-        self.failed = 0
         self._has_sung = False  # before the stack is up a failure is none
         self._dead = False
 
@@ -37,7 +36,6 @@ class Canary:
         self._window.end(number, counts=sings)  # a refused connection is no quick answer
         self._has_sung |= sings
         self._dead = self._has_sung and not sings
-        self.failed += self._dead
 
     def read(self) -> dict[str, float | None]:
         """Return seconds: `now` is the latest, or how long the oldest has been waiting by now.
@@ -48,5 +46,4 @@ class Canary:
         return {
             "now": None if self._dead else waiting if last is None else max(waiting, last),
             "p95": percentile(self._window.latencies(), 0.95),
-            "failed": self.failed,
         }

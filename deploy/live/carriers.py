@@ -34,15 +34,13 @@ class Guards:
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Return, by carrier: breaker, bulkhead [taken, limit], p50 and p95 of recent calls."""
-        return {code: self._one(code) for code in self._of}
-
-    def _one(self, code: str) -> dict[str, Any]:
-        breaker, bulkhead, health = self._of[code]
-        recent = health.read()
-        return {
-            "breaker": breaker.mode(),
-            "bulkhead": [bulkhead.in_flight(), bulkhead.limit],
-            "p50": recent.p50,
-            "p95": recent.p95,
-            "error_share": recent.error_share,
-        }
+        found = {}
+        for code, (breaker, bulkhead, health) in self._of.items():
+            recent = health.read()
+            found[code] = {
+                "breaker": breaker.mode(),
+                "bulkhead": [bulkhead.in_flight(), bulkhead.limit],
+                "p50": recent.p50,
+                "p95": recent.p95,
+            }
+        return found

@@ -55,7 +55,7 @@ class Watch:
 
     def __init__(self, session: ClientSession, target: Target) -> None:
         self.target = target
-        self.simulator = Simulator.of(target.environment, seconds=TIME_OUT)
+        self.simulator = Simulator(target.environment, seconds=TIME_OUT)
         self.canary = Canary(session, target)
         self.shop = Shop(session, target)
         self._guards = Guards(target)
@@ -73,9 +73,7 @@ class Watch:
         counted, rows, guards = await asyncio.to_thread(self._look)
         self._rows = rows or self._rows
         carriers = {
-            code: {**guards[code], **one, "queues": self._rows.queues.get(code, {})}
-            for code, one in self._carriers.items()
-            if code in guards
+            code: {**guards[code], **one} for code, one in self._carriers.items() if code in guards
         }
         return {**self._figures(counted), "carriers": carriers}
 

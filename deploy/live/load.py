@@ -109,11 +109,8 @@ class Load:
                     await asyncio.wait_for(self._changed.wait(), pause)
             if self._changed.is_set():
                 return
-            parcel = self._parcel(chance)
+            method = chance.choices(list(MIX), list(MIX.values()))[0]
+            wish = "request_label" if chance.random() < self.share else "request_label_async"
+            parcel = {**ADDRESS, wish: True, "shipment": {"id": method}}
             for shop in self._shops():
                 group.create_task(shop.send(parcel))
-
-    def _parcel(self, chance: random.Random) -> dict[str, Any]:
-        method = chance.choices(list(MIX), list(MIX.values()))[0]
-        wish = "request_label" if chance.random() < self.share else "request_label_async"
-        return {**ADDRESS, wish: True, "shipment": {"id": method}}

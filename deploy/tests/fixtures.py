@@ -8,14 +8,9 @@ from typing import Any, NoReturn
 import pytest
 
 from deploy.ports import LANE
-from deploy.stores import (
-    POSTGRESQL_INSTALL,
-    REDIS_INSTALL,
-    PostgresServer,
-    RedisServer,
-    StoreMissingError,
-)
+from deploy.stores import POSTGRESQL_INSTALL, REDIS_INSTALL, PostgresServer, StoreMissingError
 from deploy.strategy import names
+from deploy.tests.redis_server import RedisServer
 
 # Read when pytest-django loads the settings: tests run with development's, without secrets to set.
 os.environ.setdefault("DEBUG", "1")

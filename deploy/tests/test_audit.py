@@ -2,7 +2,7 @@
 
 import pytest
 
-from deploy.audit import skipped, verdict
+from deploy.tests.audit import skipped, verdict
 
 HOLE = "Name Version ID    Fix Versions\n---- ------- ----- ------------\nx    1       CVE-1 2\n"
 AWAY = "urllib3: Max retries exceeded"

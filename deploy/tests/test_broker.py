@@ -8,12 +8,13 @@ import pytest
 import redis
 from celery import Celery
 
-from deploy.rabbitmq import RABBITMQ_INSTALL, RabbitServer
 from deploy.stack import Stack
-from deploy.stores import RedisServer, StoreMissingError
+from deploy.stores import StoreMissingError
 from deploy.tests.fixtures import absent
+from deploy.tests.redis_server import RedisServer
 from deploy.tests.test_backup import Shop
 from deploy.tests.waiting import until
+from loadtests.faults.engines.rabbitmq import RABBITMQ_INSTALL, RabbitServer
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 

@@ -14,6 +14,7 @@ from deploy.child import DESCRIPTORS, Child
 from deploy.container import (
     SWEEPER_SECONDS,
     address_towards,
+    addresses_of,
     command_of,
     environment_of,
     has_front,
@@ -22,7 +23,6 @@ from deploy.container import (
     run,
     stop_signal,
     why_ill,
-    with_address,
     with_password,
 )
 from deploy.plan import ROOT, make_plan
@@ -257,7 +257,7 @@ def test_the_uwsgi_question_reads_the_status(status, ready):
 
 @pytest.mark.integration
 def test_a_name_is_given_its_address():
-    assert with_address("localhost:8100") == "127.0.0.1:8100"
+    assert addresses_of("localhost") == ["127.0.0.1"]
 
 
 @pytest.mark.parametrize(("name", "given"), [("uwsgi-offload", "10.1.2.4"), ("nginx-accel", "hub")])

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import pytest
 
-from deploy import front as front_module
+from deploy import plan as plan_module
 from deploy import strategy as strategies
 from deploy.child import Child, direct
 from deploy.container import command_of, environment_of, has_front, render
-from deploy.front import front_values
-from deploy.plan import ROOT, make_plan
+from deploy.plan import ROOT, front_values, make_plan
 from deploy.ports import free_port
 from deploy.prepare import render_templates
 from deploy.readiness import wait_until_ready
@@ -233,7 +232,7 @@ def test_in_the_lab_there_is_no_limit(tmp_path, app):
 
 @pytest.mark.integration
 def test_fewer_of_them_may_send_large_bodies(tmp_path, app, monkeypatch):
-    monkeypatch.setattr(front_module, "LARGE_BODIES", 1)
+    monkeypatch.setattr(plan_module, "LARGE_BODIES", 1)
     with nginx("nginx-accel", tmp_path, app, FRONT_CONNECTIONS_PER_ADDRESS="9") as port:
         app.status = None
         large = http.client.HTTPConnection("127.0.0.1", port)

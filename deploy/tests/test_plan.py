@@ -8,7 +8,6 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from deploy import front
 from deploy import plan as plan_module
 from deploy.plan import ROOT, make_plan
 from deploy.ports import LOWEST, is_free
@@ -188,7 +187,10 @@ def test_the_plan_takes_what_the_settings_would(strategy, tmp_path):
         text=True,
         check=True,
     ).stdout.split()
-    assert [float(value) for value in said] == [front.WAIT_MAXIMUM, plan_module.MAX_CONCURRENCY]
+    assert [float(value) for value in said] == [
+        plan_module.WAIT_MAXIMUM,
+        plan_module.MAX_CONCURRENCY,
+    ]
 
 
 FRONTS = sorted(ROOT.glob("deploy/**/nginx.conf.in"))

@@ -70,8 +70,6 @@ def test_an_app_that_still_loads_is_not_ready_although_its_port_is(monkeypatch):
 @pytest.mark.integration
 def test_a_redis_is_ready_when_it_answers(redis_server):
     assert why_not_ready(f"redis {redis_server.url}") == ""
-    watched = f"redis+sentinel://:secret@127.0.0.1:{redis_server.port},127.0.0.1:1/shop/0"
-    assert why_not_ready(f"redis {watched}") == ""  # a Sentinel answers as Redis does
 
 
 @pytest.mark.integration

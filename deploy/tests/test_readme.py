@@ -1,6 +1,7 @@
 """The README's pieces are there, and its links lead somewhere."""
 
 import re
+import subprocess
 from types import SimpleNamespace
 from typing import Any
 from unittest import mock
@@ -44,6 +45,18 @@ def test_the_lines_to_take_call_what_is_there():
     assert run.call_args.args[0] is names["buy_label"]
     names["buy_label"](order := SimpleNamespace(label=""))
     assert order.label is answered.post.return_value.json.return_value["label"]
+
+
+def test_each_picture_is_shown_and_a_clone_stays_small():
+    """At most a dozen, and 6 MB of docs with all raw data."""
+    listed = ["git", "ls-files", "*.md", "docs"]
+    done = subprocess.run(listed, cwd=ROOT, capture_output=True, text=True, check=True)
+    files = [ROOT / name for name in done.stdout.splitlines() if (ROOT / name).exists()]
+    text = "".join(path.read_text() for path in files if path.suffix == ".md")
+    pictures = [path for path in files if path.suffix in {".png", ".svg"}]
+    assert [path.name for path in pictures if f"/{path.name})" not in text] == []
+    assert len(pictures) <= 12
+    assert sum(path.stat().st_size for path in files if ROOT / "docs" in path.parents) < 6e6
 
 
 def test_it_is_read_in_two_minutes():

@@ -19,7 +19,8 @@ def deaf(monkeypatch):
 
 
 def lookup(port):
-    return Simulator("", {"postnl": f"http://127.0.0.1:{port}"}).lookup_seconds()
+    environment = {"SIMULATOR_URL": "", "CARRIER_URL_POSTNL": f"http://127.0.0.1:{port}"}
+    return Simulator(environment).lookup_seconds()
 
 
 @pytest.mark.integration

@@ -1,5 +1,6 @@
 import os
 import re
+import signal
 import subprocess
 
 import pytest
@@ -7,13 +8,8 @@ import pytest
 from deploy import stores
 from deploy.plan import ROOT
 from deploy.readiness import NotReadyError, why_not_ready
-from deploy.stores import (
-    PostgresServer,
-    RedisServer,
-    StoreMissingError,
-    find_redis_server,
-    redis_command,
-)
+from deploy.stores import PostgresServer, StoreMissingError, find_redis_server, redis_command
+from deploy.tests.redis_server import RedisServer
 from deploy.tests.waiting import alive
 
 
@@ -60,7 +56,7 @@ def test_without_any_the_message_says_what_to_do(monkeypatch):
 
 @pytest.mark.integration
 def test_redis_asks_for_its_password(tmp_path):
-    server = RedisServer(folder=tmp_path)
+    server = RedisServer()
     line = redis_command(server.port, tmp_path, tmp_path / "redis.log", "given")
     server.child.command = line
     with server:
@@ -111,12 +107,14 @@ def test_databases_are_made_empty(postgresql):
 
 
 @pytest.mark.integration
-@pytest.mark.parametrize("mode", ["fast", "immediate"])
-def test_postgresql_keeps_its_rows_over_a_restart(postgresql, mode):
-    url = postgresql.create_database(f"kept_{mode}")
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGQUIT], ids=["fast", "immediate"])
+def test_postgresql_keeps_its_rows_over_a_restart(postgresql, end):
+    url = postgresql.create_database(f"kept_{end}")
     query(postgresql, "CREATE TABLE t (n int)", url)
     query(postgresql, "INSERT INTO t VALUES (1)", url)
-    postgresql.restart(mode)
+    postgresql.child.signal(end, leader_only=True)
+    postgresql.child.wait(20)
+    postgresql.start()
     assert query(postgresql, "SELECT n FROM t", url) == "1"
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from deploy.child import Child
 from deploy.plan import ROOT
-from deploy.readiness import NotReadyError, wait_until_ready
+from deploy.readiness import NotReadyError
 
 NAMESPACES = ("net", "uts")
 # An answer takes milliseconds: `ip` asks the kernel.
@@ -104,10 +104,7 @@ class Host:
     def wait(self, child: Child, question: str) -> None:
         """Wait until a process answers; NotReadyError has the end of its log."""
         with self.inside():
-            try:
-                wait_until_ready(question, seconds=START_SECONDS, given_up=child.cause_of_death)
-            except NotReadyError as error:
-                raise NotReadyError(f"{child.name}: {error}\n{child.log_tail()}") from None
+            child.wait_ready(question, START_SECONDS)
 
     def adopt(self, child: Child) -> None:
         """Have a process that was started inside die with the host."""

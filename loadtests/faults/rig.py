@@ -16,15 +16,15 @@ from pathlib import Path
 from typing import Any
 
 from deploy.child import Child
-from deploy.pgbouncer import PgBouncer
 from deploy.plan import ROOT
 from deploy.ports import free_port
-from deploy.rabbitmq import RabbitServer
 from deploy.readiness import wait_until_ready
-from deploy.sentinel import SentinelServer
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests.faults.clients import Load, Wish
+from loadtests.faults.engines.pgbouncer import PgBouncer
+from loadtests.faults.engines.rabbitmq import RabbitServer
+from loadtests.faults.engines.sentinel import SentinelServer
 from loadtests.faults.journals import Database, Journals, Told, read_events, read_ledger
 
 # All times of a run are the shipped ones by one factor, so that their ratios are the shipped ones:

@@ -10,7 +10,7 @@ from loadtests.aggregate import (
     groups,
     mean,
     peak,
-    serving_cores,
+    serving,
     stream_of,
     streams,
 )
@@ -138,5 +138,6 @@ def test_figures_of_the_timeline():
     assert mean(made, lambda row: row["at"] if row["at"] > 2 else None) == 3.5
     assert busy({"busy": {"serving": 3, "waiting": 2}}) == 3
     assert busy({}) is None
-    assert serving_cores({"cpu": {"web": 1.0, "front": 0.25, "hub": 0.5, "worker": 9.0}}) == 1.75
-    assert serving_cores({}) is None
+    used = {"web": 1.0, "front": 0.25, "hub": 0.5, "worker": 9.0}
+    assert serving({"cpu": used, "memory": {"web": 3.0}}, "cpu") == 1.75
+    assert serving({"memory": {}}, "memory") is serving({}, "cpu") is None

@@ -11,7 +11,6 @@ from loadtests.arrivals import (
     Poisson,
     Ramp,
     from_mapping,
-    seconds_of,
 )
 
 
@@ -86,7 +85,3 @@ def test_arrivals_are_described_in_plain_values(raw, expected):
 def test_nonsense_is_refused(raw):
     with pytest.raises(ArrivalsError):
         from_mapping(raw)
-
-
-def test_the_length_of_a_schedule_is_its_last_arrival():
-    assert seconds_of(Burst(size=2, every=3, times_over=2)) == 3

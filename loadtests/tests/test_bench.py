@@ -61,8 +61,8 @@ def measured(monkeypatch, tmp_path):
 
     monkeypatch.setattr(bench, "PostgresServer", NoServer)
     monkeypatch.setattr(bench, "measure", measure)
-    monkeypatch.setattr(bench, "unavailable", lambda: iter(()))
-    monkeypatch.setattr(bench.ceiling, "measure", lambda **_: bench.ceiling.Ceiling(1, 1, 0, 0, 1))
+    monkeypatch.setattr(bench, "unavailable", dict)
+    monkeypatch.setattr(bench.ceiling, "measure", lambda **_: {})
 
     def go(wishes=WISHES, **runs):
         outcomes.update({name.replace("_", "-"): outcome for name, outcome in runs.items()})

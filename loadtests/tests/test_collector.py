@@ -8,7 +8,7 @@ import pytest
 from deploy.counted import Counted
 from deploy.rows import Rows
 from loadtests import collector
-from loadtests.collector import Collector, serving_memory
+from loadtests.collector import Collector
 
 ENV = {"PROMETHEUS_MULTIPROC_DIR": "/nowhere"}
 STACK: Any = SimpleNamespace(names=[], env=ENV)
@@ -87,7 +87,6 @@ def test_a_row_has_each_figure_of_the_servers(made, monkeypatch):
     assert (row["in_flight"], row["lookup"], row["busy"]) == (3, 0.01, {"serving": 1})
     assert set(row["memory"]) == {"web"}  # the generator's own is no server's
     assert set(row["cpu"]) == {"web", "generator"}
-    assert found.lookups() == [0.01]
 
 
 def test_what_is_held_is_the_hubs_own_figure_where_there_is_a_hub(monkeypatch):
@@ -102,11 +101,3 @@ def test_what_is_held_is_the_hubs_own_figure_where_there_is_a_hub(monkeypatch):
     found = Collector(stack, "", {"web": 2**22 + 2})
     [row] = looked(found)
     assert row["held"] == 9
-
-
-@pytest.mark.parametrize(
-    ("memory", "serving"),
-    [({"web": 10.0, "hub": 2.0, "front": 1.0, "worker": 90.0}, 13.0), ({}, None)],
-)
-def test_serving_memory_is_of_what_clients_speak_to(memory, serving):
-    assert serving_memory({"memory": memory}) == serving

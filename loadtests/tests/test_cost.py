@@ -8,7 +8,7 @@ import sys
 
 import psutil
 
-from loadtests.cost import TRAFFIC, Cost, Deployment, table
+from loadtests.cost import TRAFFIC, Cost, _is_ours, table
 
 
 def test_the_ratio_is_of_the_medians() -> None:
@@ -24,10 +24,10 @@ def test_the_ratio_is_of_the_medians() -> None:
 
 
 def test_the_simulated_carriers_are_not_counted() -> None:
-    assert Deployment._is_ours(psutil.Process(os.getpid()))
+    assert _is_ours(psutil.Process(os.getpid()))
     command = [sys.executable, "-c", "print(flush=True); input()", "carriers.simulator"]
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
         assert child.stdout
         child.stdout.readline()  # a process that has just begun may have no command line yet
-        assert not Deployment._is_ours(psutil.Process(child.pid))
+        assert not _is_ours(psutil.Process(child.pid))
         child.communicate(b"\n")

@@ -81,5 +81,5 @@ def test_a_generator_that_dies_is_an_error_not_a_zero():
 
 def test_the_ceiling_is_measured():
     measured = ceiling.measure(requests=500, seconds=0.5)
-    assert measured.requests_per_second > 0
-    assert 0 <= measured.paced_late_share <= 1
+    assert measured["requests_per_second"] > 0
+    assert 0 <= measured["paced_late_share"] <= 1

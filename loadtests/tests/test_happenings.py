@@ -34,7 +34,7 @@ class Notes:
 
 def test_events_happen_at_their_times_and_what_is_left_over_does_not(monkeypatch):
     simulator = Notes()
-    monkeypatch.setattr("loadtests.happenings.Simulator.of", lambda env: simulator)
+    monkeypatch.setattr("loadtests.happenings.Simulator", lambda env: simulator)
     monkeypatch.setattr("loadtests.happenings.reload", lambda stack, what: f"reloaded {what}")
     events = [
         Event(0.1, "fault", "hang", carrier="colibri", settings={"calls": "all"}),
@@ -65,7 +65,7 @@ def test_events_happen_at_their_times_and_what_is_left_over_does_not(monkeypatch
 
 
 def test_a_fault_that_could_not_be_begun_makes_its_run_invalid(monkeypatch):
-    monkeypatch.setattr("loadtests.happenings.Simulator.of", lambda env: Broken())
+    monkeypatch.setattr("loadtests.happenings.Simulator", lambda env: Broken())
     event = Event(0.0, "fault", "hang", carrier="nobody", settings={})
     stack: Any = SimpleNamespace(env={})
     happenings = Happenings(stack, [event])

@@ -46,7 +46,7 @@ class Database:
 def bench(monkeypatch):
     Database.looks = 0
     monkeypatch.setattr(measure, "PostgreSQL", Database)
-    monkeypatch.setattr(measure.Simulator, "of", lambda env: Simulator())
+    monkeypatch.setattr(measure, "Simulator", lambda env: Simulator())
     monkeypatch.setattr(measure.time, "sleep", lambda seconds: None)
     stack: Any = SimpleNamespace(env={}, names=[])
     return _Bench(stack, "", TALK, 1, lambda phase, progress: None)

@@ -22,7 +22,7 @@ from django.conf import settings as project
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from deploy import front
+from deploy import plan
 from parcels import limits
 from parcels.models import Announcement, IdempotencyKey, Parcel, WebhookEndpoint
 from parcels.openapi.document import document
@@ -348,5 +348,5 @@ def test_the_front_has_the_same_limits() -> None:
     text = (project.BASE_DIR / "deploy" / "base" / "nginx" / "http.conf").read_text()
     mega = project.DATA_UPLOAD_MAX_MEMORY_SIZE // 1024**2
     assert re.search(rf"client_max_body_size {mega}m;", text)
-    assert str(limits.CONNECTIONS) == front.CONNECTIONS
-    assert limits.LARGE_UPLOADS == front.LARGE_BODIES
+    assert str(limits.CONNECTIONS) == plan.CONNECTIONS
+    assert limits.LARGE_UPLOADS == plan.LARGE_BODIES

@@ -16,9 +16,9 @@ from django.db import connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.utils import ConnectionHandler
 
-from deploy.pgbouncer import PGBOUNCER_INSTALL, PgBouncer
 from deploy.stores import PostgresServer, StoreMissingError
 from deploy.tests.fixtures import absent
+from loadtests.faults.engines.pgbouncer import PGBOUNCER_INSTALL, PgBouncer
 from offload.postgresql.listening import PostgresStore
 from shipping.checks import check_statement_timeout
 from shipping.postgresql import bounds

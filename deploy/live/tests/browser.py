@@ -1,10 +1,8 @@
 """The system's Chromium, headless and by itself: it speaks to nobody but our page."""
 
-import base64
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from selenium.webdriver import Chrome, ChromeOptions, ChromeService
@@ -46,15 +44,3 @@ def browser(width: int = 1400, height: int = 900, *, dark: bool = False) -> Iter
             yield driver
         finally:
             driver.quit()
-
-
-def picture(driver: Chrome, path: Path, *, whole: bool = True) -> None:
-    """Write a PNG of the whole page, or of the window."""
-    parameters = {"format": "png", "captureBeyondViewport": whole}
-    if whole:
-        size = driver.execute_cdp_cmd("Page.getLayoutMetrics", {})["cssContentSize"]
-        parameters["clip"] = {"x": 0, "y": 0, "scale": 1} | {
-            side: size[side] for side in ("width", "height")
-        }
-    data = driver.execute_cdp_cmd("Page.captureScreenshot", parameters)["data"]
-    path.write_bytes(base64.b64decode(data))

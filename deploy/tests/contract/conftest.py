@@ -47,7 +47,7 @@ class Prepared:
         )
         prepare(plan)
         secrets = read_env_file(folder / "secrets.env")
-        self.environment = {**secrets, "ACCOUNTS_FILE": str(plan.accounts_file)}
+        self.environment = {**secrets, "ACCOUNTS_FILE": plan.environment["ACCOUNTS_FILE"]}
 
     def copy(self, name):
         """Return the address of a fresh copy."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import signal
 import time
 
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register
@@ -11,6 +12,8 @@ from loadtests.faults.rig import MIX, Rig
 # Seconds. A restart takes half a second; an answer that comes meanwhile waits 15 s for the database
 # (the pool's time-out), and is lost when it stays away for longer. The last strike's does.
 AWAY = 17.0
+# Seconds: an immediate stop takes a moment.
+STOP_SECONDS = 20.0
 
 
 @register
@@ -31,7 +34,8 @@ class PostgresqlCrash(Fault):
             rig.wait_for_work(load)
             time.sleep(rig.rng.uniform(0.2, 1.0))
             rig.note("postgresql: immediate restart")
-            rig.cluster.stop("immediate")
+            rig.cluster.child.signal(signal.SIGQUIT, leader_only=True)  # as `-m immediate`
+            rig.cluster.child.wait(STOP_SECONDS)
             time.sleep(0 if left else AWAY)
             rig.cluster.start()
             time.sleep(2)

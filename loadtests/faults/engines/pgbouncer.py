@@ -5,7 +5,13 @@ import shutil
 from pathlib import Path
 
 from deploy.child import Child
-from deploy.stores import PostgresServer, Server, StoreMissingError, postgresql_user
+from deploy.stores import (
+    START_SECONDS,
+    PostgresServer,
+    Server,
+    StoreMissingError,
+    postgresql_user,
+)
 
 PGBOUNCER_INSTALL = "apt-get install pgbouncer  |  brew install pgbouncer"
 # Fewer connections to the server than our processes open: each transaction gets another one.
@@ -33,7 +39,6 @@ class PgBouncer(Server):
     def __init__(
         self,
         cluster: PostgresServer,
-        folder: Path | None = None,
         *,
         connections: int = SERVER_CONNECTIONS,
         more: str = "",
@@ -41,7 +46,7 @@ class PgBouncer(Server):
         program = shutil.which("pgbouncer", path="/usr/sbin:/usr/bin:/opt/homebrew/bin")
         if program is None:
             raise StoreMissingError(f"no pgbouncer; install: {PGBOUNCER_INSTALL}")
-        super().__init__(folder, None)
+        super().__init__()
         file = self.folder / "pgbouncer.ini"
         file.write_text(
             CONFIGURATION.format(
@@ -68,4 +73,4 @@ class PgBouncer(Server):
     def start(self) -> None:
         """Start it and wait until it takes clients."""
         self.child.start()
-        self._wait(f"port 127.0.0.1:{self.port}")
+        self.child.wait_ready(f"port 127.0.0.1:{self.port}", START_SECONDS)

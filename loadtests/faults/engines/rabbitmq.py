@@ -4,11 +4,10 @@ import os
 import shlex
 import shutil
 from collections.abc import Mapping
-from pathlib import Path
 
 from deploy.child import Child
 from deploy.ports import free_ports
-from deploy.stores import Server, StoreMissingError
+from deploy.stores import START_SECONDS, Server, StoreMissingError
 
 RABBITMQ_INSTALL = "apt-get install rabbitmq-server  |  brew install rabbitmq"
 # Debian's command on PATH is a wrapper that changes to a user who may not enter our folder.
@@ -20,11 +19,11 @@ ERLANG = "-kernel inet_dist_use_interface {127,0,0,1} +sbwt none +sbwtdcpu none 
 class RabbitServer(Server):
     """A RabbitMQ with a port mapper of its own; its queues outlast its processes."""
 
-    def __init__(self, folder: Path | None = None, port: int | None = None) -> None:
+    def __init__(self) -> None:
         program = shutil.which("rabbitmq-server", path=os.pathsep.join(PLACES))
         if program is None:
             raise StoreMissingError(f"no rabbitmq-server; install: {RABBITMQ_INSTALL}")
-        super().__init__(folder, port)
+        super().__init__()
         mapper, distribution = free_ports(2)
         environment = self._environment(mapper, distribution)
         log = self.folder / "rabbitmq.log"
@@ -64,9 +63,9 @@ class RabbitServer(Server):
         """Start it and wait until it takes clients; it has what it had before."""
         if not self.mapper.running:
             self.mapper.start()
-            self._wait(f"port 127.0.0.1:{self._mapper_port}", self.mapper)
+            self.mapper.wait_ready(f"port 127.0.0.1:{self._mapper_port}", START_SECONDS)
         self.child.start()
-        self._wait(f"port 127.0.0.1:{self.port}")
+        self.child.wait_ready(f"port 127.0.0.1:{self.port}", START_SECONDS)
 
     def crash(self) -> None:
         """Kill the node, and start it again with what it has written."""

@@ -9,7 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCK = Path(__file__).resolve().parent.parent / "requirements.txt"
+LOCK = Path(__file__).resolve().parents[2] / "requirements.txt"
 # A package whose advisories aren't there within this is a network that isn't there.
 SECONDS = 120
 UNREACHABLE = (

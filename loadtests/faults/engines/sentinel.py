@@ -1,13 +1,15 @@
 """Redis by Sentinel: a primary, a replica, and three that agree on which is which."""
 
 import shlex
-from pathlib import Path
+import time
+from collections.abc import Callable
 
 import redis
 
 from deploy.child import Child
 from deploy.ports import free_ports
-from deploy.stores import Server, find_redis_server, redis_command
+from deploy.readiness import NotReadyError
+from deploy.stores import START_SECONDS, Server, find_redis_server, redis_command
 
 NAME, PASSWORD = "shop", "of-both"
 SENTINELS, QUORUM = 3, 2
@@ -27,8 +29,8 @@ sentinel failover-timeout {name} 5000
 class SentinelServer(Server):
     """Two Redis and their Sentinels; `child` is the Redis that was the primary at first."""
 
-    def __init__(self, folder: Path | None = None) -> None:
-        super().__init__(folder, None)
+    def __init__(self) -> None:
+        super().__init__()
         replica, *watching = free_ports(1 + SENTINELS)
         self.ports = (self.port, replica)
         self.watching = watching
@@ -81,17 +83,24 @@ class SentinelServer(Server):
             self.start_redis(port)
         for port, child in zip(self.watching, self.sentinels, strict=True):
             child.start()
-            self._wait(f"redis redis://127.0.0.1:{port}/0", child)
+            child.wait_ready(f"redis redis://127.0.0.1:{port}/0", START_SECONDS)
         self._wait_for(self._complete, "the Sentinels don't know of each other")
 
     def start_redis(self, port: int) -> None:
         """Start one Redis, as the replica of the other one if that runs."""
         self.redis[port].start()
-        self._wait(f"redis {self.url_of(port)}", self.redis[port])
+        self.redis[port].wait_ready(f"redis {self.url_of(port)}", START_SECONDS)
         other = sum(self.ports) - port
         if self.redis[other].running:
             with redis.Redis.from_url(self.url_of(port)) as client:
                 client.replicaof("127.0.0.1", other)
+
+    def _wait_for(self, true: Callable[[], bool], what: str) -> None:
+        end = time.monotonic() + START_SECONDS
+        while not true():
+            if time.monotonic() > end:
+                raise NotReadyError(f"{what}\n{self.child.log_tail()}")
+            time.sleep(0.1)
 
     def _complete(self) -> bool:
         """Tell whether each Sentinel knows the others and a replica that could be promoted."""
