@@ -130,29 +130,28 @@ def open_holds(announcement_ids: Sequence[int]) -> list[Hold]:
     return [hold for hold in holds if hold.pk not in still]
 
 
-def gather(announcements: Sequence[Announcement]) -> dict[int, CarrierContract | None]:
-    """Read the announcements' parcels and accounts into them; return each one's contract by its id.
+def calls_about() -> QuerySet[Announcement]:
+    """Return announcements with what a call about one needs: see `contracts_of_calls`."""
+    defaults = CarrierContract.objects.filter(
+        account_id=OuterRef("account_id"), carrier=OuterRef("carrier"), is_default=True
+    )
+    return Announcement.objects.select_related("parcel__account").annotate(
+        default_contract=Subquery(defaults.values("pk")[:1])
+    )
+
+
+def contracts_of_calls(announcements: Sequence[Announcement]) -> dict[int, CarrierContract | None]:
+    """Return the contract of each of these, which `calls_about` has read, by its id.
 
     It is the one that the announcement began with; at first the parcel's, or the default. None:
     ours with that carrier, of `settings.HOUSE_CREDENTIALS`.
     """
-    defaults = CarrierContract.objects.filter(
-        account_id=OuterRef("account_id"), carrier=OuterRef("carrier"), is_default=True
-    )
-    parcels = (
-        Parcel.objects.select_related("account")
-        .annotate(default_contract=Subquery(defaults.values("pk")[:1]))
-        .in_bulk({each.parcel_id for each in announcements})
-    )
-    for each in announcements:
-        each.parcel = parcels[each.parcel_id]
     wanted = {each.pk: _contract_of(each) for each in announcements}
     known = CarrierContract.objects.in_bulk(set(filter(None, wanted.values())))
     return {pk: known.get(contract or 0) for pk, contract in wanted.items()}
 
 
-def _contract_of(announcement: Announcement) -> int | None:
+def _contract_of(announcement: Any) -> int | None:
     if announcement.credentials_hash and not faults.is_off("credentials"):
         return announcement.contract_id
-    parcel: Any = announcement.parcel
-    return parcel.contract_id or parcel.default_contract
+    return announcement.parcel.contract_id or announcement.default_contract

@@ -29,6 +29,7 @@ from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State, TrackingEvent
 from parcels.models.announcement import OPEN
+from parcels.selectors import calls_about
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, job_for
 from parcels.services.clock import DatabaseNow, StatementNow
@@ -128,7 +129,7 @@ def settle_spare(spare_id: int) -> None:
 
 
 def _void(spare: SpareLabel) -> None:
-    job = job_for(spare.announcement)
+    job = job_for(calls_about().get(pk=spare.announcement_id))
     if job is None:
         _put_off(spare, REFUSED_AGAIN * settings.TIME_SCALE, "it can't be prepared: see the log")
         return

@@ -10,6 +10,7 @@ from django.core.management import CommandError, call_command
 
 from parcels.consignment import credentials_hashes
 from parcels.models import Account, Announcement, ApiKey, CarrierContract, WebhookEndpoint
+from parcels.selectors import calls_about
 from parcels.services.call import job_for
 from parcels.services.keys import issue_key
 from parcels.tests.factories import AnnouncementFactory
@@ -45,7 +46,7 @@ def change_secret_key(settings: Any, *, fallbacks: bool) -> None:
 
 
 def changed(row: Announcement) -> bool:
-    job = job_for(row)
+    job = job_for(calls_about().get(pk=row.pk))
     assert job is not None
     return job.changed
 
