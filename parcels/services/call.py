@@ -20,9 +20,8 @@ from carriers.base import Carrier, Consignment, Steps
 from carriers.call import always
 from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
 from parcels import faults, metrics
-from parcels.consignment import consignment, credentials_hashes
+from parcels.consignment import consignment, contracts_of_calls, credentials_hashes
 from parcels.models import Announcement, CarrierContract, Parcel
-from parcels.selectors import contracts_of_calls
 from parcels.services import protect
 
 log = logging.getLogger(__name__)
@@ -76,7 +75,7 @@ def job_for(announcement: Announcement) -> Job | None:
 def jobs_for(announcements: Sequence[Announcement]) -> list[Job]:
     """Prepare calls about these; one that can't be prepared is logged and left out.
 
-    `selectors.calls_about` has read them. A database error is not the row's fault: it is raised.
+    `consignment.calls_about` has read them. A database error is not the row's fault: it is raised.
     """
     try:
         contracts = contracts_of_calls(announcements)

@@ -18,8 +18,8 @@ from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from parcels import faults
+from parcels.consignment import calls_about
 from parcels.models import Announcement, State
-from parcels.selectors import calls_about
 from parcels.services.clock import age_sql, now_sql
 from parcels.services.ending import ours
 from parcels.services.rows import change_rows, preceded_by

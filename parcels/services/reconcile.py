@@ -19,8 +19,8 @@ from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
 from parcels.books.compare import Ours, Sold, compare
+from parcels.consignment import calls_about
 from parcels.models import Announcement, State
-from parcels.selectors import calls_about
 from parcels.services.announce import backoff, buy, finish, guard
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, enter, job_for, sleep_for

@@ -125,7 +125,8 @@ def _keep(
     else:
         attempts.append(attempt)
         documents += papers
-    note_spares(extras(announcement, result.others), result.kind)
+    if result.others:
+        note_spares(extras(announcement, result.others), result.kind)
 
 
 def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:

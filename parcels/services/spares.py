@@ -27,9 +27,9 @@ from carriers.outcomes import (
 )
 from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
+from parcels.consignment import calls_about
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State, TrackingEvent
 from parcels.models.announcement import OPEN
-from parcels.selectors import calls_about
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, call_carrier, job_for
 from parcels.services.clock import DatabaseNow, StatementNow

@@ -19,8 +19,8 @@ from carriers.backoff import OWN_GUARDS
 from carriers.base import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
 from parcels import faults
+from parcels.consignment import calls_about
 from parcels.models import Announcement, Parcel, State
-from parcels.selectors import calls_about
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, job_for
 from parcels.services.clock import DatabaseNow, StatementNow

@@ -8,7 +8,7 @@ import pytest
 
 from carriers import registry, transport
 from carriers.outcomes import Answered
-from parcels.selectors import calls_about
+from parcels.consignment import calls_about
 from parcels.services import protect
 from parcels.services.call import job_for
 from parcels.tests.factories import AnnouncementFactory

@@ -8,9 +8,8 @@ import pytest
 from cryptography.fernet import InvalidToken
 from django.core.management import CommandError, call_command
 
-from parcels.consignment import credentials_hashes
+from parcels.consignment import calls_about, credentials_hashes
 from parcels.models import Account, Announcement, ApiKey, CarrierContract, WebhookEndpoint
-from parcels.selectors import calls_about
 from parcels.services.call import job_for
 from parcels.services.keys import issue_key
 from parcels.tests.factories import AnnouncementFactory
