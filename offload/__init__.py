@@ -53,4 +53,6 @@ _ELSEWHERE = {
 def __getattr__(name: str) -> object:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module(f"offload.{_ELSEWHERE.get(name, 'verbs')}"), name)
+    found = getattr(import_module(f"offload.{_ELSEWHERE.get(name, 'verbs')}"), name)
+    globals()[name] = found  # so that this is called once for each
+    return found

@@ -1,16 +1,19 @@
-"""From a parcel to the data that a carrier needs."""
+"""What a call to a carrier needs: its rows, its contract, and the data for the carrier."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
 from django.conf import settings
+from django.db.models import OuterRef, QuerySet, Subquery
 from django.utils.crypto import salted_hmac
 
 from carriers.base import Address, Consignment, Item
-from parcels.models import Announcement, Parcel
+from parcels import faults
+from parcels.models import Announcement, CarrierContract, Parcel
 from parcels.representation import divide_address
 
 
@@ -90,3 +93,30 @@ def _item(item: dict[str, Any]) -> Item:
         origin_country=item["origin_country"],
         sku=item["sku"],
     )
+
+
+def calls_about() -> QuerySet[Announcement]:
+    """Return announcements with what a call about one needs: see `contracts_of_calls`."""
+    defaults = CarrierContract.objects.filter(
+        account_id=OuterRef("account_id"), carrier=OuterRef("carrier"), is_default=True
+    )
+    return Announcement.objects.select_related("parcel__account").annotate(
+        default_contract=Subquery(defaults.values("pk")[:1])
+    )
+
+
+def contracts_of_calls(announcements: Sequence[Announcement]) -> dict[int, CarrierContract | None]:
+    """Return the contract of each of these, which `calls_about` has read, by its id.
+
+    It is the one that the announcement began with; at first the parcel's, or the default. None:
+    ours with that carrier, of `settings.HOUSE_CREDENTIALS`.
+    """
+    wanted = {each.pk: _contract_of(each) for each in announcements}
+    known = CarrierContract.objects.in_bulk(set(filter(None, wanted.values())))
+    return {pk: known.get(contract or 0) for pk, contract in wanted.items()}
+
+
+def _contract_of(announcement: Any) -> int | None:
+    if announcement.credentials_hash and not faults.is_off("credentials"):
+        return announcement.contract_id
+    return announcement.parcel.contract_id or announcement.default_contract

@@ -11,14 +11,15 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any
 
+from django.core.signing import BadSignature, Signer
 from django_countries import countries
 
 from carriers import registry
 from parcels.customs import SIZES, customs_kinds
 from parcels.models import Parcel
 from parcels.statuses import WITHOUT_LABEL, status_payload
-from parcels.tracking_token import tracking_token
 
+_TRACKING_PAGE = "tracking page"
 _HOUSE_NUMBER = re.compile(r"^(?P<street>.*\D)\s+(?P<number>\d+\s*[\w/-]{0,6})$")
 
 
@@ -152,3 +153,19 @@ def _shipment(parcel: Parcel) -> dict[str, object] | None:
 
 def _decimal(value: Decimal | None, places: int) -> str | None:
     return None if value is None else f"{value:.{places}f}"
+
+
+def tracking_token(parcel_id: int) -> str:
+    """Return the last part of a tracking page's address: the id, signed, so that none is guessed.
+
+    Always the same for a parcel, and valid while SECRET_KEY is used or among the fallbacks.
+    """
+    return Signer(salt=_TRACKING_PAGE, sep=".").sign(str(parcel_id))
+
+
+def parcel_id_of(token: str) -> int | None:
+    """Return the id that we signed; None when it was somebody else."""
+    try:
+        return int(Signer(salt=_TRACKING_PAGE, sep=".").unsign(token))
+    except BadSignature:
+        return None

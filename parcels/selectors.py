@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any
 
-from django.db.models import OuterRef, Q, QuerySet, Subquery
+from django.db.models import Q, QuerySet
 
-from parcels import faults
 from parcels.models import (
     Account,
     Announcement,
@@ -15,7 +13,6 @@ from parcels.models import (
     Brand,
     CarrierContract,
     Document,
-    Hold,
     Integration,
     Parcel,
     SenderAddress,
@@ -114,45 +111,3 @@ def _documents(account: Account) -> QuerySet[Document]:
 def waiting_announcements(parcel_ids: Iterable[int]) -> list[Announcement]:
     """Return the announcements of these parcels that have not ended."""
     return list(Announcement.objects.filter(parcel_id__in=list(parcel_ids)).filter(state__in=OPEN))
-
-
-def open_holds(announcement_ids: Sequence[int]) -> list[Hold]:
-    """Return the holds that wait for these announcements and whose last one has ended."""
-    holds = list(
-        Hold.objects.filter(announcements__in=announcement_ids, released_at=None).distinct()
-    )
-    # Most wait for one alone, and it has ended: no second question to the database then.
-    several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]
-    if not several:
-        return holds
-    waiting = Hold.objects.filter(pk__in=several, announcements__state__in=OPEN)
-    still = set(waiting.values_list("pk", flat=True))
-    return [hold for hold in holds if hold.pk not in still]
-
-
-def gather(announcements: Sequence[Announcement]) -> dict[int, CarrierContract | None]:
-    """Read the announcements' parcels and accounts into them; return each one's contract by its id.
-
-    It is the one that the announcement began with; at first the parcel's, or the default. None:
-    ours with that carrier, of `settings.HOUSE_CREDENTIALS`.
-    """
-    defaults = CarrierContract.objects.filter(
-        account_id=OuterRef("account_id"), carrier=OuterRef("carrier"), is_default=True
-    )
-    parcels = (
-        Parcel.objects.select_related("account")
-        .annotate(default_contract=Subquery(defaults.values("pk")[:1]))
-        .in_bulk({each.parcel_id for each in announcements})
-    )
-    for each in announcements:
-        each.parcel = parcels[each.parcel_id]
-    wanted = {each.pk: _contract_of(each) for each in announcements}
-    known = CarrierContract.objects.in_bulk(set(filter(None, wanted.values())))
-    return {pk: known.get(contract or 0) for pk, contract in wanted.items()}
-
-
-def _contract_of(announcement: Announcement) -> int | None:
-    if announcement.credentials_hash and not faults.is_off("credentials"):
-        return announcement.contract_id
-    parcel: Any = announcement.parcel
-    return parcel.contract_id or parcel.default_contract

@@ -51,11 +51,11 @@ INSTALLED_APPS = [
 MIDDLEWARE = [
     # Outermost: it must get the held answer after all others have set their headers.
     "offload.middleware.OffloadMiddleware",
-    "shipping.requests.RequestMiddleware",
-    "shipping.security.SecurityHeadersMiddleware",
-    "shipping.request_limits.RequestLimitsMiddleware",
+    "shipping.middleware.RequestMiddleware",
+    "shipping.middleware.SecurityHeadersMiddleware",
+    "shipping.middleware.RequestLimitsMiddleware",
     "django.middleware.security.SecurityMiddleware",
-    "shipping.static_files.StaticFilesMiddleware",
+    "shipping.middleware.StaticFilesMiddleware",
     "django.contrib.sessions.middleware.SessionMiddleware",
     "django.middleware.common.CommonMiddleware",
     "django.middleware.csrf.CsrfViewMiddleware",
@@ -134,7 +134,7 @@ WHITENOISE_USE_FINDERS = True
 WHITENOISE_AUTOREFRESH = DEBUG
 
 REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": ["shipping.authentication.LimitedKeyPairAuthentication"],
+    "DEFAULT_AUTHENTICATION_CLASSES": ["shipping.authentication.KeyPairAuthentication"],
     "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
     "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
     "DEFAULT_PARSER_CLASSES": ["shipping.parsing.AnyTypeJSONParser"],
@@ -188,7 +188,7 @@ CARRIERS: dict[str, dict[str, str | int]] = {
     }
     for port, code in enumerate(CODES, start=9001)
 }
-# The circuit breakers. What each number is for, and why that number: carriers.breaker.
+# The circuit breakers. What each number is for, and why that number: carriers.breaker_rules.
 CARRIER_BREAKER_WINDOW = env.integer("CARRIER_BREAKER_WINDOW", 20, minimum=1)
 CARRIER_BREAKER_HORIZON = env.seconds("CARRIER_BREAKER_HORIZON", 60 * TIME_SCALE, minimum=1)
 CARRIER_BREAKER_MIN_CALLS = env.integer("CARRIER_BREAKER_MIN_CALLS", 10, minimum=1)

@@ -1,4 +1,4 @@
--- May a call be made? The same rules as `admit` in carriers/breaker.py; a test compares the two.
+-- May a call be made? The same rules as `admit` in carriers/breaker_rules.py; a test compares the two.
 -- KEYS: state (hash), outcomes (list).
 -- ARGV: now ('' = Redis'), token, open_for, ramp_for, ramp_from, ramp_to, trial_every.
 -- Returns {allowed, retry_after, probe token}.

@@ -1,4 +1,4 @@
--- Note a probe's result. The same rules as `record_probe` in carriers/breaker.py.
+-- Note a probe's result. The same rules as `record_probe` in carriers/breaker_rules.py.
 -- KEYS: state (hash), outcomes (list). ARGV: now ('' = Redis'), token, alive (0 or 1).
 redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
 local now = tonumber(ARGV[1])

@@ -1,4 +1,4 @@
--- Note a call's outcome. The same rules as `record` in carriers/breaker.py.
+-- Note a call's outcome. The same rules as `record` in carriers/breaker_rules.py.
 -- KEYS: state (hash), outcomes (list of 'time failed key', oldest first).
 -- ARGV: now ('' = Redis'), failed (0 or 1), window, horizon, min_calls, share,
 -- the seconds that the call lasted, key ('' = none).

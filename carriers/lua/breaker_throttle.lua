@@ -1,4 +1,4 @@
--- Close the gate: the carrier has answered 429. The same rules as `throttle` in carriers/breaker.py.
+-- Close the gate: the carrier has answered 429. The same rules as `throttle` in carriers/breaker_rules.py.
 -- KEYS: state (hash), outcomes (list). ARGV: now ('' = Redis'), seconds asked for, trial_every.
 redis.replicate_commands() -- needed up to Redis 6, where TIME may not precede a write without it
 local now = tonumber(ARGV[1])

@@ -9,16 +9,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carriers.breaker import (
+from carriers.breaker import is_failure, throttled_for
+from carriers.breaker_rules import (
     BreakerConfig,
     BreakerState,
     admit,
-    is_failure,
     ramp,
     record,
     record_probe,
     throttle,
-    throttled_for,
 )
 from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
 

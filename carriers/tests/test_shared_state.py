@@ -16,10 +16,10 @@ from hypothesis import strategies as st
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from carriers.breaker import (
+from carriers.breaker import CircuitBreaker
+from carriers.breaker_rules import (
     BreakerConfig,
     BreakerState,
-    CircuitBreaker,
     admit,
     record,
     record_probe,

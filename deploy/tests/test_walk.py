@@ -59,6 +59,7 @@ def test_the_walk_of_a_label(folder):
     with running("asgi-hold", "sqlite", **environment) as site:
         for _ in range(3):  # what is loaded and connected once
             assert site.create(shipment=8, request_label=True).status_code == 200
+        time.sleep(IDLE)  # their ends: a coroutine that goes on is called again
         stretch(folder, "before")
         time.sleep(IDLE)
         idle = stretch(folder, "idle")

@@ -1,6 +1,8 @@
 """Announce in an event loop: a call in flight is a coroutine, and threads are for the database.
 
-Rows that come together are claimed and recorded in groups (`grouped`).
+Rows that come together are claimed and recorded in groups. At low load each is done alone and at
+once. While all threads are busy, new ones are collected, and the next free thread does them
+together: the higher the load, the less each costs, and none waits for a group to fill.
 """
 
 from __future__ import annotations
@@ -9,7 +11,10 @@ import asyncio
 import functools
 import logging
 import threading
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Generic, TypeVar
 
 import structlog
 from django.conf import settings
@@ -19,10 +24,11 @@ from parcels import faults
 from parcels.services.announce import finish, prepare
 from parcels.services.broker import next_in_turn
 from parcels.services.call import Job, buy_async, leave
-from parcels.services.grouped import Grouped
 from parcels.services.record import Result
 
 log = logging.getLogger(__name__)
+T = TypeVar("T")
+R = TypeVar("R")
 
 # Threads that record. More only slow each other down: each statement releases the interpreter's
 # lock and queues for it again. Two, so that one that waits for a row doesn't stop all.
@@ -32,6 +38,55 @@ RECORDING = 2
 CLAIMING = 1
 # A burst of 200 is four groups: the first member of a group waits for the others' permissions.
 LARGEST = 50
+
+
+class Grouped(Generic[T, R]):
+    """Calls `function` with groups of at most `largest`, in at most `at_once` threads.
+
+    It returns a result for each item. An exception goes to each member of the group.
+    """
+
+    def __init__(
+        self, function: Callable[[Sequence[T]], Sequence[R]], *, at_once: int, largest: int
+    ) -> None:
+        self._function = function
+        self._largest = largest
+        self._idle = at_once
+        self._threads = ThreadPoolExecutor(at_once)
+        self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
+        self._under_way: set[asyncio.Task[None]] = set()
+
+    async def __call__(self, item: T) -> R:
+        """Have it done; in the event loop that all callers share."""
+        result = asyncio.get_running_loop().create_future()
+        self._waiting.append((item, result))
+        self._begin()
+        return await result
+
+    def _begin(self) -> None:
+        if not self._idle or not self._waiting:
+            return
+        self._idle -= 1
+        many = min(len(self._waiting), self._largest)
+        group = [self._waiting.popleft() for _ in range(many)]
+        self._under_way.add(task := asyncio.create_task(self._do(group)))
+        task.add_done_callback(self._under_way.discard)
+
+    async def _do(self, group: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
+        items = [item for item, _ in group]
+        loop = asyncio.get_running_loop()
+        try:
+            results = await loop.run_in_executor(self._threads, self._function, items)
+            for (_, future), result in zip(group, results, strict=True):
+                if not future.cancelled():
+                    future.set_result(result)
+        except Exception as error:
+            for _, future in group:
+                if not future.done():
+                    future.set_exception(error)
+        finally:
+            self._idle += 1
+            self._begin()
 
 
 class Announcer:

@@ -20,9 +20,8 @@ from carriers.base import Carrier, Consignment, Steps
 from carriers.call import always
 from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
 from parcels import faults, metrics
-from parcels.consignment import consignment, credentials_hashes
+from parcels.consignment import consignment, contracts_of_calls, credentials_hashes
 from parcels.models import Announcement, CarrierContract, Parcel
-from parcels.selectors import gather
 from parcels.services import protect
 
 log = logging.getLogger(__name__)
@@ -69,17 +68,17 @@ class Job:
 
 
 def job_for(announcement: Announcement) -> Job | None:
-    """Read the data that the carrier needs for one; None if it can't be prepared."""
+    """Prepare a call about one; None if it can't be prepared."""
     return next(iter(jobs_for([announcement])), None)
 
 
 def jobs_for(announcements: Sequence[Announcement]) -> list[Job]:
-    """Read the data that the carriers need; a row that can't be prepared is logged and left out.
+    """Prepare calls about these; one that can't be prepared is logged and left out.
 
-    A database error is not the row's fault: it is raised.
+    `consignment.calls_about` has read them. A database error is not the row's fault: it is raised.
     """
     try:
-        contracts = gather(announcements)
+        contracts = contracts_of_calls(announcements)
         return [_job(each, contracts[each.pk]) for each in announcements]
     except Error:
         raise

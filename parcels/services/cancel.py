@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 from rest_framework.exceptions import NotFound
 
@@ -20,7 +19,7 @@ from parcels.selectors import parcel_of, parcels_of
 from parcels.services.accept import FIRST_WAKE_UP
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import withdraw
-from parcels.services.status import set_status
+from parcels.services.status import among, set_status
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -117,7 +116,7 @@ def _request(parcel: Parcel) -> bool:
         wakes = bought.update(wake_at=DatabaseNow(FIRST_WAKE_UP))
         requested = set_status(
             [parcel],
-            Q(status=parcel.status),
+            among([parcel.status]),
             Status.CANCELLATION_REQUESTED,
             date_cancel_requested=timezone.now(),
         )

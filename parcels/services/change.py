@@ -18,7 +18,7 @@ from parcels.services.announceable import make_announceable
 from parcels.services.create import Asked, held_off, wait_for
 from parcels.services.fill import Owned, fill
 from parcels.services.holds import open_hold
-from parcels.services.retry_after import retry_after
+from parcels.services.protect import retry_after
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 

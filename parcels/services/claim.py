@@ -8,20 +8,30 @@ waiting for each other. The rows returned show which process won.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from typing import Any
 
 from django.conf import settings
 from django.db import connection
+from django.db.models import FloatField
+from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from parcels import faults
+from parcels.consignment import calls_about
 from parcels.models import Announcement, State
 from parcels.services.clock import age_sql, now_sql
 from parcels.services.ending import ours
-from parcels.services.rows import change_rows
+from parcels.services.rows import change_rows, preceded_by
 
 _AT_WORK = f"own.state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
 _COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
+# What the ages of a claimed row count from.
+_AGES = {
+    "unknown_since": "unknown_since",
+    "call_ended_at": "coalesce(call_ended_at, sent_at)",
+    "deadline_at": "deadline_at",
+}
 
 
 def claim(announcement_ids: Sequence[int]) -> list[Announcement]:
@@ -47,7 +57,9 @@ def claim_unknown(announcement_id: int) -> Announcement | None:
     return rows[0] if rows else None
 
 
-def note_sending(calls: Sequence[tuple[Announcement, int | None, str]], window: float) -> set[int]:
+def note_sending(
+    calls: Sequence[tuple[Announcement, int | None, str]], window: float
+) -> Collection[int]:
     """Note that calls about these begin, each with its contract and the hash of its credentials.
 
     Returns the ids of those that are still ours and were claimed at most `window` seconds ago.
@@ -83,43 +95,48 @@ def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> No
 
 def _claim(
     condition: str,
-    parameters: list[object],
+    parameters: list[Any],
     announcement_ids: Sequence[int],
     state: State = State.ANNOUNCING,
 ) -> list[Announcement]:
-    """Claim, and have the database compute the ages by its clock, which all processes share."""
+    """Claim, read them with what a call needs, and have the database compute their ages.
+
+    By its clock, which all processes share.
+    """
     table = Announcement._meta.db_table
-    ids: object
-    if connection.vendor == "postgresql":
-        # One parameter: the statement is prepared once, however many come together.
-        these, ids, skip = "id = ANY(%s)", list(announcement_ids), " FOR UPDATE SKIP LOCKED"
-    else:
-        these, ids, skip = (
-            "id IN (SELECT value FROM json_each(%s))",
-            json.dumps(announcement_ids),
-            "",
-        )
     # sent_at belongs to the try: an unknown keeps it, a new try has none.
     sent = "sent_at" if state == State.UNKNOWN else "NULL"
     sql = (
         f"UPDATE {table} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
         f" lease_until = {now_sql('%s')}, fence = fence + 1, claims = claims + 1,"
         f" sent_at = {sent}"
-        f" WHERE id IN (SELECT id FROM {table}"
-        f" WHERE {condition.format(now=now_sql())} AND {these}{skip})"
-        # Not *: a prepared statement whose columns change under it, in a migration, is refused.
-        f" RETURNING {_COLUMNS}, {age_sql('unknown_since')} AS unknown_since_age,"
-        f" {age_sql('coalesce(call_ended_at, sent_at)')} AS call_ended_at_age,"
-        f" {age_sql('deadline_at')} AS deadline_at_age"
+        f" WHERE id IN (SELECT id FROM {table} WHERE {condition.format(now=now_sql())} AND id "
     )
-    rows = list(
-        Announcement.objects.raw(sql, [state, settings.ANNOUNCEMENT_LEASE, *parameters, ids])
-    )
-    for row in rows:
+    values = [state, settings.ANNOUNCEMENT_LEASE, *parameters]
+    ages = {
+        f"{name}_age": RawSQL(age_sql(moment), [], FloatField())  # noqa: S611 # no input in it
+        for name, moment in _AGES.items()
+    }
+    rows = calls_about().annotate(**ages)
+    if connection.vendor == "postgresql":
+        # The rows are read from what the claim returns, which has the table's name. One parameter
+        # for the ids: the statement is prepared once, however many come together. Not RETURNING *:
+        # a prepared statement whose columns change under it, in a migration, is refused.
+        sql += f"= ANY(%s) FOR UPDATE SKIP LOCKED) RETURNING {_COLUMNS}"
+        with preceded_by({table: (sql, [*values, list(announcement_ids)])}):
+            claimed = list(rows)
+    else:
+        with connection.cursor() as cursor:
+            sql += "IN (SELECT value FROM json_each(%s))) RETURNING id, fence"
+            cursor.execute(sql, [*values, json.dumps(announcement_ids)])
+            fences = dict(cursor.fetchall())
+        # Not those that somebody else has claimed since: this process was paused.
+        claimed = [row for row in rows.filter(pk__in=fences) if row.fence == fences[row.pk]]
+    for row in claimed:
         row.unknown_age = _age(row, "unknown_since")
         row.settled_for = _age(row, "call_ended_at")
         row.overdue = _age(row, "deadline_at") >= 0
-    return rows
+    return claimed
 
 
 def _age(row: Announcement, column: str) -> float:

@@ -28,7 +28,7 @@ from parcels.services.announcer import announcer
 from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
 from parcels.services.holds import open_hold
 from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted
-from parcels.services.retry_after import retry_after
+from parcels.services.protect import retry_after
 from parcels.services.waits import thread_to_wait
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
@@ -103,11 +103,12 @@ def create_parcels(
         announces_here=False,
         out=protect.carriers_out() if synchronous else set(),
     )
-    if not synchronous:
+    if not synchronous or offload.holds_clients():
         return _create(intake, orders)
     with thread_to_wait(asked.account.pk, buys=True) as free:
-        # Without a thread to wait in: queued, and 202 at once.
-        intake.announces_here = free and not _queues(asked)
+        # Without a thread to wait in: queued, and 202 at once. If the client waits for less time
+        # than a call may take, this worker must not call: a call that was sent can't be cut short.
+        intake.announces_here = free and asked.seconds >= settings.CARRIER_CALL_DEADLINE
         return _create(intake, orders)
 
 
@@ -250,15 +251,6 @@ async def _wait_in_loop(asked: Asked, question: Question, hold: Hold) -> HttpRes
 def _late(question: Question) -> HttpResponse:
     parcels = in_order(question.parcels)
     return late_answer(question, parcels, retry_after(parcels))
-
-
-def _queues(asked: Asked) -> bool:
-    """Tell whether a worker of the queue announces, and not this one.
-
-    If the client waits for less time than a call may take, this worker must not call: a call that
-    was sent can't be cut short.
-    """
-    return offload.holds_clients() or asked.seconds < settings.CARRIER_CALL_DEADLINE
 
 
 def _awaited(accepted: Accepted) -> list[Announcement]:

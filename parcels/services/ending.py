@@ -12,7 +12,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Q
 from django.utils import timezone
 
 from carriers import registry
@@ -21,7 +20,7 @@ from parcels.models import Announcement, Parcel, State
 from parcels.services.clock import now_sql
 from parcels.services.holds import release_holds
 from parcels.services.rows import change_rows
-from parcels.services.status import set_status
+from parcels.services.status import among, set_status
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -31,13 +30,12 @@ log = logging.getLogger(__name__)
 # expired has changed the state but not the fence.
 OURS = (State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW)
 CANCELLING = (Status.CANCELLATION_REQUESTED, Status.SUBMITTING_CANCELLATION)
-_CANCELLING = Q(status__in=CANCELLING)
 # 1002: a review that is overdue. 94: a cancellation that ended without an answer meanwhile.
-_READY_FROM = Q(
-    status__in=(Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED, Status.CANCELLATION_FAILED)
+_READY_FROM = among(
+    (Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED, Status.CANCELLATION_FAILED)
 )
-_FAILED_FROM = Q(status__in=(Status.BEING_ANNOUNCED, Status.CANCELLATION_FAILED))
-_WITHDRAWN_FROM = Q(status__in=(Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED))
+_FAILED_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_FAILED))
+_WITHDRAWN_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +62,26 @@ def end(
     *,
     states: Collection[State] = OURS,
     decided: bool = False,
-    release: bool = True,
-) -> set[int]:
-    """End these, each under its fence; return the ids of those that were still ours.
+) -> bool:
+    """End these, each under its fence, and tell their parcels; False when none was still ours.
 
-    Call it in a transaction; holds are released after the commit, but for `release=False`: then the
-    caller does. `states` they may be ended from; `decided` raises the fence: an attempt still under
-    way must not overrule a person.
+    Call it in a transaction; holds are released after the commit. `states` they may be ended from;
+    `decided` raises the fence: an attempt still under way must not overrule a person.
+    """
+    ended = end_rows(endings, states=states, decided=decided)
+    tell_parcels(ended)
+    if ended:
+        ids = [each.announcement.pk for each in ended]
+        transaction.on_commit(partial(release_holds, ids), robust=True)
+    return bool(ended)
+
+
+def end_rows(
+    endings: Sequence[Ending], *, states: Collection[State] = OURS, decided: bool = False
+) -> list[Ending]:
+    """End the announcements alone; return the endings of those that were still ours.
+
+    The caller has their parcels told, in the same transaction, and the holds released after it.
     """
     ended = change_rows(
         Announcement,
@@ -91,14 +102,15 @@ def end(
         ours(states),
         set_values=[int(decided), settings.LATE_LOOKS[0]],
     )
-    changed = [each for each in endings if each.announcement.pk in ended]
-    _label([each for each in changed if each.state == State.ANNOUNCED])
-    for each in changed:
+    return [each for each in endings if each.announcement.pk in ended]
+
+
+def tell_parcels(endings: Sequence[Ending]) -> None:
+    """Give the parcels the statuses that follow, with their events; all labels in one statement."""
+    _label([each for each in endings if each.state == State.ANNOUNCED])
+    for each in endings:
         if each.state != State.ANNOUNCED:
             _no_label(each.announcement.parcel, each.state, each.error)
-    if release and ended:
-        transaction.on_commit(partial(release_holds, list(ended)), robust=True)
-    return ended
 
 
 def _is_looked_at(announcement: Announcement) -> bool:
@@ -116,7 +128,7 @@ def _label(endings: Sequence[Ending]) -> None:
         parcel = each.announcement.parcel
         if parcel not in moved:
             # Its cancellation was asked for meanwhile: what was bought is voided at once.
-            Parcel.objects.filter(_CANCELLING, pk=parcel.pk).update(
+            Parcel.objects.filter(pk=parcel.pk, status__in=CANCELLING).update(
                 tracking_number=each.tracking_number, **changes
             )
             parcel.refresh_from_db()
@@ -128,7 +140,7 @@ def _no_label(parcel: Parcel, state: State, error: str) -> None:
         set_status([parcel], _WITHDRAWN_FROM, Status.CANCELLED)
     elif not (
         set_status([parcel], _FAILED_FROM, Status.ANNOUNCEMENT_FAILED, carrier_error=error)
-        or set_status([parcel], _CANCELLING, Status.CANCELLED, carrier_error=error)
+        or set_status([parcel], among(CANCELLING), Status.CANCELLED, carrier_error=error)
     ):
         Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
         parcel.refresh_from_db()
@@ -148,4 +160,4 @@ def withdraw(announcement: Announcement, parcel: Parcel, state: State) -> bool:
     """Cancel an announcement that no carrier has heard of; False when it isn't `state` any more."""
     announcement.parcel = parcel
     with transaction.atomic():
-        return bool(end([Ending(announcement, State.CANCELLED)], states=[state]))
+        return end([Ending(announcement, State.CANCELLED)], states=[state])

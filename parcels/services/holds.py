@@ -15,8 +15,7 @@ import offload
 from parcels.answers import Question, final_answer, late_answer
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.models.announcement import OPEN
-from parcels.selectors import open_holds
-from parcels.services.retry_after import retry_after
+from parcels.services.protect import retry_after
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +48,21 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
 
     `known` are parcels as they are now: they are not read again.
     """
-    release(open_holds(announcement_ids), known)
+    release(_settled(announcement_ids), known)
+
+
+def _settled(announcement_ids: Sequence[int]) -> list[Hold]:
+    """Return the holds that wait for these announcements and whose last one has ended."""
+    holds = list(
+        Hold.objects.filter(announcements__in=announcement_ids, released_at=None).distinct()
+    )
+    # Most wait for one alone, and it has ended: no second question to the database then.
+    several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]
+    if not several:
+        return holds
+    waiting = Hold.objects.filter(pk__in=several, announcements__state__in=OPEN)
+    still = set(waiting.values_list("pk", flat=True))
+    return [hold for hold in holds if hold.pk not in still]
 
 
 def release(holds: Sequence[Hold], known: Iterable[Parcel] = ()) -> int:

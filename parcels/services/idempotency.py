@@ -49,13 +49,13 @@ class KeyKnown(Exception):
         self.row = row
 
 
-def read_key(text: str | None, *parts: bytes) -> Key | None:
-    """Read the header; `parts` are method, path, query and body. None where there is no header.
+def read_key(text: str, *parts: bytes) -> Key | None:
+    """Read the header; `parts` are method, path, query and body.
 
     Raises:
         ValidationError: it isn't 1 to 255 printable ASCII characters.
     """
-    if text is None or faults.is_off("idempotency"):
+    if faults.is_off("idempotency"):
         return None
     if not (0 < len(text) <= limits.IDEMPOTENCY_KEY and text.isascii() and text.isprintable()):
         raise ValidationError(

@@ -11,6 +11,7 @@ import logging
 import math
 import random
 import threading
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -18,13 +19,16 @@ import redis
 from django.conf import settings
 
 from carriers import registry, transport
-from carriers.breaker import BreakerConfig, CircuitBreaker, Mode, is_failure, throttled_for
+from carriers.breaker import CircuitBreaker, is_failure, throttled_for
+from carriers.breaker_rules import BreakerConfig, Mode
 from carriers.bulkhead import SHARE, Bulkhead
 from carriers.health import Health, Snapshot
 from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
 from carriers.redis_guard import RedisGuard
 from offload.redis_clients import sync_client
 from parcels import faults, metrics
+from parcels.models import Parcel
+from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +39,8 @@ FULL_WAIT = (0.5, 2.0)
 OPEN_SPREAD = 2.0
 # Seconds that a process believes what it read of a breaker or of health: both are hints there.
 BELIEVED = 0.5
+# Seconds of `Retry-After`, while nothing is known of the carrier yet.
+DEFAULT_RETRY = 5
 # For the fault suite's controls: more calls, and a larger share of failures, than there can be.
 NO_BOUND = 1_000_000
 NEVER = 2.0
@@ -236,6 +242,19 @@ def is_open(code: str) -> bool:
 def carriers_out() -> set[str]:
     """Return the carriers that `is_open` holds of. It may ask Redis: never in a transaction."""
     return {carrier.code for carrier in registry.all_carriers() if is_open(carrier.code)}
+
+
+def retry_after(parcels: Sequence[Parcel]) -> int | None:
+    """Return `Retry-After` in whole seconds; None when nothing is being announced any more.
+
+    The recent median of the slowest carrier that is waited for; where its breaker is open, the
+    default at least.
+    """
+    seconds: list[int] = []
+    for code in {each.carrier for each in parcels if each.status == Status.BEING_ANNOUNCED}:
+        median = guards_of(code).recent().retry_after(DEFAULT_RETRY)
+        seconds.append(max(median, DEFAULT_RETRY) if is_open(code) else median)
+    return max(seconds, default=None)
 
 
 def room(code: str) -> int:

@@ -19,6 +19,7 @@ from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
 from parcels.books.compare import Ours, Sold, compare
+from parcels.consignment import calls_about
 from parcels.models import Announcement, State
 from parcels.services.announce import backoff, buy, finish, guard
 from parcels.services.attempts import note_attempt
@@ -132,7 +133,7 @@ def look_again(announcement_id: int) -> None:
     A carrier that works on a request for longer than it documents sells after its absence was
     believed.
     """
-    announcement = Announcement.objects.get(pk=announcement_id)
+    announcement = calls_about().get(pk=announcement_id)
     job = job_for(announcement)
     result, duration = _ask(job) if job else (Unknown("unbuildable"), 0.0)
     if isinstance(result, Found | Absent):

@@ -24,9 +24,10 @@ from parcels.papers.files import store
 from parcels.services.attempts import attempt_of, outcome_class
 from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow
-from parcels.services.ending import OURS, Ending, end
+from parcels.services.ending import OURS, Ending, end_rows, tell_parcels
 from parcels.services.holds import release_holds
 from parcels.services.next_state import after_buying
+from parcels.services.rows import inserting
 from parcels.services.spares import extras, note_spares
 
 ERROR_LENGTH = 500
@@ -59,24 +60,25 @@ def record(results: Sequence[Result]) -> None:
         store([paper for each in papers.values() for paper in each])
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        ended, moved_on = _change_rows(results)
+        endings, moved_on = _change_rows(results)
+        ended = [each.announcement.pk for each in endings]
         for each in results:
-            ours = each.job.announcement.pk in ended | moved_on
+            ours = each.job.announcement.pk in {*ended, *moved_on}
             _keep(each, papers.get(each.job.announcement.pk, []), attempts, documents, ours=ours)
-        Attempt.objects.bulk_create(attempts)
-        Document.objects.bulk_create(documents)
+        with inserting(attempts, documents):
+            tell_parcels(endings)
         faults.passing("before_commit")
-        known = [each.job.parcel for each in results if each.job.announcement.pk in ended]
+        known = [each.announcement.parcel for each in endings]
         if ended:
-            transaction.on_commit(partial(release_holds, list(ended), known), robust=True)
+            transaction.on_commit(partial(release_holds, ended, known), robust=True)
     for each in results:
         metrics.announcement_tried(
             each.job.carrier.code, each.kind, outcome_class(each.outcome), each.duration
         )
 
 
-def _change_rows(results: Sequence[Result]) -> tuple[set[int], set[int]]:
-    """Give each row that is ours its next state; return the ids that ended and that continue."""
+def _change_rows(results: Sequence[Result]) -> tuple[list[Ending], set[int]]:
+    """Give each row that is ours its next state; return those ended, and the ids that continue."""
     moved_on: set[int] = set()
     endings: list[Ending] = []
     for each in results:
@@ -90,7 +92,7 @@ def _change_rows(results: Sequence[Result]) -> tuple[set[int], set[int]]:
             endings.append(Ending(announcement, State.FAILED, error=error))
         elif _goes_on(announcement, outcome, decision):
             moved_on.add(announcement.pk)
-    return end(endings, release=False), moved_on
+    return end_rows(endings), moved_on
 
 
 def _goes_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> bool:
@@ -123,7 +125,8 @@ def _keep(
     else:
         attempts.append(attempt)
         documents += papers
-    note_spares(extras(announcement, result.others), result.kind)
+    if result.others:
+        note_spares(extras(announcement, result.others), result.kind)
 
 
 def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:

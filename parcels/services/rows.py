@@ -1,16 +1,19 @@
 """Change rows in one statement, each with values of its own, and learn which of them were changed.
 
-The statement's text is the same however many rows there are: it is prepared once.
+The statement's text is the same however many rows there are: it is prepared once. On PostgreSQL
+statements can be sent together: a round trip less, and less for both sides to do.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection
 from django.db.models import Model
+from django.db.models.sql import InsertQuery
 
 # PostgreSQL's types, by the first value that isn't None.
 _TYPES = {bool: "boolean", int: "bigint", float: "double precision", str: "text"}
@@ -24,25 +27,69 @@ def change_rows(
     *,
     set_values: Sequence[Any] = (),
     condition_values: Sequence[Any] = (),
-) -> set[int]:
-    """Update the rows named by `id` where the condition holds; return the ids of those changed.
+    returning: str = "id",
+) -> dict[int, Any]:
+    """Update the rows named by `id` where the condition holds.
+
+    Returns the ids of those changed, each with the value of `returning`.
 
     In the SQL `given.<name>` is a row's value and `own.<name>` the table's column; what is the same
     for all rows stands in the two lists of parameters.
     """
     given = list(rows)
     if not given:
-        return set()
+        return {}
     columns = {name: [row[name] for row in given] for name in given[0]}
     table, (source, values) = model._meta.db_table, _source(columns)
     # UPDATE comes first, not WITH: by it SQLite's queue of writers knows a writer.
     sql = (
         f"UPDATE {table} AS own SET {sets} FROM {source}"  # noqa: S608 # no input in it
-        f" WHERE own.id = given.id_ AND {condition} RETURNING id"
+        f" WHERE own.id = given.id_ AND {condition} RETURNING id, {returning}"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [*set_values, *values, *condition_values])
-        return {row[0] for row in cursor.fetchall()}
+        return dict(cursor.fetchall())
+
+
+@contextmanager
+def preceded_by(waiting: dict[str, tuple[str, Sequence[Any]]]) -> Iterator[None]:
+    """On PostgreSQL, send what waits together with the next statement, and empty it.
+
+    The next statement sees what each returns as a table of that name, but nothing of what they
+    change in others.
+    """
+
+    def send(execute: Any, sql: str, params: Any, *given: Any) -> Any:
+        if waiting:
+            parts = ", ".join(f"{name} AS ({each})" for name, (each, _) in waiting.items())
+            sql = f"WITH {parts} {sql}"
+            params = [value for _, own in waiting.values() for value in own] + list(params or ())
+            waiting.clear()
+        return execute(sql, params, *given)
+
+    with connection.execute_wrapper(send):
+        yield
+
+
+@contextmanager
+def inserting(*groups: Sequence[Model]) -> Iterator[None]:
+    """Insert rows, each group of one model; on PostgreSQL together with the next statement."""
+    filled = [rows for rows in groups if rows]
+    together = connection.vendor == "postgresql"
+    waiting = {f"part_{place}": _insert(rows) for place, rows in enumerate(filled) if together}
+    with preceded_by(waiting):
+        yield
+    if waiting or not together:  # or there was no next statement
+        for rows in filled:
+            type(rows[0])._default_manager.bulk_create(rows)
+
+
+def _insert(rows: Sequence[Model]) -> tuple[str, Sequence[Any]]:
+    query = InsertQuery(type(rows[0]))
+    fields = [field for field in rows[0]._meta.concrete_fields if not field.primary_key]
+    query.insert_values(fields, list(rows))
+    ((sql, params),) = query.get_compiler(connection=connection).as_sql()
+    return sql, params
 
 
 def _source(columns: dict[str, list[Any]]) -> tuple[str, list[Any]]:

@@ -27,6 +27,7 @@ from carriers.outcomes import (
 )
 from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
+from parcels.consignment import calls_about
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State, TrackingEvent
 from parcels.models.announcement import OPEN
 from parcels.services.attempts import note_attempt
@@ -128,7 +129,7 @@ def settle_spare(spare_id: int) -> None:
 
 
 def _void(spare: SpareLabel) -> None:
-    job = job_for(spare.announcement)
+    job = job_for(calls_about().get(pk=spare.announcement_id))
     if job is None:
         _put_off(spare, REFUSED_AGAIN * settings.TIME_SCALE, "it can't be prepared: see the log")
         return

@@ -6,15 +6,17 @@ another before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from django.db.models import Case, Q, Value, When
+from django.db import connection, transaction
 from django.utils import timezone
 
-from parcels.models import Parcel, TrackingEvent
-from parcels.services.webhooks import write_events
+from parcels.models import Parcel, TrackingEvent, WebhookEndpoint, WebhookEvent
+from parcels.services.rows import change_rows
+from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.statuses import Status
 
 # A cancellation's steps. No carrier's feed tells of them, so they are written into the history.
@@ -25,11 +27,23 @@ _CANCELLATION = (
     Status.CANCELLATION_FAILED,
 )
 _CANCELLATION_ENDS = (Status.CANCELLED, Status.CANCELLATION_FAILED)
+_FIELDS = {field.name: field for field in Parcel._meta.concrete_fields}
+# Whether a webhook is to be told: an account without any costs no statement for events. The name
+# `account_id` is the parcel's: SQLite knows no `own` here.
+_LISTENS = (
+    "EXISTS (SELECT 1 FROM (SELECT account_id AS listener FROM"  # noqa: S608 # no input in it
+    f" {WebhookEndpoint._meta.db_table} WHERE is_active) AS active WHERE listener = account_id)"
+)
+
+
+def among(statuses: Iterable[int]) -> str:
+    """Return the condition, for `set_status`, that a parcel has one of these."""
+    return f"own.status IN ({', '.join(str(int(status)) for status in statuses)})"
 
 
 def set_status(
     parcels: Sequence[Parcel],
-    sources: Q,
+    sources: str,
     status: int,
     tracking_numbers: Mapping[int, str] | None = None,
     *,
@@ -48,18 +62,17 @@ def set_status(
     if status in _CANCELLATION_ENDS:
         changes["date_cancel_requested"] = None
     written = changes | {"status": status, "date_updated": now}
-    own = {}
-    if tracking_numbers:
-        cases = [When(pk=pk, then=Value(number)) for pk, number in tracking_numbers.items()]
-        own = {"tracking_number": cases[0].result if len(cases) == 1 else Case(*cases)}
-    rows = Parcel.objects.filter(pk__in=[parcel.pk for parcel in parcels])
-    count = rows.filter(sources).update(**written, **own)
-    moved = list(parcels)
-    if count < len(parcels):
-        # By what only this statement has written: the rows are locked until our commit.
-        found = rows.filter(status=status, date_updated=now).values_list("pk", flat=True)
-        ids = set(found) if count else set()
-        moved = [parcel for parcel in parcels if parcel.pk in ids]
+    own = tracking_numbers or {}
+    changed = change_rows(
+        Parcel,
+        [{"id": parcel.pk, "number": own.get(parcel.pk)} for parcel in parcels],
+        ", ".join([f"{name} = %s" for name in written])
+        + (", tracking_number = given.number" if own else ""),
+        sources,
+        set_values=[_FIELDS[name].get_db_prep_save(written[name], connection) for name in written],
+        returning=_LISTENS,
+    )
+    moved = [parcel for parcel in parcels if parcel.pk in changed]
     for parcel in moved:
         for name, value in written.items():
             setattr(parcel, name, value)
@@ -67,7 +80,21 @@ def set_status(
             parcel.tracking_number = tracking_numbers[parcel.pk]
     if status in _CANCELLATION and carrier_at is None:
         TrackingEvent.objects.bulk_create(_step(parcel, status, now) for parcel in moved)
-    write_events(moved, status=status, at=now, carrier=carrier_at)
+    events = [
+        WebhookEvent(
+            account_id=parcel.account_id,
+            parcel_id=parcel.pk,
+            status=status,
+            date_created=now,
+            carrier_changed_at=carrier_at,
+        )
+        for parcel in moved
+        if changed[parcel.pk]
+    ]
+    WebhookEvent.objects.bulk_create(events)
+    for event in events:
+        wake = partial(send, "spread_event", [str(event.pk)], WEBHOOK_QUEUE)
+        transaction.on_commit(wake, robust=True)
     return moved
 
 

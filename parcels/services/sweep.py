@@ -25,7 +25,7 @@ from parcels.services import protect
 from parcels.services.clock import DatabaseNow, StatementNow, age_sql, now_sql
 from parcels.services.ending import withdraw
 from parcels.services.holds import release
-from parcels.services.status import set_status
+from parcels.services.status import among, set_status
 from parcels.statuses import Status
 
 # Seconds until the same row is woken again: as long as it has waited, within these limits. A long
@@ -193,9 +193,11 @@ def show_overdue_reviews() -> int:
     overdue = Announcement.objects.filter(
         state=State.NEEDS_REVIEW, deadline_at__lte=StatementNow()
     ).values("parcel_id")
-    waiting = Q(status=Status.BEING_ANNOUNCED)
     shown = 0
-    for parcel in Parcel.objects.filter(waiting, pk__in=overdue)[:ROWS_AT_ONCE]:
+    waiting = among([Status.BEING_ANNOUNCED])
+    for parcel in Parcel.objects.filter(status=Status.BEING_ANNOUNCED, pk__in=overdue)[
+        :ROWS_AT_ONCE
+    ]:
         with transaction.atomic():
             failed = Status.ANNOUNCEMENT_FAILED
             shown += len(set_status([parcel], waiting, failed, carrier_error=UNDER_REVIEW))

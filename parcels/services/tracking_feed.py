@@ -19,7 +19,7 @@ from django.utils import timezone
 from carriers import transport
 from carriers.tracking_feed import Page, Step, read
 from parcels.models import FeedCursor, Parcel, TrackingEvent
-from parcels.services.status import set_status
+from parcels.services.status import among, set_status
 from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
@@ -129,7 +129,7 @@ def _row(step: Step, parcels: dict[tuple[str, str], Parcel]) -> TrackingEvent:
 def _move(event: TrackingEvent) -> None:
     """Set the status of the event's parcel, and tell its shop: one transaction with the event."""
     if event.parcel is not None:
-        free = ~Q(status__in=[*_FIXED, event.status])
+        free = f"NOT {among([*_FIXED, event.status])}"
         set_status([event.parcel], free, event.status, carrier_at=event.at)
 
 

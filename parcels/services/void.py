@@ -19,13 +19,14 @@ from carriers.backoff import OWN_GUARDS
 from carriers.base import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
 from parcels import faults
+from parcels.consignment import calls_about
 from parcels.models import Announcement, Parcel, State
 from parcels.services.attempts import note_attempt
 from parcels.services.call import Job, job_for
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import CANCELLING
 from parcels.services.spares import call_void
-from parcels.services.status import set_status
+from parcels.services.status import among, set_status
 from parcels.statuses import Status
 
 # Seconds until a carrier that gave no answer is asked again: cancelling isn't urgent, and must not
@@ -34,7 +35,7 @@ AGAIN = 60
 # Seconds between two wake-ups of one cancellation whose worker may be busy.
 REWAKE = 30
 ROWS_AT_ONCE = 200
-_CANCELLING = Q(status__in=CANCELLING)
+_CANCELLING = among(CANCELLING)
 
 
 def void(announcement_id: int) -> None:
@@ -63,13 +64,13 @@ def _claim(announcement_id: int) -> Job | None:
             lease_until=lease, wake_at=lease, fence=F("fence") + 1, claims=F("claims") + 1
         ):
             return None
-        job = job_for(Announcement.objects.get(pk=announcement_id))
+        job = job_for(calls_about().get(pk=announcement_id))
         if job is None or job.parcel.status not in CANCELLING:
             transaction.set_rollback(True)
             return None
         set_status(
             [job.parcel],
-            Q(status=Status.CANCELLATION_REQUESTED),
+            among([Status.CANCELLATION_REQUESTED]),
             Status.SUBMITTING_CANCELLATION,
         )  # a second try finds it there already
     return job
@@ -101,7 +102,7 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
             recorded=bool(ours),
         )
         if ours and voided:
-            from_any = Q(status__in=[*CANCELLING, Status.CANCELLATION_FAILED])
+            from_any = among([*CANCELLING, Status.CANCELLATION_FAILED])
             set_status([job.parcel], from_any, Status.CANCELLED)
         elif ours and isinstance(result, Refused):
             message = f"{job.carrier.name} service error: {result.message}"[:500]
@@ -123,7 +124,9 @@ def due_announcements() -> QuerySet[Announcement]:
 
     A range, not "is not null", and no join: else SQLite walks through every announcement.
     """
-    cancelling = Parcel.objects.filter(_CANCELLING, date_cancel_requested__lte=timezone.now())
+    cancelling = Parcel.objects.filter(
+        status__in=CANCELLING, date_cancel_requested__lte=timezone.now()
+    )
     return Announcement.objects.filter(
         parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=StatementNow()
     )
@@ -132,7 +135,7 @@ def due_announcements() -> QuerySet[Announcement]:
 def give_up() -> int:
     """End cancellations that no carrier has answered within the maximum age; return how many."""
     before = timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
-    overdue = Parcel.objects.filter(_CANCELLING, date_cancel_requested__lte=before)
+    overdue = Parcel.objects.filter(status__in=CANCELLING, date_cancel_requested__lte=before)
     message = "The carrier never said whether it cancelled this label."
     ended = 0
     for parcel in overdue[:ROWS_AT_ONCE]:

@@ -16,6 +16,7 @@ from parcels.services import broker
 
 log = logging.getLogger(__name__)
 
+WEBHOOK_QUEUE = "default"
 # After a failed wake-up the broker is not called for this long (seconds): only one request in that
 # time has to wait for the connection's time-out. The sweeper wakes the skipped rows.
 QUIET = 2.0

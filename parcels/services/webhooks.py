@@ -1,4 +1,4 @@
-"""Webhooks: write events, make deliveries for the endpoints, send them, try again.
+"""Webhooks: make deliveries of events for the endpoints, send them, try again.
 
 As with announcements the row is the source of truth and the broker only a wake-up: a delivery is
 claimed by a conditional UPDATE with a lease, recorded under its fence, and woken again by the
@@ -14,9 +14,8 @@ import logging
 import random
 import time
 from collections import Counter
-from collections.abc import Sequence
 from contextlib import ExitStack
-from datetime import datetime, timedelta
+from datetime import timedelta
 from functools import partial
 from threading import BoundedSemaphore
 from uuid import UUID
@@ -32,7 +31,6 @@ from parcels.models import (
     Account,
     DeliveryState,
     Integration,
-    Parcel,
     WebhookAttempt,
     WebhookDelivery,
     WebhookEndpoint,
@@ -41,7 +39,7 @@ from parcels.models import (
 from parcels.models.webhook import new_secret
 from parcels.services.clock import DatabaseNow
 from parcels.services.limiter import KeyedLimiter
-from parcels.services.wake import send
+from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.webhooks.addresses import current_policy
 from parcels.webhooks.payload import body_of
 from parcels.webhooks.post import Answer, post
@@ -49,7 +47,6 @@ from parcels.webhooks.signing import signature_headers
 
 log = logging.getLogger(__name__)
 
-QUEUE = "default"
 # From the contract: ten tries, 5 minutes, doubled up to an hour.
 TRIES = 10
 FIRST_DELAY = 300.0
@@ -74,35 +71,6 @@ SENDING = KeyedLimiter(total=64, per_key=(16, 8))
 AT_WORK = BoundedSemaphore(2)
 
 
-def write_events(
-    parcels: Sequence[Parcel], *, status: int, at: datetime, carrier: datetime | None = None
-) -> None:
-    """Write the parcels' change of status to the outbox, and wake after the commit.
-
-    In the caller's transaction. `carrier` is when the carrier says that it happened. Nothing is
-    written if there is no endpoint.
-    """
-    accounts = {parcel.account_id for parcel in parcels}
-    if not accounts:
-        return
-    active = WebhookEndpoint.objects.filter(account_id__in=accounts, is_active=True)
-    listening = set(active.values_list("account_id", flat=True))
-    events = [
-        WebhookEvent(
-            account_id=parcel.account_id,
-            parcel_id=parcel.pk,
-            status=status,
-            date_created=at,
-            carrier_changed_at=carrier,
-        )
-        for parcel in parcels
-        if parcel.account_id in listening
-    ]
-    WebhookEvent.objects.bulk_create(events)
-    for event in events:
-        transaction.on_commit(partial(send, "spread_event", [str(event.pk)], QUEUE), robust=True)
-
-
 def spread(event_id: UUID | str) -> int:
     """Make a delivery for each active endpoint; return how many. Doing it twice changes nothing."""
     with AT_WORK:
@@ -125,7 +93,7 @@ def _spread(event_id: UUID | str) -> int:
         WebhookEvent.objects.filter(pk=event.pk).update(spread_at=timezone.now())
         working = WebhookDelivery.objects.filter(event=event, endpoint__retry_at=None)
         for pk in working.values_list("pk", flat=True):
-            transaction.on_commit(partial(send, "deliver", [pk], QUEUE), robust=True)
+            transaction.on_commit(partial(send, "deliver", [pk], WEBHOOK_QUEUE), robust=True)
     return len(endpoints)
 
 
@@ -282,7 +250,7 @@ def send_again(delivery: WebhookDelivery) -> None:
             run_at=DatabaseNow(),
             wake_at=DatabaseNow(WAKE_AGAIN),
         )
-        transaction.on_commit(partial(send, "deliver", [delivery.pk], QUEUE), robust=True)
+        transaction.on_commit(partial(send, "deliver", [delivery.pk], WEBHOOK_QUEUE), robust=True)
     delivery.refresh_from_db()
 
 

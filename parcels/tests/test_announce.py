@@ -72,14 +72,18 @@ def told(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
     return told
 
 
-# Claim, parcel and account, guard; BEGIN, announcement, parcel, endpoint?, attempt, document,
-# COMMIT; holds, released. As many for a group.
+# Claim with parcel and account, guard; BEGIN, announcement, parcel with attempt and document,
+# COMMIT; holds, released. As many for a group. SQLite takes "with" for statements of their own. One
+# more where the account has a contract of its own, and one for the events of webhooks.
+STATEMENTS = {"postgresql": 8, "sqlite": 11}
+
+
 @pytest.mark.parametrize("count", [1, 20])
 def test_the_statements_of_labels_in_the_worker(
     count: int, told: dict[str, Any], django_capture_on_commit_callbacks: Any
 ) -> None:
     rows = awaited(count)
-    assert announce_all(rows, django_capture_on_commit_callbacks) == 12
+    assert announce_all(rows, django_capture_on_commit_callbacks) == STATEMENTS[connection.vendor]
     assert set(Announcement.objects.values_list("state", flat=True)) == {State.ANNOUNCED}
     assert DocumentRow.objects.count() == Attempt.objects.count() == count
     assert len(told) == Hold.objects.exclude(released_at=None).count() == count
@@ -182,7 +186,7 @@ def test_a_backlog_that_is_turned_away_costs_one_question_and_one_statement(
     with CaptureQueriesContext(connection) as made:
         jobs = prepare([row.pk for row in rows + others])
     # Claim, parcel and account, guard, handing back. The second account is asked for itself.
-    assert len(made) == 4
+    assert len(made) == (3 if connection.vendor == "postgresql" else 4)
     assert sorted(asked) == [rows[0].account_id] * 3 + [others[0].account_id]
     back = Announcement.objects.filter(state=State.PENDING, sent_at=None, lease_until=None)
     assert set(back) == {*rows, *others} - {job.announcement for job in jobs}

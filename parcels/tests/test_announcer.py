@@ -13,8 +13,7 @@ from typing import Any
 import pytest
 
 from parcels.services import announcer as module
-from parcels.services.announcer import Announcer, Loop
-from parcels.services.grouped import Grouped
+from parcels.services.announcer import Announcer, Grouped, Loop
 
 
 class Slow:

@@ -28,7 +28,7 @@ def site() -> Iterator[Site]:
 
 def promote(server: PostgresServer) -> None:
     """Begin a new timeline, as a standby's promotion does: recover from an empty archive."""
-    server.stop()
+    server.child.stop()
     with (server.data / "postgresql.auto.conf").open("a") as settings:
         settings.write("restore_command = 'false'\n")
     signal = server.data / "recovery.signal"

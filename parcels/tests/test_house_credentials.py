@@ -8,6 +8,7 @@ import pytest
 
 from carriers import registry, transport
 from carriers.outcomes import Answered
+from parcels.consignment import calls_about
 from parcels.services import protect
 from parcels.services.call import job_for
 from parcels.tests.factories import AnnouncementFactory
@@ -19,7 +20,8 @@ OURS = {"postnl": {"api_key": "p"}, "colibri": {"api_key": "c"}}
 @pytest.mark.parametrize("code", OURS)
 def test_a_call_takes_those_of_its_carrier(code: str, settings: Any) -> None:
     settings.HOUSE_CREDENTIALS = OURS
-    job = job_for(AnnouncementFactory.create(parcel__carrier=code))
+    row = AnnouncementFactory.create(parcel__carrier=code)
+    job = job_for(calls_about().get(pk=row.pk))
     assert job is not None
     assert job.credentials == OURS[code]
 

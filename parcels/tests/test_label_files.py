@@ -36,7 +36,7 @@ from parcels.services.forget import forget_old_documents
 from parcels.services.record import Result
 from parcels.tests.factories import PDF, AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.requests import Shop
-from parcels.tests.test_announce import announce_all, awaited, label
+from parcels.tests.test_announce import STATEMENTS, announce_all, awaited, label
 from parcels.tests.test_documents import a6
 from shipping.file_storage import DurableFiles, files_in, objects_in
 
@@ -138,7 +138,7 @@ def test_a_label_costs_no_statement_more(
 ) -> None:
     monkeypatch.setattr("offload.release_many", lambda _: True)
     rows = awaited(count)
-    assert announce_all(rows, django_capture_on_commit_callbacks) == 12
+    assert announce_all(rows, django_capture_on_commit_callbacks) == STATEMENTS[connection.vendor]
     assert set(Announcement.objects.values_list("state", flat=True)) == {State.ANNOUNCED}
     assert {bytes(each.content) for each in Document.objects.all()} == {b""}
     assert named() == stored(kept)

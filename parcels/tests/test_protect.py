@@ -13,7 +13,7 @@ from django.conf import settings as django_settings
 from django.utils import timezone
 
 from carriers import transport
-from carriers.breaker import BreakerState
+from carriers.breaker_rules import BreakerState
 from carriers.outcomes import (
     Absent,
     Announced,

@@ -8,7 +8,7 @@ import pytest
 from cryptography.fernet import InvalidToken
 from django.core.management import CommandError, call_command
 
-from parcels.consignment import credentials_hashes
+from parcels.consignment import calls_about, credentials_hashes
 from parcels.models import Account, Announcement, ApiKey, CarrierContract, WebhookEndpoint
 from parcels.services.call import job_for
 from parcels.services.keys import issue_key
@@ -45,7 +45,7 @@ def change_secret_key(settings: Any, *, fallbacks: bool) -> None:
 
 
 def changed(row: Announcement) -> bool:
-    job = job_for(row)
+    job = job_for(calls_about().get(pk=row.pk))
     assert job is not None
     return job.changed
 

@@ -9,10 +9,9 @@ from django.test import Client
 from django.utils import timezone
 
 from parcels.models import Parcel, TrackingEvent
-from parcels.representation import tracking_url
+from parcels.representation import tracking_token, tracking_url
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
-from parcels.tracking_token import tracking_token
 
 pytestmark = pytest.mark.django_db
 

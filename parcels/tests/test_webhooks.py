@@ -21,8 +21,10 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.services import webhooks
+from parcels.services import status, webhooks
 from parcels.services.limiter import KeyedLimiter
+from parcels.services.status import set_status
+from parcels.statuses import Status
 from parcels.tests.factories import LabelledParcelFactory
 from parcels.tests.requests import Shop
 from parcels.webhooks.post import Answer
@@ -56,6 +58,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         return True
 
     monkeypatch.setattr(webhooks, "send", note)
+    monkeypatch.setattr(status, "send", note)
     return tasks
 
 
@@ -173,11 +176,12 @@ def test_an_event_is_written_where_somebody_listens(
     shop: Shop, woken: list[Any], django_capture_on_commit_callbacks: Any
 ) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account)
-    webhooks.write_events([parcel], status=1000, at=timezone.now())
+    endpoint = endpoint_of(shop.account, is_active=False)
+    set_status([parcel], "true", Status.ANNOUNCED)
     assert not WebhookEvent.objects.exists()
-    endpoint_of(shop.account)
+    WebhookEndpoint.objects.filter(pk=endpoint.pk).update(is_active=True)
     with django_capture_on_commit_callbacks(execute=True):
-        webhooks.write_events([parcel], status=1000, at=timezone.now())
+        set_status([parcel], "true", Status.READY_TO_SEND)
     assert woken == [("spread_event", str(WebhookEvent.objects.get().pk))]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import base64
+
 from rest_framework import serializers
+from rest_framework.authentication import get_authorization_header
 from rest_framework.exceptions import NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels import limits
-from parcels.authentication import presented_secret
 from parcels.models import Integration
 from parcels.query import identifier
 from parcels.selectors import integrations_of
@@ -75,10 +77,11 @@ class IntegrationView(APIView):
 def _change(request: Request, integration_id: str, *, partial: bool) -> Response:
     integration = _integration(request, integration_id)
     fields = IntegrationIn(partial=partial).run_validation(request.data)
+    pair = base64.b64decode(get_authorization_header(request).split()[1]).decode()
     change_integration(
         integration_id=integration.pk,
         fields=fields,
-        secret_key=presented_secret(request),
+        secret_key=pair.partition(":")[2],
         base_url=base_url(request),
     )
     return Response(integration_payload(_integration(request, integration_id)))

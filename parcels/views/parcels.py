@@ -15,7 +15,6 @@ from rest_framework.views import APIView
 from parcels import limits
 from parcels.filters import filter_parcels
 from parcels.pagination import ParcelCursor
-from parcels.preferences import read_preferences, read_wait
 from parcels.query import identifier
 from parcels.representation import parcel_payload
 from parcels.selectors import parcel_of, parcels_of
@@ -25,10 +24,18 @@ from parcels.services.change import change_parcel
 from parcels.services.create import answer_parcel, create_parcels, replay
 from parcels.services.fill import Owned
 from parcels.services.idempotency import find
-from parcels.services.retry_after import retry_after
+from parcels.services.protect import retry_after
 from parcels.statuses import Status, status_payload
 from parcels.throttling.throttle import charge_parcels
-from parcels.views.request import account_of, asked, base_url, error_mode, idempotency_key
+from parcels.views.request import (
+    account_of,
+    asked,
+    base_url,
+    error_mode,
+    idempotency_key,
+    read_preferences,
+    read_wait,
+)
 
 
 class ParcelsView(APIView):

@@ -1,10 +1,13 @@
-"""What every view reads from a request."""
+"""What views read from a request, beside its body."""
 
 from __future__ import annotations
 
+import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, cast
 
 from django.conf import settings
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 
 import offload
@@ -16,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 ERROR_MODES = ("", "verbose", "verbose-carrier")
+_WAIT = re.compile(r"^wait\s*=\s*\"?(\d{1,6})\"?$", re.IGNORECASE)
 
 
 def account_of(request: Request) -> Account:
@@ -54,8 +58,43 @@ def idempotency_key(request: Request) -> Key | None:
     Raises:
         ValidationError: it can't be one.
     """
-    query = request.META.get("QUERY_STRING", "").encode()
     text = request.headers.get("Idempotency-Key")
+    if text is None:
+        return None
+    query = request.META.get("QUERY_STRING", "").encode()
     return read_key(
         text, (request.method or "").encode(), request.path.encode(), query, request.body
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Preferences:
+    """What the client prefers; `wait` in seconds, None when it didn't say."""
+
+    respond_async: bool = False
+    wait: int | None = None
+
+
+def read_preferences(header: str) -> Preferences:
+    """Read a Prefer header (RFC 7240). What isn't understood is ignored, as the RFC asks."""
+    respond_async, wait = False, None
+    for preference in header.split(","):
+        name = preference.split(";")[0].strip()
+        if name.lower() == "respond-async":
+            respond_async = True
+        elif wait is None and (match := _WAIT.match(name)):
+            wait = int(match[1])
+    return Preferences(respond_async, wait)
+
+
+def read_wait(value: str | None) -> float | None:
+    """Read `?wait=N`: seconds, or None when absent.
+
+    Raises:
+        ValidationError: it is not a number of seconds.
+    """
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d{1,6}", value, re.ASCII):
+        raise ValidationError({"wait": ["A whole number of seconds is needed."]})
+    return float(value)

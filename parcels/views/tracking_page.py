@@ -7,9 +7,9 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from parcels.models import Parcel
+from parcels.representation import parcel_id_of
 from parcels.statuses import status_payload
 from parcels.tracking import journey
-from parcels.tracking_token import parcel_id_of
 
 # The address alone gives access: no cache should store it, no referrer pass it on.
 HEADERS = {

@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 
 from parcels import metrics
-from shipping.requests import RequestMiddleware, request_id
+from shipping.middleware import RequestMiddleware, request_id
 
 
 @pytest.mark.parametrize("given", ["a", "0af7651916cd43dd8448eb211c80319c", "svc:1.2_x-y"])

@@ -40,7 +40,7 @@ from parcels.services.broker import broker_identity
 from parcels.services.reconcile import reconcile
 from parcels.services.tidy import tidy
 from parcels.services.tracking_feed import Follower
-from parcels.services.wake import send, wake
+from parcels.services.wake import WEBHOOK_QUEUE, send, wake
 
 log = logging.getLogger(__name__)
 
@@ -214,7 +214,7 @@ class Sweeper:
     def _sweep_webhooks(self) -> None:
         webhooks.spread_forgotten()
         for delivery_id in webhooks.due_deliveries():
-            if not send("deliver", [delivery_id], webhooks.QUEUE):
+            if not send("deliver", [delivery_id], WEBHOOK_QUEUE):
                 self._do_myself(webhooks.deliver, delivery_id)
 
     def _do_myself(self, work: Callable[[int], None], row_id: int) -> bool:
