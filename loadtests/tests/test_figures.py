@@ -122,3 +122,14 @@ def test_without_an_opening_or_a_window_there_is_no_such_rate():
 def test_what_a_label_takes_beyond_the_carriers_own_seconds():
     figures = phase_figures(TALK, TALK.phases[0].streams, samples(2.25), 100.0, [])
     assert figures["labels"]["beyond_carrier"] == {"p50": 0.25, "p99": 0.25}
+
+
+def test_each_figure_of_a_stream_is_rounded():
+    summary = phase_figures(TALK, [LABELS], samples(2.123456), 100.0, [])["labels"]["summary"]
+    assert (summary["latency"]["p50"], summary["latency"]["maximum"]) == (2.1235, 2.1235)
+
+
+def test_a_window_without_a_good_answer_is_a_rate_of_nought():
+    holds = load("holds")
+    figures = phase_figures(holds, [HOLDS], answered(101.0, 104.0, outcome="http 502"), 100.0, [])
+    assert figures["labels"]["all_open"] == 0
