@@ -152,6 +152,8 @@ def test_a_simulator_is_slow_from_a_quarter_of_a_second_on(lookup, reasons):
 
 
 def test_a_send_that_never_came_is_no_late_one():
+    at_nought = Sample("s", -1.0, 0.0, 1.0, 1.0, "ok")
+    assert figures_of([at_nought]).late_sends == 1
     never = Sample("s", 0.0, None, None, 9.0, "unfinished")
     assert (figures_of([never]).late_sends, figures_of([never]).worst_send) == (0, 0.0)
     assert validity([never, sample(0, 1)], []).reasons == ()
@@ -197,6 +199,11 @@ def test_each_second_has_its_sends_answers_and_errors():
     assert [second.errors for second in seconds] == [{}, {"reset": 1}, {}]
     assert seconds[0].p50 == pytest.approx(0.5)
     assert seconds[1].p50 is None
+
+
+def test_a_second_s_sends_are_those_that_were_due_in_it():
+    late = sample(0.9, 0.5, sent=1.2)
+    assert [second.offered for second in per_second([late], start=0)] == [1, 0]
 
 
 def test_in_flight_counts_parts_of_seconds():
