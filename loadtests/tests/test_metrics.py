@@ -212,6 +212,13 @@ def test_in_flight_counts_parts_of_seconds():
     assert levels == pytest.approx([0.75, 1.25, 0.75])
 
 
+def test_where_nobody_waits_nought_are_in_flight():
+    """Parts of a second don't add up to it in floating point: what is left is no less than none."""
+    samples = [sample(number / 10, 0.5) for number in range(5)] + [sample(5, 0.1)]
+    levels = [second.in_flight for second in per_second(samples, start=0)]
+    assert [str(level) for level in levels[1:5]] == ["0.0"] * 4
+
+
 def test_in_flight_obeys_littles_law():
     samples = [sample(number / 7, 0.3 + number % 5) for number in range(70)]
     seconds = per_second(samples, start=0)
@@ -272,6 +279,24 @@ def test_as_before_is_no_better_than_it_was_before():
         for number, one in enumerate(outage(43))
     ]
     assert recovery_seconds(failing, begin=20, end=40) == 3
+
+
+def test_a_request_is_of_before_by_when_it_was_due():
+    """A tenth was due before and failed afterwards: a tenth may fail in the end, too."""
+    found = [
+        one._replace(outcome="http 502", end=21.0) if 18 <= one.intended < 20 else one
+        for one in outage(40)
+    ]
+    found = [
+        one._replace(outcome="http 502") if one.intended >= 40 and number % 10 == 0 else one
+        for number, one in enumerate(found)
+    ]
+    assert recovery_seconds(found, begin=20, end=40) == 0
+
+
+def test_what_was_due_when_the_carrier_came_back_counts():
+    at_once = [sample(40, 0.01, outcome="http 502") for _ in range(2)]
+    assert recovery_seconds([*outage(40), *at_once], begin=20, end=40) == 3
 
 
 def test_a_relapse_is_no_recovery():
