@@ -108,6 +108,8 @@ def test_what_did_not_happen_is_noted():
     made = run("a", HELD, 2.0, said="failed: 404")
     [group] = groups([results(made)])
     assert group.notes == ("run 1: failed: 404",)
+    [group] = groups([results(run("a", HELD, 2.0, said="no reload of the front: there is none"))])
+    assert group.notes == ("run 1: no reload of the front: there is none",)
     [fine] = groups([results(run("a", HELD, 2.0))])
     assert fine.notes == ()
 
@@ -119,6 +121,13 @@ def test_the_newest_form_of_each_scenario_is_the_one_that_counts():
         kept = comparable(order)
         assert [one["began"] for one in kept] == ["2026-01-01", "2026-01-02"]
         assert [len(one["runs"]) for one in kept] == [0, 1]
+
+
+def test_runs_with_other_parameters_have_no_common_median():
+    quick, full = results(run("a", HELD, 2.0)), results(run("b", HELD, 2.0))
+    quick["scenarios"] = {"talk": {**quick["scenarios"]["talk"], "parameters": {"requests": 1}}}
+    kept = comparable([quick | {"began": "2026-01-01"}, full | {"began": "2026-01-02"}])
+    assert [len(one["runs"]) for one in kept] == [0, 1]
 
 
 def test_streams_that_sent_nothing_are_left_out():
@@ -134,6 +143,7 @@ def test_figures_of_the_timeline():
     assert peak(made, "connections") == 9  # 5 and one more each second
     assert peak(made, "no such figure") is None
     assert mean(made, lambda row: row["at"]) == 2
+    assert mean(made, lambda row: row["at"] ** 2) == 6  # the median were 4
     assert mean(made, lambda row: None) is None
     assert mean(made, lambda row: row["at"] if row["at"] > 2 else None) == 3.5
     assert busy({"busy": {"serving": 3, "waiting": 2}}) == 3

@@ -21,6 +21,8 @@ def test_the_limit_is_connections_by_the_carriers_seconds():
     assert possible_rate(TALK, LABELS) == 5
     assert possible_rate(load("talk"), load("talk").phases[0].streams[0]) == 20
     assert possible_rate(TALK, CANARY) is None
+    capacity = load("capacity")  # an open loop asks for what it asks for
+    assert possible_rate(capacity, capacity.phases[0].streams[0]) is None
 
 
 def test_what_was_planned_is_told_also_where_less_was_sent():
@@ -108,6 +110,8 @@ def test_the_rate_counts_what_came_while_all_were_open():
     found = answered(101.0, 101.9, 102.5, 103.0, 104.0, 105.5)
     # Asked from 100.0 to 104.5: the window is 102.0 to 104.5, with three answers in it.
     assert rate_while_all_open(HOLDS, found) == pytest.approx(3 / 2.5)
+    edges = answered(102.0, 104.5)  # the last opening itself is before, the last request within
+    assert rate_while_all_open(HOLDS, found + edges) == pytest.approx(4 / 2.5)
     failed = answered(102.2, outcome="http 502")
     assert rate_while_all_open(HOLDS, found + failed) == pytest.approx(3 / 2.5)
 
@@ -122,3 +126,17 @@ def test_without_an_opening_or_a_window_there_is_no_such_rate():
 def test_what_a_label_takes_beyond_the_carriers_own_seconds():
     figures = phase_figures(TALK, TALK.phases[0].streams, samples(2.25), 100.0, [])
     assert figures["labels"]["beyond_carrier"] == {"p50": 0.25, "p99": 0.25}
+    slow = [*samples(2.25), *(one._replace(end=one.end + 1) for one in samples(2.25)[:5])]
+    figures = phase_figures(TALK, TALK.phases[0].streams, slow, 100.0, [])
+    assert figures["labels"]["beyond_carrier"] == {"p50": 0.25, "p99": 1.25}
+
+
+def test_each_figure_of_a_stream_is_rounded():
+    summary = phase_figures(TALK, [LABELS], samples(2.123456), 100.0, [])["labels"]["summary"]
+    assert (summary["latency"]["p50"], summary["latency"]["maximum"]) == (2.1235, 2.1235)
+
+
+def test_a_window_without_a_good_answer_is_a_rate_of_nought():
+    holds = load("holds")
+    figures = phase_figures(holds, [HOLDS], answered(101.0, 104.0, outcome="http 502"), 100.0, [])
+    assert figures["labels"]["all_open"] == 0

@@ -153,6 +153,12 @@ def test_shares_together_are_the_whole():
     assert shop.creates == 10 + 11
 
 
+def test_a_share_opens_its_own_connections_alone():
+    with running(Shop(seconds=0.05)) as shop:
+        drive(stream(shop.port, Closed(connections=3, requests=12)), share=1, of=3)
+    assert (shop.creates, shop.most) == (4, 1)
+
+
 def test_a_loop_that_was_blocked_says_that_it_sent_late():
     async def blocked(generator):
         asyncio.get_running_loop().call_later(0.3, time.sleep, 0.4)

@@ -152,6 +152,8 @@ def test_a_simulator_is_slow_from_a_quarter_of_a_second_on(lookup, reasons):
 
 
 def test_a_send_that_never_came_is_no_late_one():
+    at_nought = Sample("s", -1.0, 0.0, 1.0, 1.0, "ok")
+    assert figures_of([at_nought]).late_sends == 1
     never = Sample("s", 0.0, None, None, 9.0, "unfinished")
     assert (figures_of([never]).late_sends, figures_of([never]).worst_send) == (0, 0.0)
     assert validity([never, sample(0, 1)], []).reasons == ()
@@ -199,10 +201,22 @@ def test_each_second_has_its_sends_answers_and_errors():
     assert seconds[1].p50 is None
 
 
+def test_a_second_s_sends_are_those_that_were_due_in_it():
+    late = sample(0.9, 0.5, sent=1.2)
+    assert [second.offered for second in per_second([late], start=0)] == [1, 0]
+
+
 def test_in_flight_counts_parts_of_seconds():
     samples = [sample(0.25, 2.5), sample(1.5, 0.25)]
     levels = [second.in_flight for second in per_second(samples, start=0)]
     assert levels == pytest.approx([0.75, 1.25, 0.75])
+
+
+def test_where_nobody_waits_nought_are_in_flight():
+    """Parts of a second don't add up to it in floating point: what is left is no less than none."""
+    samples = [sample(number / 10, 0.5) for number in range(5)] + [sample(5, 0.1)]
+    levels = [second.in_flight for second in per_second(samples, start=0)]
+    assert [str(level) for level in levels[1:5]] == ["0.0"] * 4
 
 
 def test_in_flight_obeys_littles_law():
@@ -265,6 +279,24 @@ def test_as_before_is_no_better_than_it_was_before():
         for number, one in enumerate(outage(43))
     ]
     assert recovery_seconds(failing, begin=20, end=40) == 3
+
+
+def test_a_request_is_of_before_by_when_it_was_due():
+    """A tenth was due before and failed afterwards: a tenth may fail in the end, too."""
+    found = [
+        one._replace(outcome="http 502", end=21.0) if 18 <= one.intended < 20 else one
+        for one in outage(40)
+    ]
+    found = [
+        one._replace(outcome="http 502") if one.intended >= 40 and number % 10 == 0 else one
+        for number, one in enumerate(found)
+    ]
+    assert recovery_seconds(found, begin=20, end=40) == 0
+
+
+def test_what_was_due_when_the_carrier_came_back_counts():
+    at_once = [sample(40, 0.01, outcome="http 502") for _ in range(2)]
+    assert recovery_seconds([*outage(40), *at_once], begin=20, end=40) == 3
 
 
 def test_a_relapse_is_no_recovery():
