@@ -64,6 +64,12 @@ async def perform(
 
 
 def _session(call: Call, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
+    async def leaving(*_: Any) -> None:
+        call.leaving()
+
+    # aiohttp calls this when the headers are ready and before the first write: raising stops them.
+    trace = aiohttp.TraceConfig(trace_config_ctx_factory=SimpleNamespace)
+    trace.on_request_headers_sent.append(leaving)
     return aiohttp.ClientSession(
         connector=aiohttp.TCPConnector(
             limit=0,  # the bulkhead limits calls; a queue here would use up their deadline
@@ -71,20 +77,10 @@ def _session(call: Call, tls: ssl.SSLContext | None) -> aiohttp.ClientSession:
             ssl=tls or default_tls(),
         ),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[_first_byte_trace(call)],
+        trace_configs=[trace],
         auto_decompress=False,
         trust_env=False,
     )
-
-
-def _first_byte_trace(call: Call) -> aiohttp.TraceConfig:
-    async def leaving(*_: Any) -> None:
-        call.leaving()
-
-    # aiohttp calls this when the headers are ready and before the first write: raising stops them.
-    trace = aiohttp.TraceConfig(trace_config_ctx_factory=SimpleNamespace)
-    trace.on_request_headers_sent.append(leaving)
-    return trace
 
 
 async def _fetch(
