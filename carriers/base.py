@@ -8,14 +8,21 @@ A carrier with one request per purchase writes `build` and `parse` only.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
-from decimal import Decimal
+from collections.abc import Generator
 from typing import ClassVar, Literal, TypeVar
 
 from carriers import classify
 from carriers.classify import Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import (
+    Address,
+    CarrierRequest,
+    CarrierResponse,
+    Consignment,
+    Credentials,
+    Item,
+    Purchase,
+)
 from carriers.methods import ShippingMethod
 from carriers.outcomes import (
     Absent,
@@ -67,91 +74,6 @@ T = TypeVar("T")
 # A reference that no parcel has.
 PROBE = "circuit-breaker-probe"
 Repeats = Literal["dedup", "lookup", "none"]
-Credentials = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """An address under the field names that every carrier uses; `country` is ISO 3166 alpha-2."""
-
-    name: str = ""
-    company: str = ""
-    street: str = ""
-    house_number: str = ""
-    street_2: str = ""
-    postal_code: str = ""
-    city: str = ""
-    state: str = ""
-    country: str = ""
-    email: str = ""
-    phone: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Item:
-    """One line of a parcel's contents, for customs; `value` and `weight_g` are per piece."""
-
-    description: str
-    quantity: int
-    weight_g: int
-    value: Decimal
-    hs_code: str = ""
-    origin_country: str = ""
-    sku: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Consignment:
-    """All that an adapter needs to announce one parcel.
-
-    `reference` is what the carrier knows it by, the same over all tries; `product` the shipping
-    method's id. The credentials are kept out of the repr, which ends up in logs.
-    """
-
-    reference: str
-    product: str
-    receiver: Address
-    sender: Address
-    weight_g: int
-    credentials: Credentials = field(repr=False)
-    order_number: str = ""
-    items: tuple[Item, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Purchase:
-    """What is known of a label bought earlier: each carrier voids by another of these."""
-
-    reference: str
-    carrier_id: str
-    tracking_number: str
-
-
-@dataclass(frozen=True, slots=True)
-class CarrierRequest:
-    """One HTTP request to a carrier; `path` is relative to the carrier's base URL.
-
-    `buys`: the carrier may sell a label on it, from its first byte on.
-    `nothing_made`: the carrier has promised that whatever was sent before bought nothing.
-    """
-
-    method: str
-    path: str
-    headers: Mapping[str, str] = field(default_factory=dict, repr=False)
-    body: bytes = field(default=b"", repr=False)
-    buys: bool = False
-    nothing_made: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class CarrierResponse:
-    """One complete HTTP answer; header names in lower case, `elapsed` in seconds."""
-
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-    elapsed: float = 0.0
-
 
 Steps = Generator[CarrierRequest, CarrierResponse, T]
 

@@ -20,13 +20,6 @@ LARGEST_BODY = 5_000_000
 USER_AGENT = "slow-carriers/0.1"
 
 
-def _check_headers(request: CarrierRequest) -> None:
-    # Here and not in the HTTP clients: aiohttp refuses them only when they are on their way.
-    for name, value in request.headers.items():
-        if not value.isprintable() or not value.isascii():
-            raise RequestUnbuildable(f"the header {name} can't be sent")
-
-
 def always() -> bool:
     """Allow every purchase: the default for `may_buy`."""
     return True
@@ -53,7 +46,10 @@ class Call:
 
     def begin(self, request: CarrierRequest) -> None:
         """Start a step."""
-        _check_headers(request)
+        # Here and not in the HTTP clients: aiohttp refuses them only when they are on their way.
+        for name, value in request.headers.items():
+            if not value.isprintable() or not value.isascii():
+                raise RequestUnbuildable(f"the header {name} can't be sent")
         self._request = request
         if request.nothing_made:
             self.buy_sent = False
@@ -84,11 +80,6 @@ class Call:
         if not self._may_buy():
             raise SendForbidden
         self.buy_sent = True
-
-    def url(self) -> str:
-        """Return the address of the current step's request."""
-        assert self._request is not None  # noqa: S101 - for the type checker; begin() comes first
-        return self.base_url + self._request.path
 
     def outcome(self, error: CarrierError) -> NotSent | Unknown:
         """Turn an error into this exchange's outcome."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -40,11 +41,10 @@ def snapshot(samples: Iterable[tuple[float, bool]]) -> Snapshot:
         return Snapshot(0, None, None, 0.0)
     durations = sorted(duration for duration, _ in pairs)
     errors = sum(not ok for _, ok in pairs)
-    return Snapshot(len(pairs), _rank(durations, 0.50), _rank(durations, 0.95), errors / len(pairs))
-
-
-def _rank(ordered: list[float], share: float) -> float:
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]  # nearest rank
+    p50, p95 = (
+        durations[math.ceil(share * len(pairs)) - 1] for share in (0.5, 0.95)
+    )  # nearest rank
+    return Snapshot(len(pairs), p50, p95, errors / len(pairs))
 
 
 class Health:
@@ -58,17 +58,12 @@ class Health:
     def record(self, duration: float, *, ok: bool) -> None:
         """Note a call's duration in seconds, and whether the carrier answered well."""
         self._local.append((duration, ok))
-        try:
-            self._guard.ask(lambda: self._push(f"{duration:.4f}:{int(ok)}"))
-        except Gone:
-            return  # kept in this process
-
-    def _push(self, sample: str) -> None:
         pipeline = self._guard.client.pipeline(transaction=False)
-        pipeline.lpush(self._key, sample)
+        pipeline.lpush(self._key, f"{duration:.4f}:{int(ok)}")
         pipeline.ltrim(self._key, 0, WINDOW - 1)
         pipeline.expire(self._key, EXPIRY)
-        pipeline.execute()
+        with suppress(Gone):  # it is kept in this process
+            self._guard.ask(pipeline.execute)
 
     def read(self) -> Snapshot:
         """Sum up the recent calls."""
@@ -78,10 +73,6 @@ class Health:
             )
         except Gone:
             return snapshot(list(self._local))
-        return snapshot(_parse(sample) for sample in raw)
-
-
-def _parse(sample: bytes | str) -> tuple[float, bool]:
-    text = sample.decode() if isinstance(sample, bytes) else sample
-    duration, _, ok = text.partition(":")
-    return float(duration), ok == "1"
+        samples = (each.decode() if isinstance(each, bytes) else each for each in raw)
+        pairs = (sample.split(":") for sample in samples)
+        return snapshot((float(duration), ok == "1") for duration, ok in pairs)

@@ -105,7 +105,7 @@ def _send(call: Call, request: CarrierRequest, wire: _Wire) -> requests.Response
     headers = {"User-Agent": USER_AGENT, "Connection": "close", **request.headers}
     try:
         prepared = requests.Request(
-            request.method, call.url(), headers=headers, data=request.body
+            request.method, call.base_url + request.path, headers=headers, data=request.body
         ).prepare()
     except ValueError as error:
         raise RequestUnbuildable(str(error)) from error

@@ -116,7 +116,7 @@ async def _fetch(
     try:
         async with session.request(
             request.method,
-            URL(call.url(), encoded=True),
+            URL(call.base_url + request.path, encoded=True),
             headers=headers,
             data=request.body or None,
             allow_redirects=False,

@@ -24,7 +24,7 @@ NAMES = {
 _NOW = ("holds", "redis_up", "processes")
 
 _CELL = struct.Struct("q")
-_INDEX = {name: number for number, name in enumerate(NAMES)}
+_PLACE = {name: number * _CELL.size for number, name in enumerate(NAMES)}
 _SLOT = _CELL.size * len(NAMES)
 
 
@@ -56,7 +56,7 @@ class Counts:
         self.set(name, self.mine(name) + amount)
 
     def set(self, name: str, value: int) -> None:
-        _CELL.pack_into(self._memory, self._place(name, self._slot), value)
+        _CELL.pack_into(self._memory, self._slot * _SLOT + _PLACE[name], value)
 
     def mine(self, name: str) -> int:
         """Return this process's own value."""
@@ -76,11 +76,8 @@ class Counts:
             lines.append(f"offload_{name} {value}")
         return "\n".join(lines) + "\n"
 
-    def _place(self, name: str, slot: int) -> int:
-        return slot * _SLOT + _INDEX[name] * _CELL.size
-
     def _read(self, name: str, slot: int) -> int:
-        value: int = _CELL.unpack_from(self._memory, self._place(name, slot))[0]
+        value: int = _CELL.unpack_from(self._memory, slot * _SLOT + _PLACE[name])[0]
         return value
 
 

@@ -27,7 +27,8 @@ from offload.answer import Answer
 from offload.counting import Counts, shared_file
 from offload.hub_app import Hub
 from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
-from offload.protocol import SECRET_LENGTH, decode_answers, encode_question, sign_question
+from offload.protocol import SECRET_LENGTH
+from offload.questions import decode_answers, encode_question, sign_question
 
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
 BACKLOG = 4096

@@ -86,7 +86,11 @@ class Intake:
         headers = list(scope["headers"])
         body = _Body(receive, headers, self._max_body, self._deadline, self._places)
         try:
-            self._refuse_at_once(scope, address)
+            if address and self._under_way[address] > self._connections:
+                raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
+            for name, value in headers:
+                if name == b"content-length" and int(value) > self._max_body:
+                    raise Refused(*_TOO_LARGE)
             await self._app({**scope, "headers": headers}, body.receive, send)
         except Refused as refused:
             await self._answer(scope, refused, send)
@@ -95,13 +99,6 @@ class Intake:
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]
-
-    def _refuse_at_once(self, scope: Message, address: str) -> None:
-        if address and self._under_way[address] > self._connections:
-            raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
-        for name, value in scope["headers"]:
-            if name == b"content-length" and int(value) > self._max_body:
-                raise Refused(*_TOO_LARGE)
 
     async def _answer(self, scope: Message, refused: Refused, send: Send) -> None:
         words = self._words(refused.status, scope["path"], refused.message)
@@ -141,17 +138,12 @@ class _Body:
             raise Refused(*_TOO_SLOW) from None
         if not message.get("more_body", False):
             self._complete = True
-            self._tell_length()
+            # A body that came in chunks gets its length: REST framework reads none without one, and
+            # Django looks at the headers when the body is there.
+            if all(name != b"content-length" for name, _ in self._headers):
+                self._headers.append((b"content-length", str(self._size).encode()))
             self.leave()
         return message
-
-    def _tell_length(self) -> None:
-        """Give a body that came in chunks its length: REST framework reads none without one.
-
-        Django looks at the headers when the body is there.
-        """
-        if all(name != b"content-length" for name, _ in self._headers):
-            self._headers.append((b"content-length", str(self._size).encode()))
 
     async def _count(self, size: int) -> None:
         self._size += size

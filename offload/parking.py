@@ -42,7 +42,9 @@ class Parking:
 
         `packed` is the late answer (answer.pack), None where it could not be had.
         """
-        if self._is_full(ticket.account):
+        account = ticket.account
+        full = account and self._by_account[account] >= self._max_per_account
+        if full or self._counts.mine("holds") >= self._max_holds:
             self._counts.add("over_limit_total")
             return await self._late(ticket, packed)
         ending = await self._hold(ticket, receive)
@@ -66,11 +68,6 @@ class Parking:
             self._by_account[ticket.account] -= 1
             if not self._by_account[ticket.account]:
                 del self._by_account[ticket.account]
-
-    def _is_full(self, account: str) -> bool:
-        if self._counts.mine("holds") >= self._max_holds:
-            return True
-        return bool(account) and self._by_account[account] >= self._max_per_account
 
     async def _late(self, ticket: Ticket, packed: bytes | None) -> Answer:
         late = await self._waiters.late(ticket, packed)

@@ -1,4 +1,4 @@
-"""The protocol between Django, the fronts and the hub: keys, tickets, signed requests.
+"""The protocol between Django, the fronts and the hub: keys and tickets.
 
 Standard library only, so that any of them can import it.
 """
@@ -7,17 +7,14 @@ from __future__ import annotations
 
 import hashlib
 import hmac
-import json
 import math
 import re
 import secrets
 import struct
 from base64 import urlsafe_b64decode, urlsafe_b64encode
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import NamedTuple
 from uuid import UUID
-
-from offload.answer import Answer, from_json, to_json
 
 TICKET_HEADER = "X-Offload-Ticket"
 # A front that can't remember the ticket names its request by 32 hex digits of its own instead.
@@ -34,8 +31,6 @@ EPOCH_KEY = "offload:epoch"
 # Seconds that a ticket outlives its deadline. In a burst on two cores requests queued for some
 # seconds between the app and the hub: such a client gets its late answer, not a 404.
 TICKET_GRACE = 30.0
-# Seconds by which the clocks of the hub's and the app's machines may differ.
-CLOCK_SKEW = 30.0
 # HMAC-SHA256 is as strong as its key: 32 characters of hex are 128 bits.
 SECRET_LENGTH = 32
 
@@ -109,11 +104,11 @@ def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> 
     content = _TICKET.pack(
         _VERSION,
         bytes.fromhex(check_hold_id(hold_id)),
-        _account_digest(secret, account),
+        mac_of(secret, "account", account.encode())[:8] if account else _NO_ACCOUNT,
         math.ceil(deadline * 1000),
         secrets.token_bytes(16),
     )
-    return urlsafe_b64encode(content + _mac(secret, "ticket", content)).decode()
+    return urlsafe_b64encode(content + mac_of(secret, "ticket", content)).decode()
 
 
 def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] = ()) -> Ticket:
@@ -122,7 +117,7 @@ def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] 
         raise TicketRefused("not a ticket")
     signed = urlsafe_b64decode(text)
     content, mac = signed[: _TICKET.size], signed[_TICKET.size :]
-    if not _is_mac(mac, (secret, *fallbacks), "ticket", content):
+    if not is_mac(mac, (secret, *fallbacks), "ticket", content):
         raise TicketRefused("forged")
     version, hold_id, account, milliseconds, nonce = _TICKET.unpack(content)
     if version != _VERSION:
@@ -134,69 +129,12 @@ def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] 
     return Ticket(hold_id.hex(), name, deadline, nonce.hex())
 
 
-def sign_question(secret: str, body: bytes, *, now: float) -> str:
-    """Return the Authorization header of a question to the app.
-
-    Not an `X-Offload-` header: fronts blank those on the way in.
-    """
-    timestamp = str(int(now))
-    return f"Offload {timestamp}:{_mac(secret, 'question', _question(timestamp, body)).hex()}"
+def mac_of(secret: str, purpose: str, content: bytes) -> bytes:
+    """Return a MAC by a key of its own for each purpose."""
+    key = hmac.digest(secret.encode(), f"offload.{purpose}".encode(), hashlib.sha256)
+    return hmac.digest(key, content, hashlib.sha256)
 
 
-def question_is_signed(
-    secret: str, authorization: str, body: bytes, *, now: float, fallbacks: Iterable[str] = ()
-) -> bool:
-    """Say whether the header was made with our secret, for this body, half a minute ago at most.
-
-    `fallbacks` are secrets good as well.
-    """
-    match = re.fullmatch(r"Offload (\d{1,12}):([0-9a-f]{64})", authorization, re.ASCII)
-    if match is None or abs(now - int(match[1])) > CLOCK_SKEW:
-        return False
-    content = _question(match[1], body)
-    return _is_mac(bytes.fromhex(match[2]), (secret, *fallbacks), "question", content)
-
-
-def encode_question(hold_ids: list[str], *, final_only: bool) -> bytes:
-    return json.dumps({"hold_ids": hold_ids, "final_only": final_only}).encode()
-
-
-def decode_question(body: bytes) -> tuple[list[str], bool]:
-    """Return hold ids and whether only final answers are wanted; ValueError if it is neither."""
-    question = json.loads(body)
-    if not isinstance(question, dict) or not isinstance(question.get("hold_ids"), list):
-        raise ValueError("a question has a list of hold_ids")
-    hold_ids = [check_hold_id(str(hold_id)) for hold_id in question["hold_ids"]]
-    return hold_ids, bool(question.get("final_only", True))
-
-
-def encode_answers(answers: Mapping[str, Answer]) -> bytes:
-    return json.dumps({hold_id: to_json(answer) for hold_id, answer in answers.items()}).encode()
-
-
-def decode_answers(body: bytes) -> dict[str, Answer]:
-    """Return answers by hold id; ValueError if the body is something else."""
-    answers = json.loads(body)
-    if not isinstance(answers, dict):
-        raise ValueError("answers are an object by hold id")
-    return {hold_id: from_json(answer) for hold_id, answer in answers.items()}
-
-
-def _key(secret: str, purpose: str) -> bytes:
-    return hmac.digest(secret.encode(), f"offload.{purpose}".encode(), hashlib.sha256)
-
-
-def _mac(secret: str, purpose: str, content: bytes) -> bytes:
-    return hmac.digest(_key(secret, purpose), content, hashlib.sha256)
-
-
-def _is_mac(mac: bytes, secrets: Iterable[str], purpose: str, content: bytes) -> bool:
-    return any(hmac.compare_digest(mac, _mac(each, purpose, content)) for each in secrets)
-
-
-def _question(timestamp: str, body: bytes) -> bytes:
-    return timestamp.encode() + b"\n" + body
-
-
-def _account_digest(secret: str, account: str) -> bytes:
-    return _mac(secret, "account", account.encode())[:8] if account else _NO_ACCOUNT
+def is_mac(mac: bytes, secrets: Iterable[str], purpose: str, content: bytes) -> bool:
+    """Say whether it was made with one of the secrets."""
+    return any(hmac.compare_digest(mac, mac_of(each, purpose, content)) for each in secrets)

@@ -17,14 +17,12 @@ from offload.protocol import (
     Ticket,
     TicketRefused,
     answer_key,
-    decode_question,
-    encode_answers,
     is_request_id,
     late_key,
-    question_is_signed,
     read_ticket,
     request_key,
 )
+from offload.questions import decode_question, encode_answers, question_is_signed
 from offload.responses import to_response
 
 # The script's next try in seconds; the published setup polled each second.

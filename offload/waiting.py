@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import enum
+import functools
 import itertools
 import logging
 import secrets
@@ -128,12 +129,16 @@ class Waiters:
         watch = loop.create_task(_hang_up(receive))
         watch.add_done_callback(lambda _: _settle(future, Ending.GONE))
         try:
-            self._read_one(hold_id)
+            reply = self.pipe.ask("GET", protocol.answer_key(hold_id))
+            reply.add_done_callback(functools.partial(self._take_reply, hold_id))
             ending = await future
         finally:
             timer.cancel()
             watch.cancel()
-            self._leave(hold_id, future)
+            self._futures[hold_id].remove(future)
+            if not self._futures[hold_id]:
+                del self._futures[hold_id]
+                self._doubted.pop(hold_id, None)
         if ending is Ending.LATE and not self.draining:
             return await self._last_read(hold_id)
         return ending
@@ -153,22 +158,11 @@ class Waiters:
             return await self._late_questions.ask(ticket.hold_id) or NOTHING_KNOWN
         return NOTHING_KNOWN
 
-    def _leave(self, hold_id: str, future: Waiting) -> None:
-        futures = self._futures[hold_id]
-        futures.remove(future)
-        if not futures:
-            del self._futures[hold_id]
-            self._doubted.pop(hold_id, None)
-
     def _deliver(self, hold_id: str, answer: Answer) -> None:
         for future in self._futures.get(hold_id, ()):
             _settle(future, answer)
 
     # Reading ---------------------------------------------------------------------------------
-
-    def _read_one(self, hold_id: str) -> None:
-        reply = self.pipe.ask("GET", protocol.answer_key(hold_id))
-        reply.add_done_callback(lambda done: self._take_reply(hold_id, done))
 
     def _take_reply(self, hold_id: str, reply: asyncio.Future[Any]) -> None:
         if not reply.cancelled() and reply.exception() is None:

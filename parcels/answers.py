@@ -7,7 +7,7 @@ slow synchronous view, so both come from `final_answer`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from django.http import HttpResponse
@@ -20,7 +20,7 @@ from parcels.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """The part of a request on which the answer's form depends."""
+    """The part of a request on which the answer's form depends; plain values, for a JSON column."""
 
     parcels: list[int]
     base: str  # what absolute URLs begin with
@@ -36,15 +36,6 @@ class Question:
         """Tell a POST or PUT of parcels from a GET of one."""
         return self.path.rstrip("/").endswith("/parcels")
 
-    def to_json(self) -> dict[str, Any]:
-        """Return plain values for a JSON column."""
-        return asdict(self)
-
-    @classmethod
-    def from_json(cls, value: dict[str, Any]) -> Question:
-        """Read what `to_json` wrote."""
-        return cls(**value)
-
 
 def json_response(payload: object, status: int = 200) -> HttpResponse:
     """Return JSON exactly as the API's renderer writes it."""
@@ -55,11 +46,16 @@ def json_response(payload: object, status: int = 200) -> HttpResponse:
 
 def final_answer(question: Question, parcels: Sequence[Parcel]) -> HttpResponse:
     """Answer with the parcels as they are, in the order of the question."""
-    if not question.many:
-        return _single(question, parcels[0])
     refused: list[Parcel] = []
     if question.errors == "verbose-carrier":
         refused = [parcel for parcel in parcels if parcel.status == Status.ANNOUNCEMENT_FAILED]
+    if not question.many and refused and question.creates:
+        message = f"non_field_errors: '{parcels[0].carrier_error}'"
+        path = question.path.lstrip("/")
+        return json_response({"error": {"code": 400, "request": path, "message": message}}, 400)
+    if not question.many:
+        shown = parcel_payload(parcels[0], question.base, errors=question.errors)
+        return json_response({"parcel": shown})
     payload: dict[str, Any] = {
         "parcels": [
             parcel_payload(parcel, question.base, errors=question.errors)
@@ -96,15 +92,6 @@ def late_answer(
     if question.preferred:
         response["Preference-Applied"] = question.preferred
     return response
-
-
-def _single(question: Question, parcel: Parcel) -> HttpResponse:
-    refused = parcel.status == Status.ANNOUNCEMENT_FAILED
-    if refused and question.creates and question.errors == "verbose-carrier":
-        message = f"non_field_errors: '{parcel.carrier_error}'"
-        path = question.path.lstrip("/")
-        return json_response({"error": {"code": 400, "request": path, "message": message}}, 400)
-    return json_response({"parcel": parcel_payload(parcel, question.base, errors=question.errors)})
 
 
 def _failed(parcel: Parcel, question: Question) -> dict[str, Any]:

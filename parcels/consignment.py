@@ -105,18 +105,17 @@ def calls_about() -> QuerySet[Announcement]:
     )
 
 
-def contracts_of_calls(announcements: Sequence[Announcement]) -> dict[int, CarrierContract | None]:
+def contracts_of_calls(announcements: Sequence[Any]) -> dict[int, CarrierContract | None]:
     """Return the contract of each of these, which `calls_about` has read, by its id.
 
     It is the one that the announcement began with; at first the parcel's, or the default. None:
     ours with that carrier, of `settings.HOUSE_CREDENTIALS`.
     """
-    wanted = {each.pk: _contract_of(each) for each in announcements}
+    wanted: dict[int, int | None] = {
+        each.pk: each.contract_id
+        if each.credentials_hash and not faults.is_off("credentials")
+        else each.parcel.contract_id or each.default_contract
+        for each in announcements
+    }
     known = CarrierContract.objects.in_bulk(set(filter(None, wanted.values())))
     return {pk: known.get(contract or 0) for pk, contract in wanted.items()}
-
-
-def _contract_of(announcement: Any) -> int | None:
-    if announcement.credentials_hash and not faults.is_off("credentials"):
-        return announcement.contract_id
-    return announcement.parcel.contract_id or announcement.default_contract

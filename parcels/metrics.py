@@ -96,12 +96,6 @@ HISTORY_UNPLACED = Gauge(
 _spares_of: set[str] = set()
 
 
-def announcement_tried(carrier: str, kind: str, outcome: str, seconds: float) -> None:
-    """Count one try at a carrier."""
-    TRIES.labels(carrier, kind, outcome).inc()
-    TRY_SECONDS.labels(carrier).observe(seconds)
-
-
 def count_spares(carriers: Iterable[str]) -> None:
     """Set the open spare labels; `carriers` has each one's carrier."""
     counted = Counted(carriers)

@@ -50,6 +50,8 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
     """
     street, number = divide_address(parcel.address, parcel.house_number)
     labelled = bool(parcel.tracking_number) and parcel.status not in WITHOUT_LABEL
+    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
+    kinds = customs_kinds(parcel) if labelled else ()
     payload = {
         "id": parcel.pk,
         "name": parcel.name,
@@ -68,8 +70,17 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
         "tracking_url": tracking_url(parcel, base),
         "weight": f"{parcel.weight:.3f}",
         "label": label_payload(parcel.pk, base) if labelled else {},
-        "documents": _documents(parcel, base) if labelled else [],
-        "customs_declaration": _customs_declaration(parcel, base) if labelled else {},
+        "documents": [
+            {"type": kind, "size": size, "link": f"{link}/{kind}"}
+            for kind, size in [("label", "a6"), *((each, SIZES[each]) for each in kinds)]
+            if labelled
+        ],
+        "customs_declaration": {
+            "normal_printer": f"{link}/cn23-default",
+            "label_printer": f"{link}/cn23",
+        }
+        if kinds
+        else {},
         "status": status_payload(parcel.status),
         "data": {},
         "country": country_payload(parcel.country),
@@ -124,19 +135,6 @@ def label_payload(parcel_id: int, base: str) -> dict[str, Any]:
         "normal_printer": [f"{sheet}{quadrant}" for quadrant in range(4)],
         "label_printer": f"{base}/api/v2/labels/label_printer/{parcel_id}",
     }
-
-
-def _documents(parcel: Parcel, base: str) -> list[dict[str, str]]:
-    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
-    sizes = {"label": "a6"} | {kind: SIZES[kind] for kind in customs_kinds(parcel)}
-    return [{"type": kind, "size": size, "link": f"{link}/{kind}"} for kind, size in sizes.items()]
-
-
-def _customs_declaration(parcel: Parcel, base: str) -> dict[str, str]:
-    if not customs_kinds(parcel):
-        return {}
-    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
-    return {"normal_printer": f"{link}/cn23-default", "label_printer": f"{link}/cn23"}
 
 
 def tracking_url(parcel: Parcel, base: str) -> str:

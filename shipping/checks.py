@@ -10,7 +10,7 @@ from django.core.checks import Warning as CheckWarning
 from django.db import connections
 
 from carriers import registry
-from parcels import faults
+from parcels import fault_settings, faults
 from parcels.throttling.limits import parse_limits
 
 
@@ -176,7 +176,7 @@ def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
     if given and not faults.allowed():
         hint = "Unset it: it belongs to the fault suite, with DEMO=1."
         return [Error(f"{name} is set.", hint=hint, id="shipping.E008") for name in given]
-    return [Error(text, id="shipping.E009") for text in faults.mistakes()]
+    return [Error(text, id="shipping.E009") for text in fault_settings.mistakes()]
 
 
 @register(deploy=True)

@@ -69,15 +69,13 @@ def document(value: object, format_: Format) -> Document:
         content = base64.b64decode("".join(value.split()), validate=True)
     except (binascii.Error, ValueError) as error:
         raise CarrierAnswerUnreadable(f"the {format_} label is no base64") from error
-    if not _is_whole(content, format_):
+    if format_ == "pdf":
+        whole = content.startswith(b"%PDF") and b"%%EOF" in content[-PDF_TAIL:]
+    else:
+        whole = b"^XA" in content and b"^XZ" in content
+    if not whole:
         raise CarrierAnswerUnreadable(f"the {format_} label is broken")
     return Document("label", format_, content)
-
-
-def _is_whole(content: bytes, format_: Format) -> bool:
-    if format_ == "pdf":
-        return content.startswith(b"%PDF") and b"%%EOF" in content[-PDF_TAIL:]
-    return b"^XA" in content and b"^XZ" in content
 
 
 def announced(

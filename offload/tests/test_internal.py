@@ -5,7 +5,7 @@ import time
 import pytest
 from django.test import Client, override_settings
 
-from offload import protocol
+from offload import questions
 from offload.protocol import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
@@ -32,13 +32,13 @@ def settled(offload_settings):
 
 def test_the_hub_is_answered_whatever_the_project_s_hosts(hold_id):
     outcomes.known[hold_id] = 7
-    body = protocol.encode_question([hold_id], final_only=True)
-    headers = {"Authorization": protocol.sign_question(SECRET, body, now=time.time())}
+    body = questions.encode_question([hold_id], final_only=True)
+    headers = {"Authorization": questions.sign_question(SECRET, body, now=time.time())}
     answer = Client(SERVER_NAME="127.0.0.1").post(
         ANSWERS_PATH, body, content_type="application/json", headers=headers
     )
     assert answer.status_code == 200
-    assert list(protocol.decode_answers(answer.content)) == [hold_id]
+    assert list(questions.decode_answers(answer.content)) == [hold_id]
 
 
 @pytest.mark.integration

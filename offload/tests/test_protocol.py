@@ -1,6 +1,6 @@
 import pytest
 
-from offload import protocol
+from offload import protocol, questions
 from offload.answer import Answer
 
 SECRET = "s" * 40
@@ -64,10 +64,10 @@ def test_tickets_of_a_former_secret_are_good_while_it_is_a_fallback():
 
 
 def test_questions_of_a_former_secret_are_good_while_it_is_a_fallback():
-    authorization = protocol.sign_question(SECRET, b"q", now=NOW)
+    authorization = questions.sign_question(SECRET, b"q", now=NOW)
 
     def is_signed(*fallbacks):
-        return protocol.question_is_signed(
+        return questions.question_is_signed(
             "n" * 40, authorization, b"q", now=NOW, fallbacks=fallbacks
         )
 
@@ -110,22 +110,22 @@ def test_hold_id_that_is_none(bad):
     ],
 )
 def test_signed_question(secret, body, later, change, expected):
-    authorization = change(protocol.sign_question(SECRET, b"q", now=NOW))
-    assert protocol.question_is_signed(secret, authorization, body, now=NOW + later) is expected
+    authorization = change(questions.sign_question(SECRET, b"q", now=NOW))
+    assert questions.question_is_signed(secret, authorization, body, now=NOW + later) is expected
 
 
 def test_question_there_and_back():
     for final_only in (True, False):
-        body = protocol.encode_question([HOLD_ID], final_only=final_only)
-        assert protocol.decode_question(body) == ([HOLD_ID], final_only)
+        body = questions.encode_question([HOLD_ID], final_only=final_only)
+        assert questions.decode_question(body) == ([HOLD_ID], final_only)
 
 
 @pytest.mark.parametrize("body", [b"", b"[]", b"{}", b'{"hold_ids": 1}', b'{"hold_ids": ["x"]}'])
 def test_question_that_is_none(body):
     with pytest.raises(ValueError):  # noqa: PT011 # json's and ours
-        protocol.decode_question(body)
+        questions.decode_question(body)
 
 
 def test_answers_there_and_back():
     answers = {HOLD_ID: Answer(400, (("A", "b"),), b"\xff\x00")}
-    assert protocol.decode_answers(protocol.encode_answers(answers)) == answers
+    assert questions.decode_answers(questions.encode_answers(answers)) == answers

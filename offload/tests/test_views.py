@@ -4,7 +4,7 @@ import time
 import pytest
 from django.test import Client
 
-from offload import protocol, store
+from offload import questions, store
 from offload.protocol import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
@@ -18,7 +18,7 @@ def settled(offload_settings):
 
 
 def ask(body, *, secret=SECRET, now=None, method="post"):
-    authorization = protocol.sign_question(secret, body, now=now or time.time())
+    authorization = questions.sign_question(secret, body, now=now or time.time())
     send = getattr(Client(), method)
     headers = {"Authorization": authorization}
     return send(ANSWERS_PATH, body, content_type="application/json", headers=headers)
@@ -26,15 +26,15 @@ def ask(body, *, secret=SECRET, now=None, method="post"):
 
 def test_signed_question_is_answered(hold_id):
     outcomes.known[hold_id] = 7
-    body = protocol.encode_question([hold_id, "f" * 32], final_only=True)
-    known = protocol.decode_answers(ask(body).content)
+    body = questions.encode_question([hold_id, "f" * 32], final_only=True)
+    known = questions.decode_answers(ask(body).content)
     assert list(known) == [hold_id]
     assert json.loads(known[hold_id].body) == {"final": 7}
 
 
 def test_late_answers_on_demand(hold_id):
-    body = protocol.encode_question([hold_id], final_only=False)
-    assert protocol.decode_answers(ask(body).content)[hold_id].status == 202
+    body = questions.encode_question([hold_id], final_only=False)
+    assert questions.decode_answers(ask(body).content)[hold_id].status == 202
 
 
 @pytest.mark.parametrize(
@@ -43,7 +43,7 @@ def test_late_answers_on_demand(hold_id):
     ids=["forged", "old", "GET", "PUT"],
 )
 def test_who_may_not_ask_gets_404(hold_id, wrong):
-    body = protocol.encode_question([hold_id], final_only=True)
+    body = questions.encode_question([hold_id], final_only=True)
     if wrong.get("method") == "get":
         assert Client().get(ANSWERS_PATH).status_code == 404
     else:
@@ -52,7 +52,7 @@ def test_who_may_not_ask_gets_404(hold_id, wrong):
 
 
 def test_a_hub_with_the_former_secret_is_answered(offload_settings, hold_id):
-    body = protocol.encode_question([hold_id], final_only=False)
+    body = questions.encode_question([hold_id], final_only=False)
     offload_settings(BACKEND="poll", SECRET="n" * 40)
     assert ask(body).status_code == 404
     offload_settings(BACKEND="poll", SECRET="n" * 40, SECRET_FALLBACKS=[SECRET])
@@ -69,7 +69,7 @@ def test_who_waits_by_a_ticket_of_the_former_secret_is_answered(offload_settings
 
 
 def test_unsigned_question_gets_404(hold_id):
-    body = protocol.encode_question([hold_id], final_only=True)
+    body = questions.encode_question([hold_id], final_only=True)
     assert Client().post(ANSWERS_PATH, body, content_type="application/json").status_code == 404
 
 

@@ -1,7 +1,9 @@
 """The tables. Each module holds one thing; everything else imports from here."""
 
-from parcels.models.account import Account, ApiKey
-from parcels.models.announcement import Announcement, Attempt, State
+from parcels.models.account import Account
+from parcels.models.announcement import Announcement, State
+from parcels.models.api_key import ApiKey
+from parcels.models.attempt import Attempt
 from parcels.models.contract import CarrierContract
 from parcels.models.document import DiscardedFile, Document
 from parcels.models.hold import Hold

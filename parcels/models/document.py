@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.db import models
 
-from parcels.models.announcement import Attempt
+from parcels.models.attempt import Attempt
 from parcels.models.parcel import Parcel
 
 

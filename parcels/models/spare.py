@@ -5,7 +5,8 @@ from __future__ import annotations
 from django.db import models
 from django.db.models.functions import Now
 
-from parcels.models.announcement import Announcement, Attempt
+from parcels.models.announcement import Announcement
+from parcels.models.attempt import Attempt
 
 
 class SpareState(models.TextChoices):

@@ -15,9 +15,8 @@ from parcels.serializers import SIZE, size_is_partial
 from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
 from parcels.services.announceable import make_announceable
-from parcels.services.create import Asked, held_off, wait_for
 from parcels.services.fill import Owned, fill
-from parcels.services.holds import open_hold
+from parcels.services.holds import Asked, held_off, open_hold, wait_for
 from parcels.services.protect import retry_after
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status

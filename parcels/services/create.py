@@ -6,75 +6,23 @@ worker is free. If not, this worker announces by itself and waits for the rest.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
-from time import monotonic
+from dataclasses import dataclass
 
 from django.conf import settings
-from django.db import connection, transaction
 from django.http import HttpResponse
 
 import offload
-from parcels import metrics
-from parcels.answers import Question, final_answer, late_answer, unfinished_answer
-from parcels.models import Account, Announcement, Hold, IdempotencyKey, Parcel
-from parcels.selectors import in_order, waiting_announcements
+from parcels.answers import final_answer, late_answer, unfinished_answer
+from parcels.models import Hold, IdempotencyKey
+from parcels.selectors import waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.accept import Accepted, Mode, Order, accept, mode_of
-from parcels.services.announce import announce
-from parcels.services.announcer import announcer
-from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
-from parcels.services.holds import open_hold
-from parcels.services.idempotency import Key, KeyKnown, MadeAndDeleted
+from parcels.services.answering import announce_here, replay
+from parcels.services.holds import Asked, held_off, open_hold, wait_for
+from parcels.services.idempotency import Key, KeyKnown
 from parcels.services.protect import retry_after
 from parcels.services.waits import thread_to_wait
-from parcels.services.wake import wake_after_commit
-from parcels.statuses import Status
-
-# Calls that one waiting worker makes at once for a batch: a batch of 8 takes as long as one
-# parcel, and a batch of 100 doesn't become 100 threads.
-CALLS_AT_ONCE = 8
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """How the client asked. `wait` in seconds, None where it didn't say; see `Question`.
-
-    `asked_at` by the monotonic clock: when the request was there.
-    """
-
-    account: Account
-    base: str
-    path: str
-    many: bool = False
-    errors: str = ""
-    wait: float | None = None
-    asked_at: float = field(default_factory=monotonic, compare=False)
-
-    def question(self, parcels: Sequence[Parcel], failed: list[dict[str, object]]) -> Question:
-        """Return what the answer's wording depends on."""
-        return Question(
-            parcels=[parcel.pk for parcel in parcels],
-            base=self.base,
-            path=self.path,
-            many=self.many,
-            errors=self.errors,  # type: ignore[arg-type] # checked by the view
-            preferred="" if self.wait is None else f"wait={self.seconds:.0f}",
-            failed=failed,
-        )
-
-    @property
-    def seconds(self) -> float:
-        """Return how long to wait at most."""
-        wanted = settings.WAIT_DEFAULT if self.wait is None else self.wait
-        return float(min(wanted, settings.WAIT_MAXIMUM))
-
-    @property
-    def left(self) -> float:
-        """Return how much of that is left: a slow store takes part of it."""
-        return max(self.seconds - (monotonic() - self.asked_at), 0.0)
 
 
 def create_parcels(
@@ -153,7 +101,10 @@ class _Intake:
             idempotency.fulfil(self.row, question, synchronous=self.promises)
         if not self.synchronous or self.announces_here:
             return
-        awaited = _awaited(accepted)
+        # New announcements, and old ones joined.
+        new = {announcement.parcel_id for announcement in accepted.announcements}
+        old = [parcel.pk for parcel in accepted.parcels if parcel.pk not in new]
+        awaited = accepted.announcements + (waiting_announcements(old) if old else [])
         if awaited and not held_off(accepted.parcels, self.out):
             self.hold = open_hold(
                 account=self.asked.account,
@@ -171,140 +122,7 @@ def _answer_accepted(intake: _Intake, accepted: Accepted) -> HttpResponse:
     if held_off(accepted.parcels, intake.out):
         return late_answer(question, accepted.parcels, retry_after(accepted.parcels))
     if intake.announces_here:
-        return _announce_here(asked, question, accepted)
+        return announce_here(asked, question, accepted)
     if intake.hold is None:
         return final_answer(question, accepted.parcels)
     return wait_for(asked, question, intake.hold, accepted.parcels)
-
-
-def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpResponse:
-    """Answer a repeated idempotency key: with what the first request made, or when that ends.
-
-    Raises: MadeAndDeleted: its parcels no longer exist.
-    """
-    first, synchronous = idempotency.promised(row)
-    question = replace(first, preferred=asked.question([], []).preferred)
-    parcels = in_order(question.parcels)
-    if len(parcels) < len(question.parcels):
-        raise MadeAndDeleted
-    if not synchronous or respond_async:
-        return unfinished_answer(question, parcels, retry_after(parcels))
-    if held_off(parcels, protect.carriers_out()):
-        return late_answer(question, parcels, retry_after(parcels))
-    return _answer_announced(asked, question, asked.asked_at + asked.seconds)
-
-
-def held_off(parcels: Sequence[Parcel], out: set[str]) -> bool:
-    """Tell whether a label can't come now, because a carrier's breaker is open.
-
-    Then the client doesn't wait: stored, 202, announced later.
-    """
-    carriers = {parcel.carrier for parcel in parcels if parcel.status == Status.BEING_ANNOUNCED}
-    return not out.isdisjoint(carriers)
-
-
-def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
-    """Answer a GET with `wait=N`: when the parcel's announcement ends, or then with what is."""
-    question = asked.question([parcel], [])
-    if not asked.seconds or parcel.status != Status.BEING_ANNOUNCED:
-        return unfinished_answer(question, [parcel], retry_after([parcel]))
-    hold = None
-    if waiting := waiting_announcements([parcel.pk]):
-        hold = open_hold(
-            account=asked.account, question=question, announcements=waiting, wait=asked.left
-        )
-    if hold and waiting_announcements([parcel.pk]):
-        return wait_for(asked, question, hold, [parcel], buys=False)
-    parcels = in_order([parcel.pk]) or [parcel]
-    return unfinished_answer(question, parcels, retry_after(parcels))
-
-
-def wait_for(
-    asked: Asked, question: Question, hold: Hold, parcels: Sequence[Parcel], *, buys: bool = True
-) -> HttpResponse:
-    """Wait for the hold's answer: at the front where there is one, else in this worker.
-
-    Where the account has its share of this worker's threads, the late answer comes at once.
-    """
-    late = late_answer(question, parcels, retry_after(parcels))
-    if not asked.seconds:
-        return late
-    if offload.holds_clients():
-        return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
-    if views_are_coroutines():
-        return PendingResponse(lambda: _wait_in_loop(asked, question, hold))
-    connection.close()  # no database connection is held while waiting
-    with thread_to_wait(asked.account.pk, buys=buys) as free:
-        if not free:
-            return late
-        with metrics.waiting():
-            answer = offload.wait(hold.pk, asked.left)
-    return _late(question) if answer is None else answer
-
-
-async def _wait_in_loop(asked: Asked, question: Question, hold: Hold) -> HttpResponse:
-    with metrics.waiting():
-        answer = await offload.wait_async(hold.pk, asked.left)
-    return await in_thread(_late, question) if answer is None else answer
-
-
-def _late(question: Question) -> HttpResponse:
-    parcels = in_order(question.parcels)
-    return late_answer(question, parcels, retry_after(parcels))
-
-
-def _awaited(accepted: Accepted) -> list[Announcement]:
-    """Return what a synchronous answer waits for: new announcements, and old ones joined."""
-    new = {announcement.parcel_id for announcement in accepted.announcements}
-    old = [parcel.pk for parcel in accepted.parcels if parcel.pk not in new]
-    return accepted.announcements + (waiting_announcements(old) if old else [])
-
-
-def _announce_here(asked: Asked, question: Question, accepted: Accepted) -> HttpResponse:
-    """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
-    end = asked.asked_at + asked.seconds
-    announcement_ids = [announcement.pk for announcement in accepted.announcements]
-    if views_are_coroutines():
-        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids, end))
-    with metrics.waiting():
-        _announce_all(announcement_ids)
-    return _answer_announced(asked, question, end)
-
-
-async def _announce_in_loop(
-    asked: Asked, question: Question, announcement_ids: Sequence[int], end: float
-) -> HttpResponse:
-    room = asyncio.Semaphore(CALLS_AT_ONCE)
-
-    async def announce_one(announcement_id: int) -> None:
-        async with room:
-            await announcer().announce(announcement_id)
-
-    with metrics.waiting():
-        await asyncio.gather(*map(announce_one, announcement_ids))
-    return await in_thread(_answer_announced, asked, question, end)
-
-
-def _answer_announced(asked: Asked, question: Question, end: float) -> HttpResponse:
-    """Answer, or wait until `end` (monotonic) for what has not ended yet."""
-    with transaction.atomic():
-        waiting = waiting_announcements(question.parcels)
-        left = max(end - monotonic(), 0)
-        hold = None
-        if waiting:
-            wake_after_commit(waiting)
-            hold = open_hold(
-                account=asked.account, question=question, announcements=waiting, wait=left
-            )
-    if hold and waiting_announcements(question.parcels):
-        rest = Asked(asked.account, asked.base, asked.path, asked.many, asked.errors, left)
-        return wait_for(rest, question, hold, in_order(question.parcels))
-    return final_answer(question, in_order(question.parcels))
-
-
-def _announce_all(announcement_ids: Sequence[int]) -> None:
-    if len(announcement_ids) == 1:
-        announce(announcement_ids[0])
-        return
-    with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-        list(pool.map(announce, announcement_ids))

@@ -92,7 +92,9 @@ def end_rows(
                 "state": each.state.value,
                 "carrier_id": each.carrier_id,
                 "error": each.error,
-                "looked_at": _is_looked_at(each.announcement),
+                # What was unknown once may turn out to have been sold twice.
+                "looked_at": each.announcement.unknown_since is not None
+                and registry.carrier(each.announcement.carrier).repeats == "lookup",
             }
             for each in endings
         ],
@@ -111,12 +113,6 @@ def tell_parcels(endings: Sequence[Ending]) -> None:
     for each in endings:
         if each.state != State.ANNOUNCED:
             _no_label(each.announcement.parcel, each.state, each.error)
-
-
-def _is_looked_at(announcement: Announcement) -> bool:
-    """An announcement that was unknown once may turn out to have been sold twice."""
-    unknown = announcement.unknown_since is not None
-    return unknown and registry.carrier(announcement.carrier).repeats == "lookup"
 
 
 def _label(endings: Sequence[Ending]) -> None:

@@ -82,7 +82,11 @@ def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
     if fields.get("contract") is not None:
         parcel.contract = owned.contract(fields["contract"])
     _fill_sender(parcel, fields, owned)
-    _choose_carrier(parcel)
+    if parcel.shipping_method is not None:
+        method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
+        if method is None:
+            raise ValidationError({"shipment": ["There is no such shipping method."]})
+        parcel.carrier = method.carrier
 
 
 def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
@@ -114,12 +118,3 @@ def as_from(address: SenderAddress) -> dict[str, str]:
         "email": address.email,
     }
     return {name: value for name, value in copied.items() if value}
-
-
-def _choose_carrier(parcel: Parcel) -> None:
-    if parcel.shipping_method is None:
-        return
-    method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
-    if method is None:
-        raise ValidationError({"shipment": ["There is no such shipping method."]})
-    parcel.carrier = method.carrier

@@ -1,23 +1,73 @@
-"""Waiting clients, and answering them."""
+"""Waiting clients: how they asked, their holds, and answering them.
+
+Both kinds of strategy use this: a front holds the client, or this worker waits.
+"""
 
 from __future__ import annotations
 
 import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import timedelta
+from time import monotonic
 
-from django.db import transaction
+from django.conf import settings
+from django.db import connection, transaction
 from django.http import HttpResponse
 from django.utils import timezone
 
 import offload
+from parcels import metrics
 from parcels.answers import Question, final_answer, late_answer
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.models.announcement import OPEN
+from parcels.selectors import in_order
+from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
 from parcels.services.protect import retry_after
+from parcels.services.waits import thread_to_wait
+from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How the client asked. `wait` in seconds, None where it didn't say; see `Question`.
+
+    `asked_at` by the monotonic clock: when the request was there.
+    """
+
+    account: Account
+    base: str
+    path: str
+    many: bool = False
+    errors: str = ""
+    wait: float | None = None
+    asked_at: float = field(default_factory=monotonic, compare=False)
+
+    def question(self, parcels: Sequence[Parcel], failed: list[dict[str, object]]) -> Question:
+        """Return what the answer's wording depends on."""
+        return Question(
+            parcels=[parcel.pk for parcel in parcels],
+            base=self.base,
+            path=self.path,
+            many=self.many,
+            errors=self.errors,  # type: ignore[arg-type] # checked by the view
+            preferred="" if self.wait is None else f"wait={self.seconds:.0f}",
+            failed=failed,
+        )
+
+    @property
+    def seconds(self) -> float:
+        """Return how long to wait at most."""
+        wanted = settings.WAIT_DEFAULT if self.wait is None else self.wait
+        return float(min(wanted, settings.WAIT_MAXIMUM))
+
+    @property
+    def left(self) -> float:
+        """Return how much of that is left: a slow store takes part of it."""
+        return max(self.seconds - (monotonic() - self.asked_at), 0.0)
 
 
 def open_hold(
@@ -32,7 +82,7 @@ def open_hold(
         hold = Hold.objects.create(
             id=uuid.uuid4().hex,
             account=account,
-            question=question.to_json(),
+            question=asdict(question),
             deadline_at=timezone.now() + timedelta(seconds=wait),
         )
         # Not add(): a new hold has none that would have to be looked for first.
@@ -41,6 +91,48 @@ def open_hold(
             Waiting(hold=hold, announcement=announcement) for announcement in announcements
         )
     return hold
+
+
+def held_off(parcels: Sequence[Parcel], out: set[str]) -> bool:
+    """Tell whether a label can't come now, because a carrier's breaker is open.
+
+    Then the client doesn't wait: stored, 202, announced later.
+    """
+    carriers = {parcel.carrier for parcel in parcels if parcel.status == Status.BEING_ANNOUNCED}
+    return not out.isdisjoint(carriers)
+
+
+def wait_for(
+    asked: Asked, question: Question, hold: Hold, parcels: Sequence[Parcel], *, buys: bool = True
+) -> HttpResponse:
+    """Wait for the hold's answer: at the front where there is one, else in this worker.
+
+    Where the account has its share of this worker's threads, the late answer comes at once.
+    """
+    late = _late(question, parcels)
+    if not asked.seconds:
+        return late
+    if offload.holds_clients():
+        return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
+    if views_are_coroutines():
+        return PendingResponse(lambda: _wait_in_loop(asked, question, hold))
+    connection.close()  # no database connection is held while waiting
+    with thread_to_wait(asked.account.pk, buys=buys) as free:
+        if not free:
+            return late
+        with metrics.waiting():
+            answer = offload.wait(hold.pk, asked.left)
+    return _late_now(question) if answer is None else answer
+
+
+async def _wait_in_loop(asked: Asked, question: Question, hold: Hold) -> HttpResponse:
+    with metrics.waiting():
+        answer = await offload.wait_async(hold.pk, asked.left)
+    return await in_thread(_late_now, question) if answer is None else answer
+
+
+def _late_now(question: Question) -> HttpResponse:
+    return _late(question, in_order(question.parcels))
 
 
 def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ()) -> None:
@@ -95,7 +187,7 @@ def _words(
     known: Iterable[Parcel] = (),
 ) -> dict[str, HttpResponse]:
     """Return the holds' answers; none for one whose parcel was deleted meanwhile."""
-    questions = {hold.pk: Question.from_json(hold.question) for hold in holds}
+    questions = {hold.pk: Question(**hold.question) for hold in holds}
     parcels = {parcel.pk: parcel for parcel in known}
     missing = {pk for each in questions.values() for pk in each.parcels} - parcels.keys()
     if missing:

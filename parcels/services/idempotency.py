@@ -8,7 +8,7 @@ to write, and then find the row.
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from typing import Any
 
@@ -109,14 +109,14 @@ def take(account: Account, key: Key) -> IdempotencyKey:
 
 def fulfil(row: IdempotencyKey, question: Question, *, synchronous: bool) -> None:
     """Note what the request made, and whether its answer waits for the labels."""
-    row.question = {"question": question.to_json(), "synchronous": synchronous}
+    row.question = {"question": asdict(question), "synchronous": synchronous}
     row.save(update_fields=["question"])
 
 
 def promised(row: IdempotencyKey) -> tuple[Question, bool]:
     """Return what `fulfil` noted."""
     noted: dict[str, Any] = row.question  # type: ignore[assignment] # fulfilled before it is read
-    return Question.from_json(noted["question"]), bool(noted["synchronous"])
+    return Question(**noted["question"]), bool(noted["synchronous"])
 
 
 def forget_expired() -> int:

@@ -52,7 +52,15 @@ def record(results: Sequence[Result]) -> None:
     attempts: list[Attempt] = []
     documents: list[Document] = []
     papers = {
-        each.job.announcement.pk: documents_of(each.job.announcement, each.outcome)
+        each.job.announcement.pk: [
+            Document(
+                parcel_id=each.job.announcement.parcel_id,
+                type=document.kind,
+                format=document.format,
+                content=document.content,
+            )
+            for document in each.outcome.documents
+        ]
         for each in results
         if isinstance(each.outcome, Announced)
     }
@@ -72,9 +80,9 @@ def record(results: Sequence[Result]) -> None:
         if ended:
             transaction.on_commit(partial(release_holds, ended, known), robust=True)
     for each in results:
-        metrics.announcement_tried(
-            each.job.carrier.code, each.kind, outcome_class(each.outcome), each.duration
-        )
+        code = each.job.carrier.code
+        metrics.TRIES.labels(code, each.kind, outcome_class(each.outcome)).inc()
+        metrics.TRY_SECONDS.labels(code).observe(each.duration)
 
 
 def _change_rows(results: Sequence[Result]) -> tuple[list[Ending], set[int]]:
@@ -155,16 +163,3 @@ def error_text(announcement: Announcement, outcome: Outcome) -> str:
         case NotSent(reason=reason, detail=detail) | Unknown(reason=reason, detail=detail):
             text = f"{name} service error: {detail or reason}"
     return text[:ERROR_LENGTH]
-
-
-def documents_of(announcement: Announcement, label: Announced) -> list[Document]:
-    """Return the label's documents, unsaved."""
-    return [
-        Document(
-            parcel_id=announcement.parcel_id,
-            type=document.kind,
-            format=document.format,
-            content=document.content,
-        )
-        for document in label.documents
-    ]

@@ -88,7 +88,7 @@ def test_the_statements_of_labels_in_the_worker(
     assert DocumentRow.objects.count() == Attempt.objects.count() == count
     assert len(told) == Hold.objects.exclude(released_at=None).count() == count
     for hold in Hold.objects.all():  # what the row would have told
-        question = Question.from_json(hold.question)
+        question = Question(**hold.question)
         assert told[hold.pk].content == final_answer(question, in_order(question.parcels)).content
 
 

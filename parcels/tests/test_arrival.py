@@ -10,7 +10,7 @@ from rest_framework.request import Request
 
 from offload.arrival import KEY, note_arrival
 from parcels.models import Account
-from parcels.services.create import Asked
+from parcels.services.holds import Asked
 from parcels.views.request import asked
 
 QUEUED = 4.0

@@ -122,7 +122,7 @@ def test_bad_keys_get_one_answer_for_the_same_work(
         hashed.append(secret)
         return "1" * 64
 
-    monkeypatch.setattr("parcels.models.account.keyed_hash", keyed_hash)
+    monkeypatch.setattr("parcels.models.api_key.keyed_hash", keyed_hash)
     bad = [
         ("unknown", "x"),
         (key.public_key, "x"),

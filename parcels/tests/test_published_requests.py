@@ -24,7 +24,7 @@ from carriers.outcomes import Announced, Document
 from parcels.answers import Question, final_answer
 from parcels.models import Brand, CarrierContract, Hold, Integration, SenderAddress
 from parcels.selectors import in_order, waiting_announcements
-from parcels.services import create
+from parcels.services import answering
 from parcels.services.announce import announce
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, LabelledParcelFactory, ParcelFactory
@@ -82,12 +82,12 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> None:
             announce(announcement_id)
 
     def wait(hold_id: int, _: float) -> HttpResponse:
-        question = Question.from_json(Hold.objects.get(pk=hold_id).question)
+        question = Question(**Hold.objects.get(pk=hold_id).question)
         announce_all([row.pk for row in waiting_announcements(question.parcels)])
         return final_answer(question, in_order(question.parcels))
 
     monkeypatch.setattr(transport, "perform", sell)
-    monkeypatch.setattr(create, "_announce_all", announce_all)
+    monkeypatch.setattr(answering, "_announce_all", announce_all)
     monkeypatch.setattr(offload, "wait", wait)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 import offload
-from parcels.services import create, waits
+from parcels.services import answering, waits
 from parcels.services.waits import Waits
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory
@@ -114,8 +114,8 @@ def test_a_label_that_finds_no_thread_is_queued(
 ) -> None:
     settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
     begun: list[int] = []
-    monkeypatch.setattr(create, "announce", begun.append)
-    monkeypatch.setattr(create, "waiting_announcements", lambda _: [])
+    monkeypatch.setattr(answering, "announce", begun.append)
+    monkeypatch.setattr(answering, "waiting_announcements", lambda _: [])
     occupy(0, 1, True)
     occupy(shop.account.pk, 10, True)
     payload = {"parcel": body(request_label=True, shipment={"id": 8})}

@@ -24,8 +24,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 class AccountThrottle(BaseThrottle):
     """Reading and writing have windows of their own; an account's own limits win."""
 
-    def __init__(self) -> None:
-        self._wait: float | None = None
+    _wait: float | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         account = request.user

@@ -20,8 +20,9 @@ from parcels.representation import parcel_payload
 from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE, PARCEL_IN
 from parcels.services.accept import Mode, Order, mode_of, parcel_row
+from parcels.services.answering import answer_parcel, replay
 from parcels.services.change import change_parcel
-from parcels.services.create import answer_parcel, create_parcels, replay
+from parcels.services.create import create_parcels
 from parcels.services.fill import Owned
 from parcels.services.idempotency import find
 from parcels.services.protect import retry_after

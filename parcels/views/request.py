@@ -12,7 +12,7 @@ from rest_framework.request import Request
 
 import offload
 from parcels.models import Account
-from parcels.services.create import Asked
+from parcels.services.holds import Asked
 from parcels.services.idempotency import Key, read_key
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from django.db import OperationalError
 
-from shipping.sqlite.write_lock import WriteLock
+from shipping.sqlite.base import WriteLock
 
 HOLDER = """
 import sys
-from shipping.sqlite.write_lock import WriteLock
+from shipping.sqlite.base import WriteLock
 
 WriteLock(sys.argv[1]).take(1)
 print("mine", flush=True)

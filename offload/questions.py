@@ -1,0 +1,65 @@
+"""What the hub asks the app, signed, and the app's answers. Standard library only."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+
+from offload.answer import Answer, from_json, to_json
+from offload.protocol import check_hold_id, is_mac, mac_of
+
+# Seconds by which the clocks of the hub's and the app's machines may differ.
+CLOCK_SKEW = 30.0
+
+
+def sign_question(secret: str, body: bytes, *, now: float) -> str:
+    """Return the Authorization header of a question to the app.
+
+    Not an `X-Offload-` header: fronts blank those on the way in.
+    """
+    timestamp = str(int(now))
+    return f"Offload {timestamp}:{mac_of(secret, 'question', _question(timestamp, body)).hex()}"
+
+
+def question_is_signed(
+    secret: str, authorization: str, body: bytes, *, now: float, fallbacks: Iterable[str] = ()
+) -> bool:
+    """Say whether the header was made with our secret, for this body, half a minute ago at most.
+
+    `fallbacks` are secrets good as well.
+    """
+    match = re.fullmatch(r"Offload (\d{1,12}):([0-9a-f]{64})", authorization, re.ASCII)
+    if match is None or abs(now - int(match[1])) > CLOCK_SKEW:
+        return False
+    content = _question(match[1], body)
+    return is_mac(bytes.fromhex(match[2]), (secret, *fallbacks), "question", content)
+
+
+def encode_question(hold_ids: list[str], *, final_only: bool) -> bytes:
+    return json.dumps({"hold_ids": hold_ids, "final_only": final_only}).encode()
+
+
+def decode_question(body: bytes) -> tuple[list[str], bool]:
+    """Return hold ids and whether only final answers are wanted; ValueError if it is neither."""
+    question = json.loads(body)
+    if not isinstance(question, dict) or not isinstance(question.get("hold_ids"), list):
+        raise ValueError("a question has a list of hold_ids")
+    hold_ids = [check_hold_id(str(hold_id)) for hold_id in question["hold_ids"]]
+    return hold_ids, bool(question.get("final_only", True))
+
+
+def encode_answers(answers: Mapping[str, Answer]) -> bytes:
+    return json.dumps({hold_id: to_json(answer) for hold_id, answer in answers.items()}).encode()
+
+
+def decode_answers(body: bytes) -> dict[str, Answer]:
+    """Return answers by hold id; ValueError if the body is something else."""
+    answers = json.loads(body)
+    if not isinstance(answers, dict):
+        raise ValueError("answers are an object by hold id")
+    return {hold_id: from_json(answer) for hold_id, answer in answers.items()}
+
+
+def _question(timestamp: str, body: bytes) -> bytes:
+    return timestamp.encode() + b"\n" + body

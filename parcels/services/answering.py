@@ -1,0 +1,117 @@
+"""Answer about parcels that are stored: announced here, named by a known key, or waited for.
+
+Announcing here is for strategies whose workers wait; a front that holds clients needs none of it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from time import monotonic
+
+from django.db import transaction
+from django.http import HttpResponse
+
+from parcels import metrics
+from parcels.answers import Question, final_answer, late_answer, unfinished_answer
+from parcels.models import IdempotencyKey, Parcel
+from parcels.selectors import in_order, waiting_announcements
+from parcels.services import idempotency, protect
+from parcels.services.accept import Accepted
+from parcels.services.announce import announce
+from parcels.services.announcer import announcer
+from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
+from parcels.services.holds import Asked, held_off, open_hold, wait_for
+from parcels.services.idempotency import MadeAndDeleted
+from parcels.services.protect import retry_after
+from parcels.services.wake import wake_after_commit
+from parcels.statuses import Status
+
+# Calls that one waiting worker makes at once for a batch: a batch of 8 takes as long as one
+# parcel, and a batch of 100 doesn't become 100 threads.
+CALLS_AT_ONCE = 8
+
+
+def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpResponse:
+    """Answer a repeated idempotency key: with what the first request made, or when that ends.
+
+    Raises: MadeAndDeleted: its parcels no longer exist.
+    """
+    first, synchronous = idempotency.promised(row)
+    question = replace(first, preferred=asked.question([], []).preferred)
+    parcels = in_order(question.parcels)
+    if len(parcels) < len(question.parcels):
+        raise MadeAndDeleted
+    if not synchronous or respond_async:
+        return unfinished_answer(question, parcels, retry_after(parcels))
+    if held_off(parcels, protect.carriers_out()):
+        return late_answer(question, parcels, retry_after(parcels))
+    return _answer_announced(asked, question, asked.asked_at + asked.seconds)
+
+
+def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
+    """Answer a GET with `wait=N`: when the parcel's announcement ends, or then with what is."""
+    question = asked.question([parcel], [])
+    if not asked.seconds or parcel.status != Status.BEING_ANNOUNCED:
+        return unfinished_answer(question, [parcel], retry_after([parcel]))
+    hold = None
+    if waiting := waiting_announcements([parcel.pk]):
+        hold = open_hold(
+            account=asked.account, question=question, announcements=waiting, wait=asked.left
+        )
+    if hold and waiting_announcements([parcel.pk]):
+        return wait_for(asked, question, hold, [parcel], buys=False)
+    parcels = in_order([parcel.pk]) or [parcel]
+    return unfinished_answer(question, parcels, retry_after(parcels))
+
+
+def announce_here(asked: Asked, question: Question, accepted: Accepted) -> HttpResponse:
+    """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
+    end = asked.asked_at + asked.seconds
+    announcement_ids = [announcement.pk for announcement in accepted.announcements]
+    if views_are_coroutines():
+        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids, end))
+    with metrics.waiting():
+        _announce_all(announcement_ids)
+    return _answer_announced(asked, question, end)
+
+
+async def _announce_in_loop(
+    asked: Asked, question: Question, announcement_ids: Sequence[int], end: float
+) -> HttpResponse:
+    room = asyncio.Semaphore(CALLS_AT_ONCE)
+
+    async def announce_one(announcement_id: int) -> None:
+        async with room:
+            await announcer().announce(announcement_id)
+
+    with metrics.waiting():
+        await asyncio.gather(*map(announce_one, announcement_ids))
+    return await in_thread(_answer_announced, asked, question, end)
+
+
+def _answer_announced(asked: Asked, question: Question, end: float) -> HttpResponse:
+    """Answer, or wait until `end` (monotonic) for what has not ended yet."""
+    with transaction.atomic():
+        waiting = waiting_announcements(question.parcels)
+        left = max(end - monotonic(), 0)
+        hold = None
+        if waiting:
+            wake_after_commit(waiting)
+            hold = open_hold(
+                account=asked.account, question=question, announcements=waiting, wait=left
+            )
+    if hold and waiting_announcements(question.parcels):
+        rest = Asked(asked.account, asked.base, asked.path, asked.many, asked.errors, left)
+        return wait_for(rest, question, hold, in_order(question.parcels))
+    return final_answer(question, in_order(question.parcels))
+
+
+def _announce_all(announcement_ids: Sequence[int]) -> None:
+    if len(announcement_ids) == 1:
+        announce(announcement_ids[0])
+        return
+    with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
+        list(pool.map(announce, announcement_ids))
