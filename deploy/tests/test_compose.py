@@ -112,7 +112,7 @@ def test_each_documented_setting_can_be_passed(tmp_path):
     file = tmp_path / "env"
     file.write_text("\n".join(f"{name}={value}" for name, value in given.items()))
     found = resolved("--profile", "nginx-accel", "--env-file", str(file))
-    readers = {name: names - NOT_THE_APPLICATION_S for name in ("web", "worker", "sweeper")}
+    readers = dict.fromkeys(("web", "worker", "sweeper"), names - NOT_THE_APPLICATION_S)
     for service, read in (readers | READ_BY).items():
         values = {name: found[service]["environment"].get(name) or "" for name in read}
         # Behind what the operator says of ALLOWED_HOSTS stand the names by which we ask ourselves.
@@ -122,7 +122,7 @@ def test_each_documented_setting_can_be_passed(tmp_path):
 
 def test_an_image_may_be_named_by_its_digest():
     digest = "@sha256:" + "0" * 64
-    images = {name: f"one{digest}" for name in ("PYTHON_IMAGE", "POSTGRES_IMAGE", "REDIS_IMAGE")}
+    images = dict.fromkeys(("PYTHON_IMAGE", "POSTGRES_IMAGE", "REDIS_IMAGE"), f"one{digest}")
     found = resolved("--profile", "nginx-accel", **GIVEN, **images)
     assert {found[store]["image"] for store in STORES} == {f"one{digest}"}
     assert found["web"]["build"]["args"]["PYTHON"] == f"one{digest}"
