@@ -20,6 +20,8 @@ HELD = 500
 RATE = 6
 # A client's connection, its request and the announcement's claim, on a busy machine.
 UNTIL_HELD = 4
+# A client's time (WAIT_DEFAULT, 55 s), less what a busy machine takes before.
+WAIT = 50
 # nginx gives a silent hub up: WAIT_MAXIMUM and half a minute.
 SILENT = 90
 short = pytest.mark.short
@@ -109,7 +111,7 @@ async def test_silent_hubs_hold_up_nobody_else(project):
     finally:
         project.engine.docker("unpause", *hubs)
     answers = await waiting
-    assert [answer for answer in others if answer.status != 200 or answer.seconds > 5] == []
+    assert [answer for answer in others if answer.status != 200 or answer.seconds > WAIT / 2] == []
     assert [answer for answer in answers if not answer.promised] == []
     longest = max(answer.seconds for answer in answers)
     print(f"{project.strategy}: silent hubs: {counted(answers)}, {longest:.0f} s at most")
@@ -202,8 +204,9 @@ async def test_an_update_fails_no_request(project):
     found = project.containers(*services)
     assert {image_of(one) for one in found} == {"slow-carriers:2"}
     assert {one: len(project.containers(one)) for one in services} == before
-    # And nearly all have their label in the answer: the old ones end when they hold nobody.
-    assert counted(answers)[200] > 0.95 * len(answers)
+    # The old ones end when they hold nobody: a 202 comes at the end of a client's own time only.
+    cut_short = [answer for answer in answers if answer.status == 202 and answer.seconds < WAIT]
+    assert len(cut_short) < 0.05 * len(answers), counted(cut_short)
     project.environment["TAG"] = "2"
     await project.until_announced()
     assert (await project.create(QUICK)).labelled
