@@ -32,9 +32,11 @@ test: .venv/dev.stamp ## Run the quick tests, TESTERS at once (ARGS="-k name" fo
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "not deployment" $(ARGS)
 
-test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, the short faults
+# docker-compose.yml by itself at the end: beside it the others would be late.
+test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, the short faults, docker-compose.yml
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m deployment $(ARGS)
+	@$(if $(ARGS),,$(MAKE) compose-test ARGS='-k "nginx-accel and short"')
 
 test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite
 	@$(PYTHON) -m deploy.tests.on_postgresql $(PYTHON) -m pytest parcels shipping -m "not integration and not deployment" $(ARGS)
@@ -44,6 +46,7 @@ contract: .venv/dev.stamp ## Run the contract tests of every strategy, from outs
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope deploy/tests/contract $(ARGS)
 
 compose-test: .venv/dev.stamp ## Test docker-compose.yml on a real engine (ARGS="-k asgi-hold" for one strategy)
+	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -m compose --capture=no deploy/tests/compose $(ARGS)
 
 faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose short" for less)

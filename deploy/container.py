@@ -11,14 +11,16 @@ a machine of its own: APP_HOST is where the front finds the app, for web the add
 Passwords come from files and go into the addresses that need them, never onto a command line.
 """
 
+import json
 import os
 import random
 import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import quote, urlsplit, urlunsplit
 
@@ -41,6 +43,8 @@ SWEEPER_SECONDS = 30.0
 START_SECONDS = 120.0
 # Over the 150 s after which nginx ends its former workers (worker_shutdown_timeout).
 FORMER_SECONDS = 160.0
+# For what is left in the pipe; a grandchild that outlives its parent keeps it open.
+LAST_LINES_SECONDS = 2.0
 # Where neither the strategy nor the composition says otherwise. No LIVE_URL: no live page.
 DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "2500", "HUB_WORKERS": "1", "LIVE_URL": ""}
 PASSWORDS = {"DATABASE_URL": "DATABASE_PASSWORD_FILE", "REDIS_URL": "REDIS_PASSWORD_FILE"}
@@ -89,9 +93,9 @@ def addresses_of(host: str) -> list[str]:
     while True:
         try:
             return sorted(socket.gethostbyname_ex(host)[2])
-        except OSError:
+        except OSError as error:
             if time.monotonic() > end:
-                raise
+                raise NotReadyError(f"{host} has no address: {error}") from None
             time.sleep(1)
 
 
@@ -157,13 +161,30 @@ def run(strategy: Strategy, process: str) -> int:
     render(strategy, process, environment)
     raise_descriptor_limit()  # Kubernetes has no setting for it, and some engines begin with 1,024
     child = subprocess.Popen(
-        ["/bin/sh", "-c", direct(command_of(strategy, process))], env=environment, cwd=ROOT
+        ["/bin/sh", "-c", direct(command_of(strategy, process))],
+        env=environment,
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: child.send_signal(stop_signal(strategy, process)))
+    plain = environment.get("LOG_FORMAT") == "line"
+    log = threading.Thread(target=pass_on, args=(child.stdout, process, plain), daemon=True)
+    log.start()
     code = child.wait()
+    log.join(LAST_LINES_SECONDS)
     ready.unlink(missing_ok=True)
     return code if code >= 0 else 128 - code
+
+
+def pass_on(lines: Iterable[bytes], process: str, plain: bool) -> None:
+    """Print what a process logs, each line a JSON object: servers have words of their own."""
+    for line in lines:
+        text = line.decode(errors="replace").rstrip()
+        if not (plain or text.startswith("{")):
+            text = json.dumps({"event": text, "logger": process})
+        print(text, file=sys.stderr, flush=True)
 
 
 def reload_front(strategy: Strategy) -> None:

@@ -20,6 +20,7 @@ zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
 compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
+engine|has_engine|docker.io iptables debootstrap|--cask docker|docker-compose.yml on an engine
 npm|has npm|nodejs npm|node|the published client in JavaScript
 chromium|has_chromium|chromium|--cask chromium|browser tests
 chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests
@@ -34,6 +35,8 @@ has_njs() {
 }
 has_postgresql() { { has postgres && has initdb; } || any_file '/usr/lib/postgresql/*/bin/initdb'; }
 has_rabbitmq() { has rabbitmq-server || any_file '/usr/lib/rabbitmq/bin/rabbitmq-server'; }
+# Root's is a daemon of the tests' own, which may have to make its images itself.
+has_engine() { has docker && { [ "$(id -u)" != 0 ] || { has dockerd && has iptables && has debootstrap; }; }; }
 has_libev() { { has gcc || has cc; } && { any_file '/usr/include/ev.h' || any_file '/opt/homebrew/include/ev.h'; }; }
 # Compiled, so that it has a lock of its own. Only where there is a virtual environment to put it in.
 has_bjoern() {

@@ -52,14 +52,15 @@ def client(url: str) -> redis.Redis:
 def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     """Store the late answer where the hub finds it; False if the store is in trouble.
 
-    With the front's name for the request the ticket is found again when the hub is lost.
+    With the front's name for the request the ticket is found again when the hub is lost, and for
+    longer than that lives: a front gives a silent hub up late.
     """
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
     life = int(read.deadline - now + TICKET_GRACE) + 1
     values = [(late_key(read.nonce), pack(late), life)]
     if is_request_id(request_id):
-        values.append((request_key(request_id), ticket.encode(), life))
+        values.append((request_key(request_id), ticket.encode(), life + conf.current().answer_ttl))
     return _write("a late answer is not stored", values)
 
 

@@ -69,7 +69,7 @@ def poll(ticket: str) -> HttpResponse:
     The 204 carries Retry-After, which tells it from an answer that is itself a 204.
     """
     try:
-        read = _read(ticket)
+        read = _read(ticket, time.time())
     except TicketRefused:
         raise Http404 from None
     over = time.time() >= read.deadline
@@ -85,10 +85,11 @@ def late(name: str) -> HttpResponse:
     """Answer at once for a client whose hub was lost: the final answer, or the late one.
 
     `name` is the ticket, or the front's own name for the request (protocol.REQUEST_HEADER). 502
-    when no hold is known by it: then it was not the hub that was lost but the app's answer.
+    when no hold is known by it: then it was not the hub that was lost but the app's answer. An
+    expired ticket will do: a front gives a silent hub up after the longest wait there is.
     """
     try:
-        read = _read(_ticket_of(name))
+        read = _read(_ticket_of(name), now=0)
     except TicketRefused:
         return HttpResponse(status=502)
     answer, stored = _stored(read)
@@ -97,9 +98,9 @@ def late(name: str) -> HttpResponse:
     return to_response(stored or _from_app(read, final_only=False) or NOTHING_KNOWN)
 
 
-def _read(text: str) -> Ticket:
+def _read(text: str, now: float) -> Ticket:
     settings = conf.current()
-    return read_ticket(settings.secret, text, now=time.time(), fallbacks=settings.secret_fallbacks)
+    return read_ticket(settings.secret, text, now=now, fallbacks=settings.secret_fallbacks)
 
 
 def _ticket_of(name: str) -> str:

@@ -62,7 +62,15 @@ def interpolated(text, environment):
 
 def composition(**environment):
     """Return the file as Python values, anchors and variables resolved."""
-    return _walk(yaml.safe_load(FILE.read_text()), lambda text: interpolated(text, environment))
+    found = _walk(yaml.safe_load(FILE.read_text()), lambda text: interpolated(text, environment))
+    for service in found["services"].values():
+        values = service.get("environment", {})
+        # A name alone is the outside's value, if it has one.
+        passed = {name: environment.get(name) for name, value in values.items() if value is None}
+        service["environment"] = {
+            name: value for name, value in (values | passed).items() if value is not None
+        }
+    return found
 
 
 def _walk(value, change):

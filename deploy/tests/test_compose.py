@@ -16,6 +16,7 @@ from deploy.plan import ROOT
 from deploy.tests.composed import FILE, Composed, composition
 from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
+from shipping.tests.test_operations import listed
 
 GIVEN = {"ALLOWED_HOSTS": "shop.example", "PUBLIC_URL": "https://shop.example"}
 JOBS = ("migrate",)
@@ -23,6 +24,41 @@ STORES = ("postgres", "redis")
 ALWAYS = {"front", "web", "worker", "sweeper", "simulator"}
 # One strategy of each shape: a front and a hub, a front alone, neither.
 SHAPES = ("nginx-accel", "uwsgi-threads", "asgi-hold", "gunicorn-gthread")
+# Documented settings that are not the operator's to pass, and why.
+NOT_PASSED = {
+    "SECRET_KEY": "a secret's file",
+    "SECRET_KEY_FALLBACKS": "a secret's file",
+    "OFFLOAD_SECRET": "a secret's file",
+    "OFFLOAD_SECRET_FALLBACKS": "a secret's file",
+    "METRICS_TOKEN": "a secret's file",
+    "CARRIER_CREDENTIALS_<CODE>": "the simulator's; of real carriers a secret's file, to be added",
+    "RUN_DIR": "the container's own folder",
+    "PROMETHEUS_MULTIPROC_DIR": "the container's own folder",
+    "BIND_HOST": "the container's own address",
+    "PGOPTIONS": "the job's time-out for locks",
+    "SIMULATOR_URL": "a service",
+    "OFFLOAD_BACKEND": "the strategy's",
+    "OFFLOAD_RESOLVE_URL": "the strategy's",
+    "BEHIND_TLS_PROXY": "always: TLS ends before the front",
+    "LIVE_URL": "the demo's page",
+    "LIVE_SECRET": "the demo's page",
+    "DEBUG": "refused in production",
+    "DEMO": "refused in production",
+    "TIME_SCALE": "refused in production",
+    "FAULT_GUARDS_OFF": "refused in production",
+    "FAULT_CRASH_AT": "refused in production",
+    "FAULT_PAUSE_AT": "refused in production",
+}
+# What not only the application reads, which has all.
+READ_BY = {
+    "front": {"FRONT_CONNECTIONS_PER_ADDRESS", "TRUSTED_PROXIES", "WAIT_MAXIMUM"},
+    "hub": {
+        *("REDIS_URL", "OFFLOAD_STORE", "OFFLOAD_MAX_HOLDS", "OFFLOAD_MAX_HOLDS_PER_ACCOUNT"),
+        *("OFFLOAD_DRAIN_SECONDS", "LOG_LEVEL"),
+    },
+}
+# The front's to limit: behind it all have its address.
+NOT_THE_APPLICATION_S = {"FRONT_CONNECTIONS_PER_ADDRESS"}
 
 
 def services():
@@ -43,24 +79,53 @@ def test_each_strategy_s_processes_are_services():
         assert {"front", *item.processes} <= ALWAYS | {"hub"}
 
 
-@pytest.mark.parametrize("name", [item.name for item in composable()])
-def test_docker_compose_accepts_each_profile(name):
+def resolved(*options, **environment):
+    """Return what docker-compose itself makes of the file."""
     program = shutil.which("docker-compose")
     if program is None:
         absent("docker-compose", "apt-get install docker-compose  |  brew install docker-compose")
-    environment = {**GIVEN, "STRATEGY": name, "PATH": "/usr/bin:/bin"}
     done = subprocess.run(
-        [program, "--profile", name, "--file", str(FILE), "config"],
-        env=environment,
+        [program, *options, "--file", str(FILE), "config"],
+        env={**environment, "PATH": "/usr/bin:/bin"},
         cwd=ROOT,
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    resolved = yaml.safe_load(done.stdout)["services"]
-    assert resolved["web"]["environment"]["STRATEGY"] == name
-    assert resolved.keys() == services().keys()
+    return yaml.safe_load(done.stdout)["services"]
+
+
+@pytest.mark.parametrize("name", [item.name for item in composable()])
+def test_docker_compose_accepts_each_profile(name):
+    found = resolved("--profile", name, **GIVEN, STRATEGY=name)
+    assert found["web"]["environment"]["STRATEGY"] == name
+    assert found.keys() == services().keys()
+
+
+def test_each_documented_setting_can_be_passed(tmp_path):
+    """By `.env`, as docs/operations.md says, to every process that reads it."""
+    told = set(listed())
+    assert told > NOT_PASSED.keys()
+    names = {name.replace("<CODE>", "LANTERN") for name in told - NOT_PASSED.keys()}
+    given = {name: f"mine-{name}" for name in names}
+    file = tmp_path / "env"
+    file.write_text("\n".join(f"{name}={value}" for name, value in given.items()))
+    found = resolved("--profile", "nginx-accel", "--env-file", str(file))
+    readers = dict.fromkeys(("web", "worker", "sweeper"), names - NOT_THE_APPLICATION_S)
+    for service, read in (readers | READ_BY).items():
+        values = {name: found[service]["environment"].get(name) or "" for name in read}
+        # Behind what the operator says of ALLOWED_HOSTS stand the names by which we ask ourselves.
+        lost = {name for name in read if not values[name].startswith(given[name])}
+        assert not lost, service
+
+
+def test_an_image_may_be_named_by_its_digest():
+    digest = "@sha256:" + "0" * 64
+    images = dict.fromkeys(("PYTHON_IMAGE", "POSTGRES_IMAGE", "REDIS_IMAGE"), f"one{digest}")
+    found = resolved("--profile", "nginx-accel", **GIVEN, **images)
+    assert {found[store]["image"] for store in STORES} == {f"one{digest}"}
+    assert found["web"]["build"]["args"]["PYTHON"] == f"one{digest}"
 
 
 @pytest.mark.parametrize("missing", sorted(GIVEN))

@@ -27,7 +27,7 @@ from deploy.container import (
 )
 from deploy.plan import ROOT, make_plan
 from deploy.prepare import render_templates
-from deploy.readiness import wait_until_ready, why_not_ready
+from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
 from deploy.tests.composed import composition
 from deploy.tests.test_compose import GIVEN, ask, composable
 
@@ -256,6 +256,39 @@ def test_the_uwsgi_question_reads_the_status(status, ready):
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("form", "expected"),
+    [
+        ("", ['{"event": "*** Starting \\"it\\" ***", "logger": "web"}', '{"event": "ours"}']),
+        ("line", ['*** Starting "it" ***', '{"event": "ours"}']),
+    ],
+)
+def test_what_servers_say_themselves_is_json_too(form, expected, outside, monkeypatch, capsys):
+    """uWSGI's start, nginx' error log, Celery's last word."""
+    for name, value in (outside() | {"LOG_FORMAT": form}).items():
+        monkeypatch.setenv(name, value)
+    said = (
+        """sh -c 'echo "*** Starting \\"it\\" ***" >&2; echo "{\\"event\\": \\"ours\\"}"; exit 3'"""
+    )
+    monkeypatch.setattr("deploy.container.command_of", lambda *_: said)
+    monkeypatch.setattr("deploy.container.signal.signal", lambda *_: None)  # pytest's stay
+    assert run(strategies.load("asgi-hold"), "web") == 3
+    assert capsys.readouterr().err.splitlines() == expected
+
+
+def test_a_hub_that_is_gone_is_named(monkeypatch):
+    """uWSGI's start waits for its hub's address, and ends with a sentence instead of a number."""
+    monkeypatch.setattr("deploy.container.START_SECONDS", 0)
+    monkeypatch.setattr("deploy.container.socket.gethostbyname_ex", gone)
+    with pytest.raises(NotReadyError, match="hub-2 has no address: Name or service not known"):
+        addresses_of("hub-2")
+
+
+def gone(_):
+    raise OSError("Name or service not known")
+
+
+@pytest.mark.integration
 def test_a_name_is_given_its_address():
     assert addresses_of("localhost") == ["127.0.0.1"]
 
@@ -279,6 +312,8 @@ def test_uwsgi_is_told_the_hub_s_address(name, given, outside, tmp_path, monkeyp
 
 
 class Ended:
+    stdout = ()
+
     def wait(self):
         return 0
 

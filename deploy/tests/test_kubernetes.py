@@ -12,10 +12,11 @@ from deploy.tests import manifests
 from deploy.tests.composed import Composed, composition
 from deploy.tests.fixtures import absent
 from deploy.tests.manifests import FOLDER, OVERLAYS, built, why_unbuildable
-from deploy.tests.test_compose import GIVEN, JOBS, services, well
+from deploy.tests.test_compose import GIVEN, JOBS, NOT_PASSED, services, well
 from deploy.tests.waiting import until
 from parcels.figures import QueueFigures
 from shipping import metrics
+from shipping.tests.test_operations import listed
 
 # Not in a pod: the simulator's, and what an operator sets with each `up`.
 COMPOSITION_S_OWN = {"SIMULATOR_URL"}
@@ -127,6 +128,27 @@ def test_the_environment_is_the_composition_s(overlay, process):
     same -= {"STRATEGY", *(["HUB_BIND"] if process == "web" else [])}
     assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
     assert {"RUN_DIR", "PORT", "APP_PORT"} <= same
+
+
+# Documented, and not to be changed by `site`: what these pods need themselves.
+FIXED = {
+    *NOT_PASSED,
+    "FRONT_CONNECTIONS_PER_ADDRESS",  # web's: all come from the front's address
+    "OFFLOAD_DRAIN_SECONDS",  # the hub's, which its grace period fits
+}
+
+
+@each_pod
+def test_each_documented_setting_can_be_passed(overlay, process):
+    """By `site.env`: what is read after that map wins over it."""
+    container = main_of(pods(overlay)[process])
+    order = [source["configMapRef"]["name"].rpartition("-")[0] for source in container["envFrom"]]
+    assert order[:2] == ["places", "site"]
+    maps = {found["metadata"]["name"]: found["data"] for found in of_kind(overlay, "ConfigMap")}
+    later = {item["name"] for item in container.get("env", [])}
+    for source in container["envFrom"][2:]:
+        later |= maps[source["configMapRef"]["name"]].keys()
+    assert later & set(listed()) <= FIXED
 
 
 @each_overlay

@@ -4,7 +4,7 @@ import time
 import pytest
 from django.test import Client
 
-from offload import questions, store
+from offload import conf, protocol, questions, store
 from offload.protocol import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
@@ -143,6 +143,17 @@ def test_who_lost_its_hub_is_answered_at_once(offload_settings, redis_server, ho
     releases.store(redis_server.client, hold_id, releases.answer("refused", status=400))
     answer = late(text)
     assert (answer.status_code, answer.json()) == (400, {"final": "refused"})
+
+
+@pytest.mark.integration
+def test_a_front_that_waited_for_a_silent_hub_is_answered(offload_settings, redis_server, hold_id):
+    """Its time-out is over the longest wait there is, and this client's may have been short."""
+    offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, redis_client=redis_server.client, wait=1)
+    store.store_late(text, releases.answer("late", status=202), request_id="b" * 32)
+    known = redis_server.client.ttl(protocol.request_key("b" * 32))
+    assert known > conf.current().answer_ttl
+    assert late(releases.ticket(hold_id, wait=-100)).status_code == 202
 
 
 @pytest.mark.integration

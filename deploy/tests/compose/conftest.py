@@ -12,7 +12,7 @@ STRATEGIES = ("nginx-accel", "asgi-hold", "uwsgi-offload")
 
 
 def pytest_ignore_collect(config):
-    """Leave these to `make compose-test`: they take minutes and a daemon."""
+    """Leave these to their own lines of the Makefile: they take minutes, a daemon, both cores."""
     return config.getoption("markexpr") != "compose" or None
 
 
@@ -25,6 +25,7 @@ def engine():
     try:
         yield engine
     finally:
+        print({name: f"{seconds:.0f} s" for name, seconds in engine.seconds.items()})
         engine.__exit__()
 
 

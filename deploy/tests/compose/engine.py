@@ -1,12 +1,13 @@
 """A Docker engine of the tests' own, and the images that the composition names.
 
-Where a daemon's program is (on Debian as root it is installed), a daemon runs here with its own
-data, socket and process id; elsewhere an engine that already answers is used. Base images are the
-official ones where they can be pulled; else the same names are given to images made of Debian's
-packages, in an engine of our own only.
+For root a daemon runs here with its own data, socket and process id (deploy/setup.sh installs it on
+Debian); others use an engine that already answers. Base images are the official ones where they can
+be pulled; else the same names are given to images made of Debian's packages, in an engine of our
+own only.
 """
 
 import os
+import re
 import shlex
 import shutil
 import subprocess
@@ -28,6 +29,8 @@ APPLICATION = "slow-carriers"
 PATH = f"/usr/bin:/usr/sbin:{os.environ['PATH']}"
 # Kept from run to run, so that images are made once; without it all goes at the end.
 KEEP = "COMPOSE_TEST_ROOT"
+# What a daemon does first: it mounts, and it makes networks. With the kernel's numbers.
+CAPABILITIES = {"CAP_NET_ADMIN": 12, "CAP_SYS_ADMIN": 21}
 CERTIFICATES = "etc/ssl/certs/ca-certificates.crt"
 
 
@@ -39,15 +42,22 @@ def which(program: str) -> str | None:
     return shutil.which(program, path=PATH)
 
 
-def install(*packages: str) -> None:
-    """Install Debian's packages."""
-    if os.geteuid() != 0 or not which("apt-get"):
-        raise EngineMissingError("no engine answers; on Debian root can have one installed")
-    line = ["apt-get", "install", "--yes", "--no-install-recommends", *packages]
-    for command in (["apt-get", "update"], line):
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise EngineMissingError(f"{shlex.join(command)}:\n{done.stderr[-2000:]}")
+def lacking(status: str) -> list[str]:
+    """Return the capabilities that a process lacks for a daemon, by its /proc/<pid>/status."""
+    held = int(re.findall(r"^CapEff:\s*(\w+)", status, re.MULTILINE)[0], 16)
+    return [name for name, number in CAPABILITIES.items() if not held >> number & 1]
+
+
+def why_no_daemon() -> str:
+    """Return why no daemon of our own can run; empty when nothing is known against it."""
+    if os.geteuid() != 0:
+        return "no engine answers, and one of our own needs root"
+    programs = ("dockerd", "docker", "docker-compose", "iptables")
+    if missing := [name for name in programs if not which(name)]:
+        return f"{', '.join(missing)}: make setup"
+    if missing := lacking(Path("/proc/self/status").read_text()):
+        return f"this container has no {', '.join(missing)}: run it with --privileged"
+    return ""
 
 
 class Engine:
@@ -110,12 +120,8 @@ class Engine:
     def _start(self) -> None:
         if os.geteuid() != 0 and which("docker") and self._answers():
             return
-        if not all(map(which, ("dockerd", "docker", "docker-compose", "iptables"))):
-            if Path("/run/systemd/system").exists():
-                raise EngineMissingError(
-                    "no dockerd, and systemd would start the package's for all"
-                )
-            self._timed("packages", lambda: install("docker.io", "iptables", "docker-compose"))
+        if reason := why_no_daemon():
+            raise EngineMissingError(reason)
         socket = self.folder / "socket"
         self.environment["DOCKER_HOST"] = f"unix://{socket}"
         options = {
@@ -163,7 +169,7 @@ class Engine:
             self.docker("build", "--network=host", "--tag", image, str(IMAGES / STORES[image]))
             return
         if not which("debootstrap"):
-            install("debootstrap")
+            raise EngineMissingError("no registry can be reached; without one: make setup")
         with tempfile.TemporaryDirectory(dir=self.folder) as name:
             root = Path(name) / "root"
             packages = "--include=ca-certificates,python3-dev,python3-venv"

@@ -67,6 +67,8 @@ class Project:
             # One account sends more than a shop may.
             "THROTTLE_WRITE": "none",
             "THROTTLE_READ": "none",
+            # How long a silent hub keeps its clients: half a minute more.
+            "WAIT_MAXIMUM": "60",
         }
         self._number = 0
 
@@ -152,6 +154,9 @@ class Project:
 
     def said(self, lines="40"):
         return self.compose("logs", "--no-color", f"--tail={lines}", check=False)[-60_000:]
+
+    def logs(self, service):
+        return "".join(self.engine.docker("logs", one["Id"]) for one in self.containers(service))
 
     # The shop ---------------------------------------------------------------------------------
 
