@@ -47,8 +47,8 @@ class Group:
 
     @property
     def family(self) -> str:
-        """Return the strategy's family; empty where no run came so far."""
-        return next((run["family"] for run in self.runs if "family" in run), "")
+        """Return the strategy's family; empty where there is no run."""
+        return self.runs[0]["family"] if self.runs else ""
 
     @property
     def valid(self) -> bool:

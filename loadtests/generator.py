@@ -165,10 +165,7 @@ class Generator:
         except BaseException:
             wire.close()
             raise
-        if wire.usable:
-            idle.append(wire)
-        else:
-            wire.close()
+        idle.append(wire)
         return answer
 
     @staticmethod

@@ -11,8 +11,10 @@ BARE = {"parcel": {"id": 1, "status": {"id": 1001}, "label": {}}}
 
 
 class Shop:
-    def __init__(self, *, seconds=0.0, answer=LABELLED, status=200):
-        self.seconds, self.answer, self.status = seconds, answer, status
+    """`keep` says whether a connection stays open after an answer."""
+
+    def __init__(self, *, seconds=0.0, answer=LABELLED, status=200, keep=True):
+        self.seconds, self.answer, self.status, self.keep = seconds, answer, status, keep
         self.creates = self.reads = self.now = self.most = 0
         self.port = 0
 
@@ -21,9 +23,14 @@ class Shop:
         self.creates += 1
         self.now += 1
         self.most = max(self.most, self.now)
-        await asyncio.sleep(self.seconds)
-        self.now -= 1
-        return web.json_response(self.answer, status=self.status)
+        try:
+            await asyncio.sleep(self.seconds)
+        finally:  # also where the client has gone
+            self.now -= 1
+        answer = web.json_response(self.answer, status=self.status)
+        if not self.keep:
+            answer.force_close()
+        return answer
 
     async def read(self, request):
         self.reads += 1

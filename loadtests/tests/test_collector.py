@@ -101,3 +101,10 @@ def test_what_is_held_is_the_hubs_own_figure_where_there_is_a_hub(monkeypatch):
     found = Collector(stack, "", {"web": 2**22 + 2})
     [row] = looked(found)
     assert row["held"] == 9
+
+
+@pytest.mark.parametrize(("ours", "others"), [(0.5, 1.5), (2.5, 0.0)])
+def test_others_cores_are_what_is_not_ours(ours, others, monkeypatch):
+    monkeypatch.setattr(collector.psutil, "cpu_percent", lambda: 50.0)
+    monkeypatch.setattr(collector.os, "cpu_count", lambda: 4)
+    assert collector.others_cores(ours) == others

@@ -110,8 +110,9 @@ def test_the_rate_counts_what_came_while_all_were_open():
     found = answered(101.0, 101.9, 102.5, 103.0, 104.0, 105.5)
     # Asked from 100.0 to 104.5: the window is 102.0 to 104.5, with three answers in it.
     assert rate_while_all_open(HOLDS, found) == pytest.approx(3 / 2.5)
-    edges = answered(102.0, 104.5)  # the last opening itself is before, the last request within
-    assert rate_while_all_open(HOLDS, found + edges) == pytest.approx(4 / 2.5)
+    # The last opening itself is before, the last request within.
+    assert rate_while_all_open(HOLDS, found + answered(102.0)) == pytest.approx(3 / 2.5)
+    assert rate_while_all_open(HOLDS, found + answered(104.5)) == pytest.approx(4 / 2.5)
     failed = answered(102.2, outcome="http 502")
     assert rate_while_all_open(HOLDS, found + failed) == pytest.approx(3 / 2.5)
 

@@ -56,6 +56,12 @@ def test_a_lost_row() -> None:
     assert broken(journals) == {"I1"}
 
 
+def test_what_nobody_was_promised_need_not_be_there() -> None:
+    journals = sound()
+    journals.told.append(replace(TOLD, status=500, parcels=[PARCEL | {"id": 9}]))
+    assert broken(journals) == set()
+
+
 def test_a_200_that_is_no_end() -> None:
     waits = PARCEL | {"tracking_number": "", "status": {"id": 1001}}
     journals = sound()
@@ -89,6 +95,19 @@ def test_a_voided_spare_is_no_second_purchase() -> None:
     journals.ledger += [SPARE, replace(SPARE, event="voided")]
     assert broken(journals) == set()
     assert list(sold_twice(journals)) == ["R1"]  # counted all the same
+
+
+def test_a_voided_label_was_sold_once() -> None:
+    journals = sound()
+    journals.ledger.append(replace(SOLD, event="voided"))
+    assert sold_twice(journals) == {}
+
+
+def test_a_cancelled_row_has_no_label_of_its_own() -> None:
+    journals = sound()
+    journals.announcements = [replace(ROW, state="cancelled")]
+    journals.ledger += [SPARE, replace(SPARE, event="voided")]
+    assert "I10" in broken(journals)
 
 
 def test_the_wrong_one_of_two_labels_was_voided() -> None:
@@ -279,3 +298,24 @@ def test_another_request_s_parcel() -> None:
     journals = sound()
     journals.told = [replace(TOLD, parcels=[PARCEL | {"order_number": "other"}])]
     assert broken(journals) == {"I7"}
+
+
+def test_an_end_that_was_told_twice_is_one_violation() -> None:
+    journals = sound()
+    journals.outbox.append(EventRow("e2", 1, 1000))
+    [found] = [each for each in check(journals) if not each.holds]
+    assert (found.invariant, found.violations) == ("I11", 1)
+
+
+def test_what_is_no_end_may_be_told_more_than_once() -> None:
+    journals = sound()
+    journals.outbox += [EventRow("e2", 1, 91), EventRow("e3", 1, 91)]
+    assert broken(journals) == set()
+
+
+def test_a_cancellation_that_failed_is_no_end_of_its_own() -> None:
+    journals = sound()
+    journals.parcels = [ParcelRow(1, 7, "one", 94, "T1")]
+    journals.outbox = [EventRow("e1", 1, 94)]
+    journals.events = [WebhookSeen("e1", 1, 94, "one")]
+    assert broken(journals) == set()
