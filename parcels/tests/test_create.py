@@ -8,7 +8,7 @@ import pytest
 from django.db import OperationalError, connection
 
 from carriers.redis_guard import RedisGuard
-from parcels.models import Announcement, Parcel
+from parcels.models import Announcement, Hold, Parcel
 from parcels.services import protect
 from parcels.statuses import Status
 from parcels.tests.requests import Shop, body
@@ -300,6 +300,20 @@ def test_prefer_respond_async_makes_every_spelling_asynchronous(shop: Shop, flag
     assert response.status_code == 200
     assert response.json()["parcel"]["status"]["id"] == 1001
     assert response["Preference-Applied"] == "respond-async"
+
+
+def test_the_statements_of_a_label_in_web(
+    shop: Shop,
+    no_broker: Sent,
+    monkeypatch: pytest.MonkeyPatch,
+    django_assert_num_queries: Any,
+) -> None:
+    monkeypatch.setattr("offload.holds_clients", lambda: True)
+    monkeypatch.setattr("offload.hold", lambda _, *, late, **__: late)
+    # key, savepoint, parcel, announcement, hold, what it waits for, release of the savepoint
+    with django_assert_num_queries(7):
+        shop.post("parcels", {"parcel": body(request_label=True, shipment=8)})
+    assert Hold.objects.count() == 1
 
 
 def test_the_work_of_a_request_does_not_grow(
