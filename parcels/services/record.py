@@ -76,8 +76,8 @@ def record(results: Sequence[Result]) -> None:
         with inserting(attempts, documents):
             tell_parcels(endings)
         faults.passing("before_commit")
-        known = [each.announcement.parcel for each in endings]
         if ended:
+            known = [each.announcement.parcel for each in endings]
             transaction.on_commit(partial(release_holds, ended, known), robust=True)
     for each in results:
         code = each.job.carrier.code
