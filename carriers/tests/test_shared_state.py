@@ -105,7 +105,6 @@ THROTTLES = {"throttled": 0.0, "asked": 4.0}
 
 @settings(
     max_examples=60,
-    deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(EVENTS)

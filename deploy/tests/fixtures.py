@@ -5,6 +5,7 @@ import socket
 from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
+import hypothesis
 import pytest
 
 from deploy.ports import LANE
@@ -18,6 +19,11 @@ os.environ.setdefault("DEBUG", "1")
 if "PYTEST_XDIST_WORKER" in os.environ:
     _number = os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")
     os.environ[LANE] = f"{_number}/{os.environ['PYTEST_XDIST_WORKER_COUNT']}"
+
+# By default an example of 200 ms is a failure: a busy machine, and no defect.
+hypothesis.settings.register_profile(
+    "untimed", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
 
 OPEN_MARKERS = ("integration", "deployment")
 INTERNET = (socket.AF_INET, socket.AF_INET6)
