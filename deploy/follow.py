@@ -73,14 +73,11 @@ class Follower:
             path = self._folder / f"{name}.log"
             if name not in self._files and path.exists():
                 self._files[name] = path.open("rb")
-            if name in self._files:
-                self._print_new(name, self._files[name])
-
-    def _print_new(self, name: str, file: BinaryIO) -> None:
-        whole, newline, rest = (self._broken.pop(name, b"") + file.read()).rpartition(b"\n")
-        self._broken[name] = rest
-        if newline:
-            self.say(whole.decode(errors="replace"), name)
-        if file.tell() > LONGEST_LOG:
-            os.truncate(file.name, 0)  # its writer appends
-            file.seek(0)
+        for name, file in self._files.items():
+            whole, newline, rest = (self._broken.pop(name, b"") + file.read()).rpartition(b"\n")
+            self._broken[name] = rest
+            if newline:
+                self.say(whole.decode(errors="replace"), name)
+            if file.tell() > LONGEST_LOG:
+                os.truncate(file.name, 0)  # its writer appends
+                file.seek(0)

@@ -76,11 +76,6 @@ class Plan:
         """Return what tells this run from another; the rest is the caller's own shell."""
         return {name: value for name, value in self.environment.items() if name not in self.foreign}
 
-    @property
-    def base_url(self) -> str:
-        """Return the address that clients use, without a path."""
-        return f"http://127.0.0.1:{self.environment['PORT']}"
-
 
 def make_plan(
     strategy: Strategy,

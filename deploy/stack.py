@@ -193,7 +193,7 @@ class Stack:
     @property
     def base_url(self) -> str:
         """Return the address that clients use, without `/api/v2`."""
-        return self.plan.base_url
+        return f"http://127.0.0.1:{self.env['PORT']}"
 
     @property
     def env(self) -> Mapping[str, str]:

@@ -31,7 +31,7 @@ def welcome(plan: Plan, accounts: Mapping[str, str], *, bold: bool, proxied: boo
         admin = f"   user {accounts['ADMIN_USER']}, password {accounts['ADMIN_PASSWORD']}"
     values = {
         **accounts,
-        "BASE_URL": plan.base_url,
+        "BASE_URL": f"http://127.0.0.1:{plan.environment['PORT']}",
         "LIVE_URL": plan.environment["LIVE_URL"],
         "STRATEGY": plan.strategy.name,
         "DATABASE": without_password(plan.environment["DATABASE_URL"]),

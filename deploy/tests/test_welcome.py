@@ -16,13 +16,13 @@ BASE = "http://127.0.0.1:8000"
 ENVIRONMENT = {
     "DATABASE_URL": "postgresql://u:p4ss@host/db",
     "LIVE_URL": "http://127.0.0.1:8001",
+    "PORT": "8000",
 }
 
 
 def text(*, accounts=ACCOUNTS, run_dir=Path("/run"), bold=False, proxied=False):
-    plan: Any = SimpleNamespace(
-        base_url=BASE, environment=ENVIRONMENT, run_dir=run_dir, strategy=load("asgi-hold")
-    )
+    strategy = load("asgi-hold")
+    plan: Any = SimpleNamespace(environment=ENVIRONMENT, run_dir=run_dir, strategy=strategy)
     return welcome(plan, accounts, bold=bold, proxied=proxied)
 
 
