@@ -32,7 +32,7 @@ COMMITTED = newest()
 # What a person wrote of the figures: `93.4 %<!-- asgi-hold: of the limit -->`.
 CONCLUSIONS = re.compile(r"<!-- conclusions -->(.*?)<!-- /conclusions -->", re.DOTALL)
 QUOTE = re.compile(
-    r"(?P<said>(?:no answer|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
+    r"(?P<said>(?:no answer|measured|invalid|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
     r"<!-- (?P<name>[a-z0-9 -]+): (?P<head>[^>]+) -->"
 )
 # The published experiments beside ours: each folder has one run's raw data.
@@ -76,8 +76,8 @@ def seed(folder):
     for group in groups([read(folder / NAME)]):
         cells = {"state": group.runs[0]["status"]}
         for table in stream_tables([group]):
-            stream = zip(table.head, table.rows[0], strict=True)
-            cells |= {f"{table.title}: {head}": cell for head, cell in stream}
+            row = zip(table.head, table.rows[0], strict=True)
+            cells |= {f"{table.title}: {head}": cell for head, cell in row}
         others = (server_table([group]), books_table([group]), errors_table([group]))
         for table in filter(None, others):
             cells |= dict(zip(table.head, table.rows[0], strict=True))
