@@ -91,7 +91,8 @@ def seed(folder):
 
 def answers_by_process(folder, group):
     """Return how many good answers each process gave, by rank: the hub's say which one it was."""
-    label = f"{group.scenario}_{group.strategy}_{group.variant.replace(' ', '-')}_1"
+    parts = (group.scenario, group.strategy, group.variant.replace(" ", "-"), "1")
+    label = "_".join(filter(None, parts))
     with gzip.open(folder / "samples" / f"{label}.csv.gz", "rt") as file:
         said = Counter(row["outcome"] for row in csv.DictReader(file))
     by_rank = sorted((count for name, count in said.items() if "process" in name), reverse=True)
