@@ -73,7 +73,8 @@ class Wishes:
 def jobs(scenarios: Sequence[Scenario], wishes: Wishes) -> list[Job]:
     """Return all runs: one repeat after the other, the strategies of each in random order.
 
-    So a machine that grows warm or busy meets all strategies, not always the last.
+    So a machine that grows warm or busy meets all strategies, not always the last. A variant that
+    sets `STRATEGY` is of that one alone.
     """
     dice = random.Random(wishes.seed)
     ordered: list[Job] = []
@@ -82,7 +83,8 @@ def jobs(scenarios: Sequence[Scenario], wishes: Wishes) -> list[Job]:
             round_ = [
                 Job(scenario, strategy, variant, repeat)
                 for strategy in wishes.strategies
-                for variant in scenario.variants
+                for variant, sizes in scenario.variants.items()
+                if sizes.get("STRATEGY", strategy) == strategy
             ]
             dice.shuffle(round_)
             ordered += round_

@@ -73,6 +73,11 @@ OF_STREAMS: Mapping[str, tuple[str, str, Callable[[Figures], list[Point]]]] = {
         "seconds, log",
         lambda stream: [(second["at"], second["p50"] or None) for second in stream["seconds"]],
     ),
+    "waiting": (
+        "Clients that wait",
+        "clients",
+        lambda stream: [(second["at"], second["in_flight"]) for second in stream["seconds"]],
+    ),
     "percentiles": ("Response times", "seconds, log", _percentiles),
 }
 # kind: title, y, value of a look at the servers

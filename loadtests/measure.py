@@ -81,6 +81,7 @@ class _Bench:
             time.sleep(REST_SECONDS)
             phases = [self._phase(phase, run) for phase in self._scenario.phases]
             run.figures["books"] = self._settle(books, run)
+            run.figures["settled"] = round(time.monotonic() - began, 2)
         finally:
             rows = collector.stop()
         run.figures["phases"] = [phase for phase in phases if phase]

@@ -54,7 +54,7 @@ class Sample(NamedTuple):
     @property
     def ok(self) -> bool:
         """Say whether the client got what it asked for."""
-        return self.outcome == OK
+        return self.outcome.startswith(OK)
 
 
 @dataclass(frozen=True, slots=True)

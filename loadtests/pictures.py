@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 from pathlib import Path
+from typing import Any
 
 from loadtests.charts import Chart
 
@@ -27,14 +29,33 @@ def colours(families: Mapping[str, str]) -> dict[str, str]:
     return chosen
 
 
-def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
-    """Draw one chart."""
+def draw(rows: Sequence[Sequence[Chart]], colours: Mapping[str, str], target: Path) -> None:
+    """Draw charts below and beside one another; those of a row have one scale."""
     # Not above: `--help` and `list` work with the packages of `make run` alone.
     from matplotlib import rc_context
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(8, 3.6), layout="constrained")
-    axes = figure.subplots()
+    size = (8, 3.6) if len(rows) == 1 else (10, 2 * len(rows))
+    figure = Figure(figsize=size, layout="constrained")
+    grid = figure.subplots(len(rows), len(rows[0]), sharey="row", squeeze=False)
+    lines: dict[str, Any] = {}
+    for axes, chart in zip(grid.flat, chain(*rows), strict=True):
+        _plot(axes, chart, colours)
+        axes.set_title(chart.title, fontsize=10 if len(rows) == 1 else 8, loc="left")
+        handles, names = axes.get_legend_handles_labels()
+        lines |= dict(zip(names, handles, strict=True))
+    for axes in grid.flat:  # when all of a row's lines are there
+        if axes.get_yscale() == "linear":
+            axes.set_ylim(bottom=0)
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside right upper", fontsize=7, frameon=False
+    )
+    # No date, and ids that depend on nothing else.
+    with rc_context({"svg.hashsalt": "loadtests"}):
+        figure.savefig(target, metadata={"Date": None}, backend="svg")
+
+
+def _plot(axes: Any, chart: Chart, colours: Mapping[str, str]) -> None:
     for line in chart.lines:
         known = [y for _, y in line.points if y is not None]
         if known:
@@ -52,17 +73,10 @@ def draw(chart: Chart, colours: Mapping[str, str], target: Path) -> None:
             )
     axes.set_xlabel(chart.x)
     axes.set_ylabel(chart.y)
-    axes.set_title(chart.title, fontsize=10, loc="left")
     axes.grid(alpha=0.3)
     if chart.log:
         axes.set_yscale("log")
-    else:
-        axes.set_ylim(bottom=0)
     if chart.ticks:
         axes.set_xticks(range(len(chart.ticks)), chart.ticks)
     if chart.band:
         axes.axvspan(*chart.band, alpha=0.12, color="gray", label="the carrier hangs")
-    figure.legend(loc="outside right upper", fontsize=7, frameon=False)
-    # No date, and ids that depend on nothing else.
-    with rc_context({"svg.hashsalt": "loadtests"}):
-        figure.savefig(target, metadata={"Date": None}, backend="svg")

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from loadtests import scenario
-from loadtests.aggregate import comparable, groups
+from loadtests.aggregate import Group, comparable, groups
 from loadtests.cautions import cautions
-from loadtests.charts import chart
+from loadtests.charts import Chart, chart
 from loadtests.pictures import colours, draw
 from loadtests.tables import (
     books_table,
@@ -47,14 +48,11 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
             lines += [table.hint, ""] if table.hint else []
         notes = (f"{group.strategy}: {note}" for group in mine for note in group.notes)
         lines += _list(dict.fromkeys(notes))
-        # What our own scenario asks for today, and what another one asked for in its run.
-        ours = of in scenario.names()
-        asked = scenario.load(of).charts if ours else facts.get("charts", ())
-        for number_, wanted in enumerate(asked, 1):
-            if made := chart(wanted, mine):
+        for number_, wanted in enumerate(_charts(of, facts), 1):
+            if rows := _rows(wanted, mine, every):
                 picture = f"{of} {variant}".strip().replace(" ", "-") + f"-{number_}.svg"
-                draw(made, families, pictures / picture)
-                lines += [f"![{made.title}](pictures/{picture})", ""]
+                draw(rows, families, pictures / picture)
+                lines += [f"![{rows[0][0].title}](pictures/{picture})", ""]
     lines += ["## How it was measured", "", "| | |", "|---|---|"]
     lines += [f"| {key} | {cell(value)} |" for key, value in _card(results)]
     if unavailable := results[0]["unavailable"]:
@@ -63,6 +61,35 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
     report = folder / "report.md"
     report.write_text("\n".join(lines).rstrip() + "\n")
     return report
+
+
+def _rows(
+    wanted: str | Sequence[str], mine: Sequence[Group], every: Sequence[Group]
+) -> list[list[Chart]]:
+    """Return one chart, or for a list of charts a row each, with a column for each variant."""
+    if isinstance(wanted, str):
+        made = chart(wanted, mine)
+        return [[made]] if made else []
+    columns: dict[str, list[Group]] = {}
+    for group in every:
+        if group.scenario == mine[0].scenario:
+            columns.setdefault(group.variant, []).append(group)
+    if mine[0].variant != next(iter(columns)):
+        return []  # drawn with the first
+    found = ([(name, chart(kind, own)) for name, own in columns.items()] for kind in wanted)
+    return [
+        [replace(made, title=f"{made.title} ({name})") for name, made in row if made]
+        for row in found
+        if all(made for _, made in row)
+    ]
+
+
+def _charts(of: str, facts: Mapping[str, Any]) -> Sequence[str | Sequence[str]]:
+    """Return what our own scenario asks for today, and what another one asked for in its run."""
+    if of in scenario.names():
+        return scenario.load(of).charts
+    found: Sequence[str | Sequence[str]] = facts.get("charts", ())
+    return found
 
 
 def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:

@@ -84,7 +84,7 @@ class Scenario:
     variants: Mapping[str, Mapping[str, str]]
     phases: tuple[Phase, ...]
     settle: float
-    charts: tuple[str, ...] = ()
+    charts: tuple[str | list[str], ...] = ()
 
     def fixed_latency(self, carrier: str) -> float | None:
         """Return how many seconds that carrier always takes, if it does."""

@@ -21,6 +21,8 @@ from loadtests.aggregate import (
 )
 from loadtests.metrics import LEAST_LIMIT, RECOVERED_SHARE, RECOVERY_WINDOW, SLOWER
 
+# What a deployment does not need: the carriers, and the load.
+NOT_OURS = ("simulator", "generator")
 MISSING = "-"
 # A 202 is a promise kept later: not what was asked for, and not lost.
 PROMISED = "http 202"
@@ -150,12 +152,23 @@ _STREAM = (
 )
 
 
+def _all_told(what: str) -> Callable[[Mapping[str, Any]], float]:
+    """Return a figure of a look at the servers: of all processes that a deployment needs."""
+    return lambda row: sum(
+        value for name, value in row.get(what, {}).items() if name not in NOT_OURS
+    )
+
+
 def server_table(groups: Sequence[Group]) -> Table:
     """Return what the servers used, by strategy."""
     figures: dict[str, Figure] = {
         "web processes": lambda run: float(run.get("sizes", {}).get("WEB_WORKERS") or 0) or None,
         "serving MB, peak": lambda run: peak(run, "serving_memory"),
         "serving cores, mean": lambda run: mean(run, lambda row: serving(row, "cpu")),
+        "MB all told, peak": lambda run: max(
+            map(_all_told("memory"), run["timeline"]), default=None
+        ),
+        "cores all told, mean": lambda run: mean(run, _all_told("cpu")),
         "database connections, peak": lambda run: peak(run, "connections"),
         "holds, peak": lambda run: peak(run, "held"),
         "busy workers, peak": lambda run: max(
@@ -168,8 +181,9 @@ def server_table(groups: Sequence[Group]) -> Table:
         "What it took",
         groups,
         [(head, figure, number) for head, figure in figures.items()],
-        "Serving: web, front and hub together (proportional set size). Others' cores: what the "
-        "machine did besides; the less, the better the figures.",
+        "Serving: web, front and hub together (proportional set size). All told: worker, sweeper, "
+        "PostgreSQL and Redis, too. Others' cores: what the machine did besides; the less, the "
+        "better the figures.",
     )
 
 
@@ -196,10 +210,20 @@ def books_table(groups: Sequence[Group]) -> Table | None:
     return _table(
         "Nothing lost, nothing bought twice",
         groups,
-        [(head, book(name), number) for head, name in _BOOKS.items()],
+        [
+            *((head, book(name), number) for head, name in _BOOKS.items()),
+            ("last one ended after s", last_ended, number),
+        ],
         "Booked is the carriers' own ledger. Booked and not answered as asked: the client had "
         "gone, or got a 202; the label is there when it asks.",
     )
+
+
+def last_ended(run: Run) -> float | None:
+    """Return after how many seconds from the first send no announcement was open any more."""
+    if run["books"]["open"] or "settled" not in run:
+        return None
+    return float(run["settled"] - run["phases"][0]["start"])
 
 
 def errors_table(groups: Sequence[Group]) -> Table | None:

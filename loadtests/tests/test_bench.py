@@ -37,6 +37,15 @@ def test_variants_are_runs_of_their_own():
     assert len({job.label for job in found}) == 2
 
 
+def test_a_variant_that_names_its_strategy_is_of_that_one_alone():
+    jobs_ = scenario.load(str(scenario.FOLDER / "seeds" / "jobs.toml"))
+    found = jobs([jobs_], Wishes(strategies=("cheroot", "uwsgi-threads")))
+    assert {(job.strategy, job.variant) for job in found} == {
+        ("cheroot", "10"),
+        *(("uwsgi-threads", size) for size in ("1 x 10", "4 x 10", "1 x 40")),
+    }
+
+
 class NoServer:
     def __init__(self, **_):
         pass

@@ -6,6 +6,7 @@ import json
 import pytest
 
 from loadtests.calls import JUDGES, make, request
+from loadtests.metrics import Sample
 from loadtests.wire import Answer
 
 
@@ -69,3 +70,11 @@ def test_a_label_is_good_only_when_it_is_there(label, said):
 def test_a_label_in_an_answer_of_another_shape_is_unreadable():
     assert JUDGES["label"](answer(200, b"<html>")) == "unreadable answer"
     assert JUDGES["label"](answer(202)) == "http 202"
+
+
+def test_the_hub_says_which_of_its_processes_answered():
+    said = JUDGES["process"](answer(200, b"ok, process 4711\n"))
+    assert said == "ok, process 4711"
+    assert Sample("hub", 0, 0, 0, 1, said).ok
+    draining = JUDGES["process"](answer(503, b"draining\n"))
+    assert not Sample("hub", 0, 0, 0, 1, draining).ok

@@ -1,7 +1,10 @@
 """What README and pages say of the results is what the raw data say."""
 
+import csv
+import gzip
 import math
 import re
+from collections import Counter
 
 import pytest
 
@@ -9,7 +12,7 @@ from deploy import strategy as strategies
 from deploy.plan import ROOT
 from loadtests import __main__ as command
 from loadtests import pages
-from loadtests.aggregate import groups
+from loadtests.aggregate import groups, streams
 from loadtests.comparison import (
     DOUBT,
     NOT_MEASURED,
@@ -21,16 +24,21 @@ from loadtests.comparison import (
     to_install,
     worked_off,
 )
-from loadtests.results import NAME, Published, newest, write
+from loadtests.results import NAME, Published, newest, read, write
+from loadtests.tables import books_table, errors_table, number, server_table, stream_tables
 from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
 
 COMMITTED = newest()
 # What a person wrote of the figures: `93.4 %<!-- asgi-hold: of the limit -->`.
 CONCLUSIONS = re.compile(r"<!-- conclusions -->(.*?)<!-- /conclusions -->", re.DOTALL)
 QUOTE = re.compile(
-    r"(?P<said>(?:no answer|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
-    r"<!-- (?P<name>[a-z-]+): (?P<head>[^>]+) -->"
+    r"(?P<said>(?:no answer|measured|invalid|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
+    r"<!-- (?P<name>[a-z0-9 -]+): (?P<head>[^>]+) -->"
 )
+# The published experiments beside ours: each folder has one run's raw data.
+SEEDS = ROOT / "docs" / "seeds"
+# What quotes nothing of ours: another one's figure, a setting, an experiment's name.
+GIVEN = re.compile(r"[\d.,]+(?: %)?<!-- published -->|`[^`]*`|\bS\d\b|\]\([^)]*\)")
 
 
 @pytest.mark.parametrize("page", pages.PAGES)
@@ -50,6 +58,45 @@ def test_each_figure_in_a_conclusion_is_the_tables(page):
     assert sentences
     for text in sentences:
         assert wrong_quotes(text, found) == []
+
+
+def test_each_figure_on_the_seeds_page_is_in_its_raw_data():
+    assert COMMITTED is not None
+    found = rows(comparison(COMMITTED.groups()))
+    for folder in SEEDS.iterdir():
+        found |= seed(folder)
+    [text] = CONCLUSIONS.findall((ROOT / "docs" / "seeds.md").read_text())
+    assert QUOTE.search(text)
+    assert wrong_quotes(GIVEN.sub("", text), found) == []
+
+
+def seed(folder):
+    """Return the cells of each run by "folder strategy variant"; a stream's with its name."""
+    found = {}
+    for group in groups([read(folder / NAME)]):
+        cells = {"state": group.runs[0]["status"]}
+        for table in stream_tables([group]):
+            row = zip(table.head, table.rows[0], strict=True)
+            cells |= {f"{table.title}: {head}": cell for head, cell in row}
+        others = (server_table([group]), books_table([group]), errors_table([group]))
+        for table in filter(None, others):
+            cells |= dict(zip(table.head, table.rows[0], strict=True))
+        for _, stream, figures in streams(group.runs[0]):
+            cells[f"{stream}: good"] = number(figures["summary"]["good"])
+            cells[f"{stream}: seconds"] = number(figures["summary"]["seconds"])
+        name = f"{folder.name} {group.strategy} {group.variant}".strip()
+        found[name] = cells | answers_by_process(folder, group)
+    return found
+
+
+def answers_by_process(folder, group):
+    """Return how many good answers each process gave, by rank: the hub's say which one it was."""
+    parts = (group.scenario, group.strategy, group.variant.replace(" ", "-"), "1")
+    label = "_".join(filter(None, parts))
+    with gzip.open(folder / "samples" / f"{label}.csv.gz", "rt") as file:
+        said = Counter(row["outcome"] for row in csv.DictReader(file))
+    by_rank = sorted((count for name, count in said.items() if "process" in name), reverse=True)
+    return {f"answers of process {rank}": f"{count:,}" for rank, count in enumerate(by_rank, 1)}
 
 
 def wrong_quotes(text, found):

@@ -15,7 +15,20 @@ BLUE = "#123456"
 def test_where_nothing_was_answered_there_is_a_gap(tmp_path, second, pieces):
     points = ((0, 1.0), (1, 1.0), (2, second), (3, 1.0), (4, 1.0))
     chart = Chart("Canary", "seconds", "seconds", (Line("a", HELD, points),))
-    draw(chart, {"a": BLUE}, tmp_path / "a.svg")
+    draw([[chart]], {"a": BLUE}, tmp_path / "a.svg")
     text = (tmp_path / "a.svg").read_text()
     lines = re.findall(rf'<path d="([^"]*)"[^>]*style="fill: none; stroke: {BLUE}', text)
     assert max(line.count("M") for line in lines) == pieces
+
+
+def test_charts_of_one_row_have_one_scale_and_one_legend(tmp_path):
+    small, large = (
+        Chart(name, "seconds", "per s", (Line("a", HELD, ((0, high), (1, high))),))
+        for name, high in (("small", 1.0), ("large", 100.0))
+    )
+    draw([[small, large]], {"a": BLUE}, tmp_path / "a.svg")
+    text = (tmp_path / "a.svg").read_text()
+    assert text.count('id="axes_') == 2
+    # Only the left one has labels, and they are those of the larger: from 0 to 100.
+    assert text.count("<!-- 0 -->") == text.count("<!-- 100 -->") == 1
+    assert text.count("<!-- a -->") == 1

@@ -7,7 +7,14 @@ from loadtests.aggregate import Spread, comparable, groups
 from loadtests.cautions import cautions
 from loadtests.charts import ChartError, chart
 from loadtests.report import write_report
-from loadtests.tables import number, percent, server_table, spread, stream_tables
+from loadtests.tables import (
+    last_ended,
+    number,
+    percent,
+    server_table,
+    spread,
+    stream_tables,
+)
 from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
 
 
@@ -90,12 +97,44 @@ def test_what_servers_took_is_their_serving_side(bench):
     assert row["busy workers, peak"] == "2"  # who waits is one of those who serve
 
 
+def test_all_told_are_the_processes_that_a_deployment_needs():
+    found = run("nginx-accel", HELD, 2.0)
+    own = {"web": 100.0, "worker": 50.0, "postgresql": 25.0}
+    found["timeline"][3] |= {"memory": own | {"simulator": 400.0}}
+    found["timeline"] = [
+        row | {"cpu": row["cpu"] | {"generator": 9.0}} for row in found["timeline"]
+    ]
+    table = server_table(groups([results(found)]))
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    assert row["MB all told, peak"] == "175"
+    assert row["cores all told, mean"] == "0.90"
+
+
+@pytest.mark.parametrize(("open_", "seconds"), [(0, 8.5), (1, None)])
+def test_the_last_one_has_ended_when_none_is_open_any_more(open_, seconds):
+    found = run("nginx-accel", HELD, 2.0) | {"settled": 9.5}  # the phase began in second 1
+    found["books"]["open"] = open_
+    assert last_ended(found) == seconds
+    assert last_ended(run("nginx-accel", HELD, 2.0)) is None  # an older result doesn't know
+
+
 def test_the_report_has_tables_and_the_charts_that_the_scenario_names(bench, tmp_path):
     text = written([bench], tmp_path)
     assert "| nginx-accel | 5 | 100.0 % |" in text
     pictures = re.findall(r"\]\((pictures/[^)]+)\)", text)
     assert len(pictures) == 1  # of the two that `talk` asks for: no canary was measured here
     assert all((tmp_path / picture).read_text().startswith("<?xml") for picture in pictures)
+
+
+def test_a_list_of_charts_is_one_picture_with_a_column_for_each_variant(bench, tmp_path):
+    bench["scenarios"]["own"] = bench["scenarios"]["talk"] | {"charts": [["good: labels", "busy"]]}
+    bench["runs"] = [run_ | {"scenario": "own"} for run_ in bench["runs"][:2]]
+    bench["runs"] += [run_ | {"variant": "off"} for run_ in bench["runs"]]
+    text = written([bench], tmp_path)
+    [picture] = re.findall(r"\]\((pictures/[^)]+)\)", text)
+    drawn = (tmp_path / picture).read_text()
+    assert drawn.count('id="axes_') == 4
+    assert "<!-- Busy workers (off) -->" in drawn
 
 
 def test_nothing_that_was_measured_becomes_markup(bench, tmp_path):

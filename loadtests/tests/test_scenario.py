@@ -35,19 +35,28 @@ def mine(tmp_path):
     return str(path)
 
 
+SEEDS = scenario.FOLDER / "seeds"
+OURS = [*scenario.names(), *(str(SEEDS / f"{name}.toml") for name in scenario.names(SEEDS))]
+
+
 @pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("name", scenario.names())
+@pytest.mark.parametrize("name", OURS)
 def test_each_of_ours_loads(name, quick):
     found = scenario.load(name, quick=quick)
     assert found.title
     assert found.question
 
 
-@pytest.mark.parametrize("name", scenario.names())
+@pytest.mark.parametrize("name", OURS)
 def test_each_chart_is_of_a_stream_or_of_the_servers(name):
     found = scenario.load(name)
     streams = {stream.name for phase in found.phases for stream in phase.streams}
-    for kind, _, stream in (wanted.partition(": ") for wanted in found.charts):
+    panels = [
+        panel
+        for wanted in found.charts
+        for panel in ([wanted] if isinstance(wanted, str) else wanted)
+    ]
+    for kind, _, stream in (wanted.partition(": ") for wanted in panels):
         assert (kind in OF_STREAMS and stream in streams) or (kind in OF_SERVERS and not stream)
     assert len(found.charts) <= 3
 
