@@ -129,8 +129,10 @@ class Waiters:
         watch = loop.create_task(_hang_up(receive))
         watch.add_done_callback(lambda _: _settle(future, Ending.GONE))
         try:
-            reply = self.pipe.ask("GET", protocol.answer_key(hold_id))
-            reply.add_done_callback(functools.partial(self._take_reply, hold_id))
+            # No name for the reply: it would stay in memory for as long as the client waits.
+            self.pipe.ask("GET", protocol.answer_key(hold_id)).add_done_callback(
+                functools.partial(self._take_reply, hold_id)
+            )
             ending = await future
         finally:
             timer.cancel()
