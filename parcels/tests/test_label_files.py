@@ -59,7 +59,7 @@ def s3(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 @pytest.fixture(
-    params=["folder", pytest.param("s3", marks=pytest.mark.integration)],
+    params=["folder", pytest.param("s3", marks=pytest.mark.deployment)],
 )
 def kept(
     request: pytest.FixtureRequest, settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

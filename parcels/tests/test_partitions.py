@@ -159,7 +159,7 @@ class Serving:
                 self.longest = max(self.longest, time.monotonic() - begun)
 
 
-@pytest.mark.integration
+@pytest.mark.deployment
 def test_a_filled_table_is_switched_while_it_is_used(filled: Database) -> None:
     with Serving(filled) as serving:
         done = filled.migrate()
@@ -180,7 +180,7 @@ def test_a_filled_table_is_switched_while_it_is_used(filled: Database) -> None:
     assert "No changes" in filled.run("manage.py", "makemigrations", "--check", "--dry-run").stdout
 
 
-@pytest.mark.integration
+@pytest.mark.deployment
 def test_a_switch_that_was_interrupted_is_begun_again(filled: Database) -> None:
     """A long transaction keeps it waiting: it gives up, and the table is as usable as before."""
     with psycopg.connect(filled.url) as busy:
@@ -195,7 +195,7 @@ def test_a_switch_that_was_interrupted_is_begun_again(filled: Database) -> None:
     assert filled.value("SELECT count(*) FROM parcels_attempt") == FILLED + 1
 
 
-@pytest.mark.integration
+@pytest.mark.deployment
 def test_a_role_that_may_write_still_may(filled: Database) -> None:
     """Who migrates owns the tables; who serves need not."""
     filled.rows("CREATE ROLE serving")
@@ -213,7 +213,7 @@ def test_a_role_that_may_write_still_may(filled: Database) -> None:
         filled.rows("DROP ROLE serving")
 
 
-@pytest.mark.integration
+@pytest.mark.deployment
 def test_months_are_made_ahead_and_dropped_when_they_are_old(switched: Database) -> None:
     now = datetime.now(UTC)
     ends = partitions.months(now)
@@ -236,7 +236,7 @@ def test_months_are_made_ahead_and_dropped_when_they_are_old(switched: Database)
     )
 
 
-@pytest.mark.integration
+@pytest.mark.deployment
 def test_a_row_without_a_month_is_caught_counted_and_placed(switched: Database) -> None:
     now = datetime.now(UTC)
     moment = partitions.months(now)[3] + timedelta(days=3)
@@ -249,7 +249,7 @@ def test_a_row_without_a_month_is_caught_counted_and_placed(switched: Database) 
     assert switched.value("SELECT count(*) FROM parcels_attempt") == FILLED + 2
 
 
-@pytest.mark.integration
+@pytest.mark.deployment
 def test_the_same_event_twice_is_still_one_row(switched: Database) -> None:
     copied = (
         "INSERT INTO parcels_trackingevent (parcel_id, carrier, tracking_number, status, message,"
