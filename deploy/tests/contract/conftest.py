@@ -24,6 +24,8 @@ ENVIRONMENT = {
     # A thousand holds are a thousand calls: neither the worker nor the bulkhead may queue them.
     "WORKER_CONCURRENCY": "1000",
     "CARRIER_BULKHEAD": "2000",
+    # By process: clients whose hang-up is not noticed yet count, too.
+    "OFFLOAD_MAX_HOLDS_PER_ACCOUNT": "2000",
     # A busy machine may be slow: that alone makes no answer a late one.
     "WAIT_DEFAULT": "110",
     "LOG_LEVEL": "WARNING",

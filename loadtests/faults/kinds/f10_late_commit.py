@@ -24,6 +24,8 @@ class LateCommit(Fault):
     # So many failures in the short dose would open a breaker now and then, and nothing is bought.
     short_environment = {"CARRIER_BREAKER_WINDOW": "100000", "CARRIER_BREAKER_MIN_CALLS": "100000"}
     controls = {"settling": Control(SOLD_TWICE)}
+    # At a tenth a busy machine looks for the first time when the booking is listed already.
+    short_scale = 0.25
     # The full dose's 2 % of 300 would be six. Without its guard an absence is believed after two
     # looks at random moments: not all of them come before the booking is listed.
     shares = {300: 0.3, 2_000: 0.02}
