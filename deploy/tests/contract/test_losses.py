@@ -2,6 +2,7 @@
 
 from collections import Counter
 
+import psutil
 import pytest
 
 from deploy.tests.contract.shop import Later, at_once, order
@@ -90,6 +91,7 @@ def test_a_reload_loses_nobody(deployment, which, record_property):
     else:
         count = 4
         clients = waiting(deployment, count, slower=4)
+    former = app_processes(deployment)
     deployment.reload(which)
     outcomes = Counter(map(outcome, clients.result()))
     record_property(f"{deployment.name} reload {which}", dict(outcomes))
@@ -97,3 +99,15 @@ def test_a_reload_loses_nobody(deployment, which, record_property):
     with deployment.unless_it_cannot(f"reload-{which}"):
         assert not [what for what in outcomes if what.startswith("lost")], outcomes
     until(lambda: outcome(deployment.shop.post(order())) == "label", "a label after the reload")
+    if which == "app":  # the next test's clients are not to meet one that ends
+        until(lambda: not any(each.is_running() for each in former), "the reload's end", 120)
+
+
+def app_processes(deployment):
+    """Return the workers of the app's servers."""
+    masters = [name for name in deployment.stack.names if name.startswith("web")]
+    found = [
+        psutil.Process(deployment.stack.pid(name)).children(recursive=True) for name in masters
+    ]
+    # Python's own, which stays for as long as its parent.
+    return [each for one in found for each in one if "resource_tracker" not in str(each.cmdline())]
