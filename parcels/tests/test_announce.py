@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from django.conf import settings
 from django.db import connection
+from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -204,6 +205,20 @@ def test_what_is_handed_back_is_ours(settings: Any) -> None:
     hand_back([(row, 60.0) for row in claimed])
     states = [Announcement.objects.get(pk=row.pk).state for row in rows]
     assert states == [State.ANNOUNCING, State.ANNOUNCED, State.PENDING]
+
+
+@pytest.mark.skipif(connection.vendor == "postgresql", reason="claims and reads in one statement")
+def test_what_is_claimed_again_before_it_was_read_is_not_ours() -> None:
+    """This process was paused in between, for longer than its lease."""
+    rows = awaited(2)
+
+    def claimed_again_before(execute: Any, sql: str, *rest: Any) -> Any:
+        if sql.startswith("SELECT"):
+            Announcement.objects.filter(pk=rows[0].pk).update(fence=F("fence") + 1)
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(claimed_again_before):
+        assert claim([row.pk for row in rows]) == [rows[1]]
 
 
 def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
