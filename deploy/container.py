@@ -136,11 +136,11 @@ def render(strategy: Strategy, process: str, environment: Mapping[str, str]) -> 
     (run_dir / "real_addresses.conf").write_text(addresses)
 
 
-def command_of(strategy: Strategy, process: str) -> str:
-    """Return the shell line of a process."""
+def line_and_signal(strategy: Strategy, process: str) -> tuple[str, int]:
+    """Return the shell line of a process, and the signal that ends it gracefully."""
     if process == "front" and not has_front(strategy):
-        return PLAIN_FRONT
-    return strategy.processes[process]
+        return PLAIN_FRONT, signal.SIGQUIT
+    return strategy.processes[process], strategy.stop_signal(process)
 
 
 def run(strategy: Strategy, process: str) -> int:
@@ -160,15 +160,16 @@ def run(strategy: Strategy, process: str) -> int:
         environment["HUB_BIND"] = f"{random.choice(addresses_of(host))}:{port}"
     render(strategy, process, environment)
     raise_descriptor_limit()  # Kubernetes has no setting for it, and some engines begin with 1,024
+    line, ending = line_and_signal(strategy, process)
     child = subprocess.Popen(
-        ["/bin/sh", "-c", direct(command_of(strategy, process))],
+        ["/bin/sh", "-c", direct(line)],
         env=environment,
         cwd=ROOT,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
     )
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: child.send_signal(stop_signal(strategy, process)))
+        signal.signal(number, lambda *_: child.send_signal(ending))
     plain = environment.get("LOG_FORMAT") == "line"
     log = threading.Thread(target=pass_on, args=(child.stdout, process, plain), daemon=True)
     log.start()
@@ -208,12 +209,6 @@ def reload_front(strategy: Strategy) -> None:
     nginx.send_signal(signal.SIGHUP)
     if psutil.wait_procs(former, timeout=FORMER_SECONDS)[1]:
         raise NotReadyError("nginx has not taken it: see its log")
-
-
-def stop_signal(strategy: Strategy, process: str) -> int:
-    """Return the signal that ends a process gracefully."""
-    plain_front = process == "front" and not has_front(strategy)
-    return signal.SIGQUIT if plain_front else strategy.stop_signal(process)
 
 
 def why_ill(strategy: Strategy, process: str, page: str = "/readyz") -> str:

@@ -22,19 +22,16 @@ class Deaths:
 
     moments: deque[float] = field(default_factory=deque)
     restart_at: float | None = None
+    pause: float = 0.0  # seconds to wait after the latest
 
     def note(self, now: float) -> bool:
         """Note a death; say whether there were too many of late."""
         self.moments.append(now)
         while self.moments[0] < now - WINDOW_SECONDS:
             self.moments.popleft()
+        self.pause = FIRST_PAUSE_SECONDS * 2 ** (len(self.moments) - 1)
         self.restart_at = now + self.pause
         return len(self.moments) >= MAX_DEATHS
-
-    @property
-    def pause(self) -> float:
-        """Return the seconds to wait after the latest death."""
-        return FIRST_PAUSE_SECONDS * 2 ** (len(self.moments) - 1)
 
 
 class Keeper:

@@ -1,6 +1,7 @@
 """The files in which a server's processes count (PROMETHEUS_MULTIPROC_DIR), for who reads them."""
 
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 
 
@@ -10,11 +11,9 @@ def readable(paths: Iterable[Path]) -> list[str]:
     A file that is being made this moment is empty, and `prometheus_client` fails on it with
     struct.error; one that was just removed is nobody's any more.
     """
-    return [str(path) for path in paths if _size(path)]
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except FileNotFoundError:
-        return 0
+    found = []
+    for path in paths:
+        with suppress(FileNotFoundError):
+            if path.stat().st_size:
+                found.append(str(path))
+    return found

@@ -4,6 +4,7 @@ import os
 import random
 import socket
 import sys
+from itertools import islice
 
 # Below the kernels' own choices for outgoing connections (Linux 32768+, macOS 49152+): a port
 # found free there could be taken by any client's connection before our server binds it.
@@ -35,14 +36,10 @@ def free_ports(count: int) -> list[int]:
     """Return that many different free ports, in random order so that parallel runs rarely meet."""
     lane, _, lanes = os.environ.get(LANE, "0/1").partition("/")
     ours = range(LOWEST + int(lane), HIGHEST, int(lanes))
-    candidates = random.sample(ours, len(ours))
-    found: list[int] = []
-    for port in candidates:
-        if len(found) == count:
-            return found
-        if is_free(port):
-            found.append(port)
-    raise NoFreePortError(f"fewer than {count} free ports between {LOWEST} and {HIGHEST}")
+    found = list(islice(filter(is_free, random.sample(ours, len(ours))), count))
+    if len(found) < count:
+        raise NoFreePortError(f"fewer than {count} free ports between {LOWEST} and {HIGHEST}")
+    return found
 
 
 def free_port() -> int:

@@ -14,9 +14,7 @@ OVERDUE = 2.0
 
 def percentile(ordered: Sequence[float], share: float) -> float | None:
     """Return the nearest rank of an ascending list; None where there is nothing."""
-    if not ordered:
-        return None
-    return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
+    return ordered[max(0, math.ceil(share * len(ordered)) - 1)] if ordered else None
 
 
 class Window:

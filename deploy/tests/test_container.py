@@ -15,13 +15,12 @@ from deploy.container import (
     SWEEPER_SECONDS,
     address_towards,
     addresses_of,
-    command_of,
     environment_of,
     has_front,
+    line_and_signal,
     main,
     render,
     run,
-    stop_signal,
     why_ill,
     with_password,
 )
@@ -114,9 +113,8 @@ def test_a_process_may_open_what_its_holds_need(outside, monkeypatch):
         monkeypatch.setenv(name, value)
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
     most = min(DESCRIPTORS, limits[1])
-    monkeypatch.setattr(
-        "deploy.container.command_of", lambda *_: f'sh -c "test $(ulimit -n) -eq {most}"'
-    )
+    line = f'sh -c "test $(ulimit -n) -eq {most}"'
+    monkeypatch.setattr("deploy.container.line_and_signal", lambda *_: (line, signal.SIGTERM))
     monkeypatch.setattr("deploy.container.signal.signal", lambda *_: None)  # pytest's stay
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, limits[1]))
     try:
@@ -186,7 +184,7 @@ def test_the_hub_asks_the_app_where_it_is(name, outside):
 @pytest.mark.parametrize("name", NAMES)
 def test_each_process_has_a_command(name):
     strategy = strategies.load(name)
-    assert all(command_of(strategy, process) for process in {"front", *strategy.processes})
+    assert all(line_and_signal(strategy, process) for process in {"front", *strategy.processes})
 
 
 def test_passwords_come_from_files_into_the_addresses(outside):
@@ -217,7 +215,7 @@ def test_a_strategy_s_sizes_win_over_the_defaults_and_lose_to_the_composition(ou
     ],
 )
 def test_each_ends_by_its_own_signal(name, process, expected):
-    assert signal.Signals(stop_signal(strategies.load(name), process)).name == expected
+    assert signal.Signals(line_and_signal(strategies.load(name), process)[1]).name == expected
 
 
 def test_a_sweeper_that_stands_still_is_ill(outside, tmp_path, monkeypatch):
@@ -270,7 +268,7 @@ def test_what_servers_say_themselves_is_json_too(form, expected, outside, monkey
     said = (
         """sh -c 'echo "*** Starting \\"it\\" ***" >&2; echo "{\\"event\\": \\"ours\\"}"; exit 3'"""
     )
-    monkeypatch.setattr("deploy.container.command_of", lambda *_: said)
+    monkeypatch.setattr("deploy.container.line_and_signal", lambda *_: (said, signal.SIGTERM))
     monkeypatch.setattr("deploy.container.signal.signal", lambda *_: None)  # pytest's stay
     assert run(strategies.load("asgi-hold"), "web") == 3
     assert capsys.readouterr().err.splitlines() == expected

@@ -15,7 +15,7 @@ import pytest
 from deploy import plan as plan_module
 from deploy import strategy as strategies
 from deploy.child import Child, direct
-from deploy.container import command_of, environment_of, has_front, render
+from deploy.container import environment_of, has_front, line_and_signal, render
 from deploy.plan import ROOT, front_values, make_plan
 from deploy.ports import free_port
 from deploy.prepare import render_templates
@@ -115,7 +115,7 @@ def started(strategy, environment):
         absent("nginx", reason or "apt-get install nginx  |  brew install nginx")
     child = Child(
         "front",
-        direct(command_of(strategy, "front")),
+        direct(line_and_signal(strategy, "front")[0]),
         log=Path(environment["RUN_DIR"]) / "front.log",
         env=dict(environment),
         cwd=ROOT,
