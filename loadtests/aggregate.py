@@ -5,16 +5,21 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from loadtests.happenings import FAILED
 from loadtests.metrics import LATE_SHARE
 
 Run = Mapping[str, Any]
+# A figure of a row of the timeline: one look at the servers. None where the row doesn't have it.
+Look = Callable[[Mapping[str, Any]], float | None]
 # Whose curves are shown, marked as what they are: better seen than hidden.
 SHOWN = ("measured", "invalid", "partial")
 # The client-facing processes: what differs from strategy to strategy.
 SERVING = ("web", "front", "hub")
+# What a deployment does not need: the carriers, and the load.
+NOT_OURS = ("simulator", "generator")
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,23 +149,41 @@ def stream_of(run: Run, phase: str, stream: str) -> Mapping[str, Any] | None:
     return next((found for p, s, found in streams(run) if (p, s) == (phase, stream)), None)
 
 
-def peak(run: Run, figure: str) -> float | None:
+def peak(run: Run, look: Look) -> float | None:
     """Return the highest value that a figure had in the run's timeline."""
-    return max((row[figure] for row in run.get("timeline", ()) if figure in row), default=None)
+    return max(_seen(run, look), default=None)
 
 
-def busy(row: Mapping[str, Any]) -> int | None:
-    """Return how many workers serve a request in a row of the timeline; some of these wait."""
-    return row.get("busy", {}).get("serving")
-
-
-def mean(run: Run, figure: Callable[[Mapping[str, Any]], float | None]) -> float | None:
+def mean(run: Run, look: Look) -> float | None:
     """Return a figure's mean over the run's timeline."""
-    values = [value for row in run.get("timeline", ()) if (value := figure(row)) is not None]
+    values = _seen(run, look)
     return statistics.fmean(values) if values else None
 
 
-def serving(row: Mapping[str, Any], what: str) -> float | None:
-    """Return the cores ("cpu") or MB ("memory") of what serves clients; None in a row without."""
-    used = row.get(what)
-    return sum(used.get(name, 0.0) for name in SERVING) if used else None
+def _seen(run: Run, look: Look) -> list[float]:
+    return [value for row in run.get("timeline", ()) if (value := look(row)) is not None]
+
+
+def plain(name: str) -> Look:
+    """Return what a row has under that name."""
+    return lambda row: row.get(name)
+
+
+def busy(row: Mapping[str, Any]) -> int | None:
+    """Return how many workers serve a request; some of these wait."""
+    return row.get("busy", {}).get("serving")
+
+
+def serving(what: str) -> Look:
+    """Return the cores ("cpu") or MB ("memory") of what serves clients."""
+    return partial(_used, what, lambda name: name in SERVING)
+
+
+def all_told(what: str) -> Look:
+    """Return the cores or MB of all that a deployment needs."""
+    return partial(_used, what, lambda name: name not in NOT_OURS)
+
+
+def _used(what: str, counts: Callable[[str], bool], row: Mapping[str, Any]) -> float | None:
+    values = [value for name, value in row.get(what, {}).items() if counts(name)]
+    return sum(values) if values else None

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loadtests.aggregate import Group, Run, mean
+from loadtests.aggregate import Group, Run, mean, plain
 
 # The share of the machine's cores above which it does no more in a second, whatever is asked.
 FULL = 0.9
@@ -17,7 +17,11 @@ QUIET = 0.2
 
 def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> list[str]:
     """Return what a reader must know before believing a figure."""
-    said = [*_bought_twice(groups)]
+    said = [
+        f"WRONG: {group.strategy} bought {doubled} labels of {group.scenario} twice."
+        for group in groups
+        if (doubled := sum(run["books"]["doubled"] for run in group.runs if "books" in run))
+    ]
     said += dict.fromkeys(result["note"] for result in results if result["note"])
     if any(len(group.measured()) == 1 for group in groups):
         said.append(
@@ -28,7 +32,7 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
         others
         for group in groups
         for run in group.measured()
-        if (others := mean(run, lambda row: row.get("others"))) is not None and others > QUIET
+        if (others := mean(run, plain("others"))) is not None and others > QUIET
     ]
     if disturbed:
         said.append(
@@ -43,13 +47,6 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
             "figures are shown only where no valid run is there, and the notes say so."
         )
     return said
-
-
-def _bought_twice(groups: Sequence[Group]) -> Iterator[str]:
-    """Say what no figure makes good."""
-    for group in groups:
-        if doubled := sum(run["books"]["doubled"] for run in group.runs if "books" in run):
-            yield f"WRONG: {group.strategy} bought {doubled} labels of {group.scenario} twice."
 
 
 def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from operator import itemgetter
 from typing import Any, NamedTuple
 
 from deploy import strategy as strategies
 from deploy.strategy import Strategy
-from loadtests.aggregate import Group, Run, stream_of, streams
+from loadtests.aggregate import Group, Look, Run, all_told, stream_of, streams
 from loadtests.figures import outage_of
-from loadtests.tables import PROMISED, Figure, Table, number, percent, spread
+from loadtests.tables import PROMISED, Figure, Table, bound, number, percent, slots, spread
 
 NOT_MEASURED = "not measured"
 DOUBT = " †"
@@ -56,8 +57,7 @@ def needs() -> Table:
 
 def _ordered() -> list[str]:
     """Return all strategies by family, then by name."""
-    families = {name: strategies.load(name).family for name in strategies.names()}
-    return sorted(families, key=lambda name: (families[name], name))
+    return sorted(strategies.names(), key=lambda name: (strategies.load(name).family, name))
 
 
 def footnotes(groups: Sequence[Group]) -> list[str]:
@@ -119,16 +119,16 @@ def seconds(value: float) -> str:
     return "no answer" if value == math.inf else f"{number(value)} s"
 
 
-def memory_each(run: Run) -> float | None:
-    """Return the KB that web, front and hub took for each client that waited.
+def memory_each(look: Look, run: Run) -> float | None:
+    """Return the KB for each client that waited, by such a figure of memory.
 
     From the first look, with nobody there, to the look at which most waited.
     """
     waiting = _waiting(run)
     looks = [
-        (waiting.get(int(row["at"]), 0.0), row["serving_memory"])
+        (waiting.get(int(row["at"]), 0.0), memory)
         for row in run["timeline"]
-        if "serving_memory" in row
+        if (memory := look(row)) is not None
     ]
     clients, memory = max(looks, key=itemgetter(0), default=(0.0, 0.0))
     return (memory - looks[0][1]) * 1000 / clients if clients else None
@@ -201,6 +201,7 @@ def _columns() -> Iterator[Column]:
         p99 = _of(phase, "canary", _percentile("p99"))
         return _with_failed(phase, "canary", p99, seconds)
 
+    yield Column("slots", "talk", _cell(slots, bound))
     yield Column("labels per s", "talk", _cell(labels(lambda s: s["goodput"]), number))
     yield Column("of the limit", "talk", _cell(share, percent))
     yield Column("failed", "talk", _cell(labels(lambda s: s["error_share"]), percent))
@@ -209,8 +210,9 @@ def _columns() -> Iterator[Column]:
     yield Column("other pages with 500 clients waiting, slowest 1 %", "crowd", canary("crowd"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
     yield Column("backlog worked off after the outage", "outage", _cell(worked_off, within))
-    each = _with_failed("capacity", "labels", memory_each, lambda value: f"{value:,.0f} KB")
-    yield Column("memory per waiting client", "capacity", each)
+    each = partial(memory_each, all_told("memory"))
+    told = _with_failed("capacity", "labels", each, lambda value: f"{value:,.0f} KB")
+    yield Column("memory per waiting client, all told", "capacity", told)
     yield Column("a reload", "reload", reload)
 
 

@@ -72,7 +72,8 @@ class _Bench:
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
-        sized = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "HUB_WORKERS")
+        web = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "OFFLOAD_MAX_CONCURRENCY")
+        sized = (*web, "HUB_WORKERS")
         sizes = {name: self._stack.env[name] for name in sized if name in self._stack.env}
         run = Run({"sizes": sizes})
         began = time.monotonic()
@@ -183,6 +184,6 @@ def _relative(row: Row, began: float) -> Row:
     row["load"] = round(row["load"], 2)
     if "lookup" in row:
         row["lookup"] = round(row["lookup"], 4)
-    if (memory := serving(row, "memory")) is not None:
+    if (memory := serving("memory")(row)) is not None:
         row["serving_memory"] = round(memory, 1)
     return row

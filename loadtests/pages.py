@@ -58,14 +58,12 @@ def _comparison(bench: Published | None, up: str, names: Sequence[str]) -> Itera
         return
     yield from _linked(comparison(bench.groups(), names), up)
     yield ""
-    yield f"Median (lowest to highest) of the valid runs, {bench.began}; {_source(bench, up)}."
-
-
-def _source(bench: Published, up: str) -> str:
     commits = dict.fromkeys(part["machine"].get("commit") or "unknown" for part in bench.results)
-    report = f"{up}docs/benchmarks/{bench.folder.name}/report.md"
-    cores = bench.results[-1]["machine"]["cores"]
-    return f"[report and raw data]({report}), commit {', '.join(commits)}, {cores} cores"
+    yield (
+        f"Median (lowest to highest) of the valid runs, {bench.began}; [report and raw data]"
+        f"({up}docs/benchmarks/{bench.folder.name}/report.md), commit {', '.join(commits)}, "
+        f"{bench.results[-1]['machine']['cores']} cores."
+    )
 
 
 def _cautions(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:

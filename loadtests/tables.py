@@ -6,23 +6,26 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
+from deploy import strategy as strategies
+from deploy.plan import MAX_CONCURRENCY
 from loadtests.aggregate import (
     Group,
     Run,
     Spread,
+    all_told,
     busy,
     mean,
     peak,
+    plain,
     serving,
     stream_of,
     streams,
 )
 from loadtests.metrics import LEAST_LIMIT, RECOVERED_SHARE, RECOVERY_WINDOW, SLOWER
 
-# What a deployment does not need: the carriers, and the load.
-NOT_OURS = ("simulator", "generator")
 MISSING = "-"
 # A 202 is a promise kept later: not what was asked for, and not lost.
 PROMISED = "http 202"
@@ -152,35 +155,38 @@ _STREAM = (
 )
 
 
-def _all_told(what: str) -> Callable[[Mapping[str, Any]], float]:
-    """Return a figure of a look at the servers: of all processes that a deployment needs."""
-    return lambda row: sum(
-        value for name, value in row.get(what, {}).items() if name not in NOT_OURS
-    )
+def slots(run: Run) -> float | None:
+    """Return how many requests the run's workers served at once: endless without a bound."""
+    if run["strategy"] not in strategies.names():
+        return None  # it has been renamed since
+    sizes = {"OFFLOAD_MAX_CONCURRENCY": str(MAX_CONCURRENCY), **run.get("sizes", {})}
+    return strategies.load(run["strategy"]).slots_in(sizes) or math.inf
+
+
+def bound(value: float) -> str:
+    """Return a number of slots."""
+    return "no bound" if value == math.inf else number(value)
 
 
 def server_table(groups: Sequence[Group]) -> Table:
     """Return what the servers used, by strategy."""
-    figures: dict[str, Figure] = {
-        "web processes": lambda run: float(run.get("sizes", {}).get("WEB_WORKERS") or 0) or None,
-        "serving MB, peak": lambda run: peak(run, "serving_memory"),
-        "serving cores, mean": lambda run: mean(run, lambda row: serving(row, "cpu")),
-        "MB all told, peak": lambda run: max(
-            map(_all_told("memory"), run["timeline"]), default=None
-        ),
-        "cores all told, mean": lambda run: mean(run, _all_told("cpu")),
-        "database connections, peak": lambda run: peak(run, "connections"),
-        "holds, peak": lambda run: peak(run, "held"),
-        "busy workers, peak": lambda run: max(
-            filter(None, map(busy, run["timeline"])), default=None
-        ),
-        "others' cores, mean": lambda run: mean(run, lambda row: row.get("others")),
-        "load, mean": lambda run: mean(run, lambda row: row.get("load")),
-    }
+    took = (
+        ("serving MB, peak", peak, plain("serving_memory")),
+        ("serving cores, mean", mean, serving("cpu")),
+        ("MB all told, peak", peak, all_told("memory")),
+        ("cores all told, mean", mean, all_told("cpu")),
+        ("database connections, peak", peak, plain("connections")),
+        ("holds, peak", peak, plain("held")),
+        ("busy workers, peak", peak, busy),
+        ("others' cores, mean", mean, plain("others")),
+        ("load, mean", mean, plain("load")),
+    )
+    columns: list[Column] = [("slots", slots, bound)]
+    columns += [(head, partial(over, look=look), number) for head, over, look in took]
     return _table(
         "What it took",
         groups,
-        [(head, figure, number) for head, figure in figures.items()],
+        columns,
         "Serving: web, front and hub together (proportional set size). All told: worker, sweeper, "
         "PostgreSQL and Redis, too. Others' cores: what the machine did besides; the less, the "
         "better the figures.",

@@ -10,6 +10,7 @@ from loadtests.aggregate import (
     groups,
     mean,
     peak,
+    plain,
     serving,
     stream_of,
     streams,
@@ -140,8 +141,8 @@ def test_streams_that_sent_nothing_are_left_out():
 
 def test_figures_of_the_timeline():
     made = run("a", HELD, 2.0)
-    assert peak(made, "connections") == 9  # 5 and one more each second
-    assert peak(made, "no such figure") is None
+    assert peak(made, plain("connections")) == 9  # 5 and one more each second
+    assert peak(made, plain("no such figure")) is None
     assert mean(made, lambda row: row["at"]) == 2
     assert mean(made, lambda row: row["at"] ** 2) == 6  # the median were 4
     assert mean(made, lambda row: None) is None
@@ -149,5 +150,5 @@ def test_figures_of_the_timeline():
     assert busy({"busy": {"serving": 3, "waiting": 2}}) == 3
     assert busy({}) is None
     used = {"web": 1.0, "front": 0.25, "hub": 0.5, "worker": 9.0}
-    assert serving({"cpu": used, "memory": {"web": 3.0}}, "cpu") == 1.75
-    assert serving({"memory": {}}, "memory") is serving({}, "cpu") is None
+    assert serving("cpu")({"cpu": used, "memory": {"web": 3.0}}) == 1.75
+    assert serving("memory")({"memory": {}}) is serving("cpu")({}) is None

@@ -5,6 +5,7 @@ import gzip
 import math
 import re
 from collections import Counter
+from functools import partial
 
 import pytest
 
@@ -12,7 +13,7 @@ from deploy import strategy as strategies
 from deploy.plan import ROOT
 from loadtests import __main__ as command
 from loadtests import pages
-from loadtests.aggregate import groups, streams
+from loadtests.aggregate import all_told, groups, plain, streams
 from loadtests.comparison import (
     DOUBT,
     NOT_MEASURED,
@@ -25,7 +26,13 @@ from loadtests.comparison import (
     worked_off,
 )
 from loadtests.results import NAME, Published, newest, read, write
-from loadtests.tables import books_table, errors_table, number, server_table, stream_tables
+from loadtests.tables import (
+    books_table,
+    errors_table,
+    number,
+    server_table,
+    stream_tables,
+)
 from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
 
 COMMITTED = newest()
@@ -207,8 +214,19 @@ def test_a_backlog_is_worked_off_when_neither_clients_nor_rows_wait(waiting, row
 
 def test_memory_is_counted_from_nobody_to_the_most():
     # 10 clients are there in second 1 of the run; the first look saw 100 MB, that one 101.
-    assert memory_each(run("asgi-hold", HELD, 2.0)) == pytest.approx(100.0)
-    assert memory_each({**run("asgi-hold", HELD, 2.0), "timeline": []}) is None
+    serving = partial(memory_each, plain("serving_memory"))
+    assert serving(run("asgi-hold", HELD, 2.0)) == pytest.approx(100.0)
+    assert serving({**run("asgi-hold", HELD, 2.0), "timeline": []}) is None
+
+
+def test_memory_all_told_has_worker_and_stores_and_not_the_load():
+    made = run("asgi-hold", HELD, 2.0)
+    for row in made["timeline"]:
+        grown = row["at"]  # a MB each second of each: three for ten clients at second 1
+        own = {"web": 50 + grown, "worker": 50 + grown, "postgresql": 9 + grown}
+        row["memory"] = own | {"generator": 70 + 9 * grown, "simulator": 80 + 9 * grown}
+    assert partial(memory_each, all_told("memory"))(made) == pytest.approx(300.0)
+    assert partial(memory_each, all_told("memory"))(run("asgi-hold", HELD, 2.0)) is None
 
 
 def reloaded(errors, strategy="nginx-accel"):

@@ -1,4 +1,5 @@
 import copy
+import math
 import re
 
 import pytest
@@ -12,6 +13,7 @@ from loadtests.tables import (
     number,
     percent,
     server_table,
+    slots,
     spread,
     stream_tables,
 )
@@ -108,6 +110,19 @@ def test_all_told_are_the_processes_that_a_deployment_needs():
     row = dict(zip(table.head, table.rows[0], strict=True))
     assert row["MB all told, peak"] == "175"
     assert row["cores all told, mean"] == "0.90"
+
+
+@pytest.mark.parametrize(
+    ("strategy", "sizes", "found"),
+    [
+        ("uwsgi-threads", {"WEB_WORKERS": "5", "WEB_THREADS": "40"}, 200),
+        ("nginx-accel", {"WEB_WORKERS": "5"}, 10),  # two threads each
+        ("asgi-hold", {"WEB_WORKERS": "2"}, 16),  # older results don't say its bound: the usual
+        ("runserver", {"WEB_WORKERS": "5"}, math.inf),  # a thread for each request
+    ],
+)
+def test_slots_are_what_serves_at_once(strategy, sizes, found):
+    assert slots(run(strategy, HELD, 2.0) | {"sizes": sizes}) == found
 
 
 @pytest.mark.parametrize(("open_", "seconds"), [(0, 8.5), (1, None)])
