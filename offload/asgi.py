@@ -40,6 +40,9 @@ BUFFER = 2_621_440
 # the signal (uvicorn: 0.1 s); a client answered earlier may reconnect to the closing socket and be
 # reset. In a longer drain more outcomes come in time, and the process ends later.
 DRAIN_SECONDS = 0.5
+# Seconds from uvicorn's closed socket to its end of idle connections. At once it would end those,
+# too, whose request is still on its way, or not yet read because many came together.
+ARRIVING_SECONDS = 0.5
 
 _TICKET = TICKET_HEADER.lower().encode()
 
@@ -175,7 +178,13 @@ class HoldMiddleware:
         def end_too(number: int, frame: FrameType | None) -> None:
             loop.call_soon_threadsafe(end)
             earlier = self._handlers[number]
-            if callable(earlier):
+            # uvicorn's handler is its server's method: the sockets can close before the rest ends.
+            listeners = getattr(getattr(earlier, "__self__", None), "servers", ())
+            for listener in listeners:
+                loop.call_soon_threadsafe(listener.close)
+            if listeners:
+                loop.call_soon_threadsafe(loop.call_later, ARRIVING_SECONDS, earlier, number, frame)
+            elif callable(earlier):
                 earlier(number, frame)
 
         for number in (signal.SIGTERM, signal.SIGINT):

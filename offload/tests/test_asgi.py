@@ -222,6 +222,19 @@ async def test_with_patience_who_is_released_meanwhile_gets_it(
     assert project.end() is not None  # at once: nobody is held any more
 
 
+async def test_a_request_that_is_on_its_way_at_the_signal_is_answered(asgi):
+    """Its connection was accepted before; the server, idle, would close it in its face."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", asgi.port)
+    asgi.send(signal.SIGTERM)
+    await eventually(lambda: not listens(asgi.port))
+    await asyncio.sleep(0.2)  # the signal's tenth of a second, and as much again
+    writer.write(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n")
+    head = (await reader.read()).partition(b"\r\n\r\n")[0]
+    assert head.startswith(b"HTTP/1.1 200")
+    assert b"connection: close" in head.lower()
+    writer.close()
+
+
 def listens(port):
     try:
         socket.create_connection(("127.0.0.1", port), 5).close()
