@@ -19,6 +19,8 @@ libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
 zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
+faketime|any_file /usr/lib/*/faketime/libfaketimeMT.so.1|faketime|nothing (faketime: Linux only)|tests with wrong clocks, and fault F10
+iproute2|has ip|iproute2|nothing (iproute2: Linux only)|tests of several machines, and fault F29
 compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
 engine|has_engine|docker.io iptables debootstrap|--cask docker|docker-compose.yml on an engine
 npm|has npm|nodejs npm|node|the published client in JavaScript

@@ -1,6 +1,7 @@
 """deploy/setup.sh with a component that nobody has, and an apt-get that is made up."""
 
 import os
+import re
 import subprocess
 
 import pytest
@@ -72,3 +73,21 @@ def test_root_installs_what_is_missing(setup, tmp_path, works, code):
     calls = (tmp_path / "apt.log").read_text()
     assert "install -y -qq --no-install-recommends unheard-of-package" in calls
     assert ("update" in calls) is (not works)
+
+
+def test_each_package_that_a_message_names_is_installed_by_the_script():
+    """A test that lacks something names its package: on a new machine, in CI, it must be there."""
+    named = set()
+    for folder in ("deploy", "loadtests", "shipping", "parcels", "offload"):
+        for path in (*(ROOT / folder).rglob("*.py"), *(ROOT / folder).rglob("strategy.toml")):
+            if path.name not in ("test_setup.py", "test_strategy.py", "test_venv.py"):
+                for packages in re.findall(
+                    r"apt-get install ([a-z0-9. -]*[a-z0-9])", path.read_text()
+                ):
+                    named.update(packages.split())
+    rows = (ROOT / "deploy" / "setup.sh").read_text().partition("COMPONENTS='\n")[2]
+    installed = {
+        name for row in rows.split("\n'\n")[0].splitlines() for name in row.split("|")[2].split()
+    }
+    assert len(named) > 10
+    assert named - installed == set()
