@@ -292,6 +292,7 @@ def test_the_watchdog_works_in_a_forked_child():
     assert done.returncode == 0
 
 
+@pytest.mark.deployment
 @pytest.mark.skipif("SLOW_CARRIERS_UNDER_GEVENT" in os.environ, reason="this is that run")
 def test_all_of_this_holds_under_gevent(tmp_path):
     # A configuration of its own: no Django, and warnings of the patching are not errors.

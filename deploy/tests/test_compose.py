@@ -168,6 +168,7 @@ def test_what_is_needed_to_the_end_is_stopped_later(name, needed):
 
 
 @pytest.mark.integration
+@pytest.mark.deployment
 def test_unsafe_settings_start_nothing(tmp_path):
     with Composed("asgi-hold", tmp_path) as composed:
         given = composed.services["migrate"]["environment"]
@@ -245,6 +246,7 @@ def well(composed, name):
 
 
 @pytest.mark.integration
+@pytest.mark.deployment
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("name", SHAPES)
 def test_each_service_runs_and_its_health_check_knows(name, tmp_path, postgresql):

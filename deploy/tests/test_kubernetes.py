@@ -443,6 +443,7 @@ def deployed(tmp_path, postgresql):
 
 
 @pytest.mark.integration
+@pytest.mark.deployment
 @pytest.mark.timeout(600)
 @each_overlay
 def test_each_container_runs_and_its_probes_know(overlay, deployed):

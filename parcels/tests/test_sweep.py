@@ -219,6 +219,7 @@ def test_old_holds_are_forgotten_in_portions_oldest_first(monkeypatch: pytest.Mo
         ("keep_plans", "5000", {"parcel_age", "document_age"}, ["parcel", "document"]),
     ],
 )
+@pytest.mark.deployment
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
 def test_the_search_for_what_is_old_reads_no_whole_table(
     request: pytest.FixtureRequest,

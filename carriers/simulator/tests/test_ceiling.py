@@ -10,6 +10,7 @@ SECONDS = 12.0
 
 
 @pytest.mark.integration
+@pytest.mark.deployment
 async def test_five_thousand_calls_are_in_flight_at_once_and_all_are_answered(tmp_path):
     async with simulator_process(tmp_path / "ledger.jsonl") as (_, control):
         result = await burst(control, CALLS, SECONDS)

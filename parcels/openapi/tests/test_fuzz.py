@@ -28,7 +28,7 @@ from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
 
 # GET /carriers asks Redis; there is none here, which is answered, too.
-pytestmark = pytest.mark.integration
+pytestmark = [pytest.mark.integration, pytest.mark.deployment]
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
