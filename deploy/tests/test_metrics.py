@@ -96,7 +96,8 @@ def test_a_killed_process_stays_counted_and_is_not_busy(stack):
     before, _ = scrape(stack)
     killed = next(pid for pid in by_process(stack) if is_there(pid))
     os.kill(killed, signal.SIGKILL)
-    until(lambda: not is_there(killed), "its end")
+    # uvicorn, where it has just asked this process whether it lives, waits a minute for the answer.
+    until(lambda: not is_there(killed), "its end", 90)
     until(lambda: serves(stack), "somebody who answers")
     counted, busy = scrape(stack)
     assert counted >= before
