@@ -34,8 +34,6 @@ from deploy.welcome import welcome
 PREFERRED_PORT = 8000
 # A Python process uses one core. Two announce 500 at once each, which is more than a demo needs.
 MOST_WORKERS = 2
-# Two idle cores need 6 s; a machine that needs more than this has another problem.
-READY_SECONDS = 120.0
 # Seconds between two looks: how late a restart may come.
 TICK_SECONDS = 0.1
 GAVE_UP, REFUSED = 1, 2
@@ -117,7 +115,6 @@ def _stack(strategy: strategies.Strategy, run_dir: Path, port: int) -> Stack:
         run_dir=run_dir,
         port=port,
         live=True,
-        ready_seconds=READY_SECONDS,
     )
 
 

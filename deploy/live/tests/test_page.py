@@ -21,14 +21,26 @@ from deploy.tests.waiting import DIRECT, end, get, until
 
 pytestmark = pytest.mark.deployment
 
-START_SECONDS = 150
+# Seconds for a start beside other tests; one that has failed is told at once.
+PATIENT = 300
 # The carrier that the page's load uses most.
 CARRIER, TITLE = "colibri", "Colibri Express"
 # So that a hang is a failed call, and ten of them a breaker's reason, within a test's patience.
 CALL_DEADLINE = "5"
 MANY = 10_000
-EMPTY = "data:text/html,<title>empty</title>"
-# Of an empty page's frames: at a third of sixty a second things still glide; at ten they jump.
+# The least that ten thousand moving dots cost a browser: what else the machine does slows both.
+PLAIN = f"""data:text/html,<canvas width=1372 height=420></canvas><script>
+    const canvas = document.querySelector("canvas").getContext("2d");
+    let turn = 0;
+    const step = () => {{
+      canvas.clearRect(0, 0, 1372, 420);
+      for (let n = 0; n < {MANY}; n++) canvas.fillRect((7 * n + turn) % 1372, n % 420, 2.5, 2.5);
+      turn += 1;
+      requestAnimationFrame(step);
+    }};
+    step();
+</script>"""
+# Of the plain page's frames: at a third of sixty a second things still glide.
 USABLE = 1 / 3
 # The page's own figures, but ten thousand are held; returns a look at frames drawn and dots.
 CROWD = f"""
@@ -51,12 +63,10 @@ REFUSED = """
     const answer = document.querySelector(".answers .other");
     return [answer.querySelector("dd").textContent, answer.classList.contains("bad")];
 """
-HOLD_UP = """
-    const holdUp = () => {
-      for (const end = performance.now() + 100; performance.now() < end;);
-      requestAnimationFrame(holdUp);
-    };
-    requestAnimationFrame(holdUp);
+# Each frame is drawn eighty times.
+CLUMSY = """
+    const clumsy = [...window.live.stacks.values()][0].diagram, draw = clumsy.draw.bind(clumsy);
+    clumsy.draw = () => { for (let n = 0; n < 80; n++) draw(); clumsy.drawn -= 79; };
 """
 
 
@@ -77,7 +87,7 @@ def run(tmp_path_factory):
             text=True,
         )
     try:
-        told = until(lambda: read_env_file(folder / "run" / "demo.env"), "demo.env", START_SECONDS)
+        told = until(lambda: read_env_file(folder / "run" / "demo.env"), "demo.env", PATIENT)
         yield told | {"pid": process.pid}
     finally:
         with contextlib.suppress(ProcessLookupError):
@@ -134,7 +144,8 @@ def test_a_first_visit_leads_to_a_collapse_in_three_clicks(page):
     assert has(page, "#bar.first")
     click(page, "#traffic")
     click(page, "#compare")
-    until(lambda: has(page, ".stack:nth-child(2)"), "the second deployment", START_SECONDS)
+    until(lambda: has(page, ".stack:nth-child(2), #said.bad"), "a second deployment", PATIENT)
+    assert words(page, "#said") == ""  # else why it did not start
     until(lambda: not has(page, ".other.bad"), "answers of both", 60)
     click(page, "#break")
     until(lambda: words(page, "#announced").startswith(f"{TITLE} hangs, "), "the outage in words")
@@ -245,7 +256,7 @@ def test_each_control_can_be_reached_and_has_a_name(page):
 def frames(driver, url, prepare=""):
     """Return the frames that the browser shows in three seconds, and what `prepare` looks at."""
     driver.get(url)
-    if url != EMPTY:
+    if url != PLAIN:
         shown(driver)
     return driver.execute_async_script(f"""
         const done = arguments[0];
@@ -261,20 +272,15 @@ def frames(driver, url, prepare=""):
 
 
 def glides(driver, url, prepare):
-    """Say whether the page shows a usable part of the frames that an empty one does.
-
-    Relative to the same browser in the same seconds: no machine's threshold. What else the machine
-    does takes some of these seconds more than others, so it has three tries.
-    """
+    """Say whether the page shows a usable part of the frames that a plain one does, median of 3."""
+    shares = []
     for _ in range(3):
-        empty, _ = frames(driver, EMPTY)
+        plain, _ = frames(driver, PLAIN)
         full, (drawn, dots) = frames(driver, url, prepare)
-        again, _ = frames(driver, EMPTY)
         assert dots >= MANY
         # Frames in which the dots moved, not only those that the browser showed.
-        if min(full, drawn) > USABLE * min(empty, again):
-            return True
-    return False
+        shares.append(min(full, drawn) / plain)
+    return median(shares) > USABLE
 
 
 def test_ten_thousand_parcels_in_the_air_are_smooth(run):
@@ -284,9 +290,9 @@ def test_ten_thousand_parcels_in_the_air_are_smooth(run):
 
 
 def test_a_page_that_jumps_is_told_from_one_that_glides(run):
-    """The control: the same page, held up for a tenth of a second in each frame."""
+    """The control: the same page, wasteful."""
     with browser() as driver:
-        assert not glides(driver, run["LIVE_URL"], HOLD_UP + CROWD)
+        assert not glides(driver, run["LIVE_URL"], CLUMSY + CROWD)
 
 
 def test_nothing_was_blocked_or_thrown(page):
