@@ -136,11 +136,11 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
     parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
-    redis = get("REDIS_URL", "redis://127.0.0.1:6379/0")
+    store = _secret(environment, "OFFLOAD_STORE") or _secret(environment, "REDIS_URL")
     parser.add_argument(
         *("--store", "--redis"),
         dest="store",
-        default=get("OFFLOAD_STORE", redis),
+        default=store or "redis://127.0.0.1:6379/0",
         help="redis://… or postgresql://…; OFFLOAD_STORE, else REDIS_URL",
     )
     parser.add_argument("--resolve-url", default=get("OFFLOAD_RESOLVE_URL", ""))

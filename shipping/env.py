@@ -131,7 +131,7 @@ def secrets(name: str) -> list[str]:
 
 def store(name: str, default: str, *others: str) -> str:
     """Return the address of a Redis, of one that Sentinels know, or with one of the schemes."""
-    url = text(name, default)
+    url = secret(name, development=default)
     schemes = ("redis", "rediss", BY_SENTINEL, *others)
     try:
         watched(url)
@@ -147,7 +147,7 @@ def database(name: str, default: str) -> dict[str, object]:
 
     Several hosts, parted by commas, are handed on to libpq, which takes lists of both.
     """
-    url = urlsplit(text(name, default))
+    url = urlsplit(secret(name, development=default))
     if url.scheme == "sqlite":
         return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
     if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):

@@ -38,6 +38,13 @@ def test_secret_from_a_file(tmp_path):
     assert parse([], environment).secret == SECRET
 
 
+@pytest.mark.parametrize("name", ["OFFLOAD_STORE", "REDIS_URL"])
+def test_the_store_from_a_file(tmp_path, name):
+    (tmp_path / "store").write_text("redis://:secret@there:6379/0\n")
+    given = ENVIRONMENT | {f"{name}_FILE": str(tmp_path / "store")}
+    assert parse([], given).store == "redis://:secret@there:6379/0"
+
+
 def test_fallbacks_from_the_environment_or_a_file(tmp_path):
     one, other = "f" * 40, "g" * 40
     given = ENVIRONMENT | {"OFFLOAD_SECRET_FALLBACKS": f"{one},{other}"}

@@ -104,6 +104,19 @@ def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path
     assert optional_secret("SOME_NAME") == "from the file"
 
 
+@pytest.mark.parametrize("read", [env.store, env.database])
+def test_an_address_with_a_password_may_come_from_a_file(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, read: Callable[..., Any]
+) -> None:
+    address = POSTGRESQL if read is env.database else "redis://:secret@there:6379/0"
+    monkeypatch.setenv("SOME_NAME", address)
+    expected = read("SOME_NAME", "")
+    monkeypatch.setenv("SOME_NAME", "an address that the file's wins over")
+    monkeypatch.setenv("SOME_NAME_FILE", str(tmp_path / "address"))
+    (tmp_path / "address").write_text(f"{address}\n")
+    assert read("SOME_NAME", "") == expected
+
+
 def test_former_secrets_come_from_a_file_one_by_line(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
