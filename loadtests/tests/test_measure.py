@@ -73,3 +73,12 @@ def test_the_books_are_compared_when_nothing_is_under_way(bench):
 def test_what_never_ends_is_not_waited_for(bench):
     bench._scenario = replace(TALK, settle=0.0)
     assert bench._settle(Books(0, 0), run_of(sample("labels")))["open"] == 3
+
+
+def test_a_run_says_how_large_its_web_processes_were(bench, monkeypatch):
+    web = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "OFFLOAD_MAX_CONCURRENCY")
+    sizes = dict.fromkeys((*web, "HUB_WORKERS"), "3")
+    bench._stack.env = {**sizes, "PORT": "1"}
+    monkeypatch.setattr(bench, "_phase", lambda phase, run: None)
+    collector: Any = SimpleNamespace(start=lambda: None, stop=list)
+    assert bench.run(collector).figures["sizes"] == sizes
