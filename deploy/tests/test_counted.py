@@ -60,6 +60,8 @@ def test_a_file_that_is_being_made_this_moment_is_left_out(tmp_path):
     # As prometheus_client makes it: opened, and enlarged a moment later.
     (tmp_path / "counter_1.db").touch()
     (tmp_path / f"gauge_livesum_{os.getpid()}.db").touch()
+    # Listed, and removed before the look at it.
+    (tmp_path / "counter_2.db").symlink_to(tmp_path / "gone")
     assert read_counted(tmp_path) == whole
     assert read_counted(tmp_path, [os.getpid()]).busy == {}
 
