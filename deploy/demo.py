@@ -127,7 +127,9 @@ class Demo:
             self._news = events(f"{self.address}events")
             self.say(f"Starting {self._second} …")
             self._ask("beside", {"strategy": self._second})
-            self._wait_for_second()
+            while len((figures := next(self._news))["targets"]) < 2:
+                if "did not start" in (state := figures["beside"]["state"]):
+                    raise NotReadyError(state)
             self._warm_up()
             parts = self._play()
             self._console.print(f"\n{verdict(parts)}", style="bold", markup=False)
@@ -136,13 +138,6 @@ class Demo:
 
     def _ask(self, what: str, body: object = None, method: str | None = None) -> None:
         ask_json(f"{self.address}api/{what}", body, method=method, more={HEADER: "1"})
-
-    def _wait_for_second(self) -> None:
-        for figures in self._news:
-            if len(figures["targets"]) == 2:
-                return
-            if "did not start" in figures["beside"]["state"]:
-                raise NotReadyError(figures["beside"]["state"])
 
     def _warm_up(self) -> None:
         """Let the first parcels through: servers that have just started are slow of themselves."""

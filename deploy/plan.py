@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deploy.env_file import read_env_file, write_env_file
-from deploy.ports import LOWEST, free_ports, is_free
+from deploy.ports import LOWEST, free_ports, take
 from deploy.readiness import is_question
 from deploy.stores import redis_command
 from deploy.strategy import Strategy, StrategyError, fill_in, search_path
@@ -117,7 +117,11 @@ def make_plan(
     }
     chosen |= overrides or {}
     chosen = front_values(chosen) | chosen
-    lines = _with_more_workers(strategy.processes, chosen["WORKERS"])
+    lines, count = dict(strategy.processes), chosen["WORKERS"]
+    if not count.isdecimal() or int(count) < 1:
+        raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
+    for name in [f"worker-{number}" for number in range(2, int(count) + 1) if "worker" in lines]:
+        lines[name] = f"WORKER={name} {lines['worker']}"
     if not redis_url:
         log = run_dir / "redis.log"
         redis = redis_command(ports["REDIS_PORT"], run_dir / "redis", log, password)
@@ -136,17 +140,9 @@ def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
     if port:
         ports["PORT"] = port
         # Addresses that people can keep in mind; among the free ports it may be another run's.
-        if port < LOWEST and is_free(port + 1):
+        if port < LOWEST and take(port + 1):
             ports["LIVE_PORT"] = port + 1
     return ports
-
-
-def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
-    """Return the processes with `worker-2` and so on beside `worker`."""
-    if not count.isdecimal() or int(count) < 1:
-        raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
-    more = {f"worker-{number}": lines.get("worker", "") for number in range(2, int(count) + 1)}
-    return dict(lines) | {name: f"WORKER={name} {line}" for name, line in more.items() if line}
 
 
 def _defaults(run_dir: Path) -> dict[str, str]:

@@ -22,7 +22,7 @@ from deploy.env_file import write_env_file
 from deploy.follow import Follower
 from deploy.keep import GaveUpError, Keeper
 from deploy.plan import ROOT
-from deploy.ports import NoFreePortError, free_port, is_free
+from deploy.ports import NoFreePortError, free_port, is_free, take
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
 from deploy.run_dir import RunDirInUseError, claimed
@@ -99,23 +99,20 @@ def _run(options: argparse.Namespace) -> int:
         for file in (*files, *run_dir.glob("*.log")):
             file.unlink(missing_ok=True)
         try:
-            _serve(_stack(strategy, run_dir, choose_port(options.port)), *files)
+            stack = Stack(
+                strategy,
+                database=os.environ.get("DATABASE_URL") or "sqlite",
+                redis_url=os.environ.get("REDIS_URL", ""),
+                inherited={"WORKERS": str(min(MOST_WORKERS, os.cpu_count() or 1)), **os.environ},
+                run_dir=run_dir,
+                port=choose_port(options.port),
+                live=True,
+            )
+            _serve(stack, *files)
         finally:
             for file in files:
                 file.unlink(missing_ok=True)
     return GAVE_UP
-
-
-def _stack(strategy: strategies.Strategy, run_dir: Path, port: int) -> Stack:
-    return Stack(
-        strategy,
-        database=os.environ.get("DATABASE_URL") or "sqlite",
-        redis_url=os.environ.get("REDIS_URL", ""),
-        inherited={"WORKERS": str(min(MOST_WORKERS, os.cpu_count() or 1)), **os.environ},
-        run_dir=run_dir,
-        port=port,
-        live=True,
-    )
 
 
 def choose_port(wanted: int | None) -> int:
@@ -127,7 +124,7 @@ def choose_port(wanted: int | None) -> int:
                 f"or name another:  make run PORT={free_port()}"
             )
         return wanted
-    if is_free(PREFERRED_PORT):
+    if take(PREFERRED_PORT):
         return PREFERRED_PORT
     chosen = free_port()
     print(f"Port {PREFERRED_PORT} is taken: using {chosen}.")

@@ -8,17 +8,12 @@ from typing import Any, NoReturn
 import hypothesis
 import pytest
 
-from deploy.ports import LANE
 from deploy.stores import POSTGRESQL_INSTALL, REDIS_INSTALL, PostgresServer, StoreMissingError
 from deploy.strategy import names
 from deploy.tests.redis_server import RedisServer
 
 # Read when pytest-django loads the settings: tests run with development's, without secrets to set.
 os.environ.setdefault("DEBUG", "1")
-# Several test processes side by side choose from ports of their own.
-if "PYTEST_XDIST_WORKER" in os.environ:
-    _number = os.environ["PYTEST_XDIST_WORKER"].removeprefix("gw")
-    os.environ[LANE] = f"{_number}/{os.environ['PYTEST_XDIST_WORKER_COUNT']}"
 
 # By default an example of 200 ms is a failure: a busy machine, and no defect.
 hypothesis.settings.register_profile(

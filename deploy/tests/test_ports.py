@@ -1,8 +1,10 @@
 import socket
+import subprocess
+import sys
 
 import pytest
 
-from deploy.ports import HIGHEST, LANE, LOWEST, free_ports, is_free
+from deploy.ports import HIGHEST, KEPT, LOWEST, free_ports, is_free
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "0.0.0.0"])
@@ -21,9 +23,12 @@ def test_free_ports_are_different_and_outside_the_kernels_range():
     assert all(LOWEST <= port < HIGHEST for port in ports)
 
 
-def test_lanes_have_no_port_in_common(monkeypatch):
-    lanes = []
-    for lane in ("0/4", "3/4"):
-        monkeypatch.setenv(LANE, lane)
-        lanes.append({port % 4 for port in free_ports(20)})
-    assert lanes == [{0}, {3}]
+def test_a_port_is_given_once():
+    """Others look for ports while ours are not bound yet; the oldest are let go in the end."""
+    ours = free_ports(20)
+    asked = f"from deploy.ports import take; print([take(port) for port in {ours}])"
+    other = [sys.executable, "-c", asked]
+    assert eval(subprocess.check_output(other)) == [False] * 20
+    assert not set(ours) & set(free_ports(KEPT))
+    # Some may be another test's by now.
+    assert eval(subprocess.check_output(other)).count(True) > 10

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from deploy.ports import LANE
 from deploy.stores import StoreMissingError
 from loadtests.faults.clocks import ClockMissingError
 from loadtests.faults.fault import Fault, Result, Run, all_faults, execute, planned
@@ -46,8 +45,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = all_faults()
     options = _options(known).parse_args(arguments)
     lane, lanes = map(int, options.lane.split("/"))
-    if lanes > 1:
-        os.environ[LANE] = f"{lane - 1}/{lanes}"
     chosen = [id_.upper() for id_ in options.faults] or in_order(known)
     results: list[Result] = []
     broken: list[Run] = []
