@@ -32,10 +32,11 @@ test: .venv/dev.stamp ## Run the quick tests, TESTERS at once (ARGS="-k name" fo
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "not deployment" $(ARGS)
 
-# docker-compose.yml by itself at the end: beside it the others would be late.
+# At the end what is late beside others, or makes them late: the live page, docker-compose.yml.
 test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, the short faults, docker-compose.yml
 	@bash deploy/setup.sh
-	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m deployment $(ARGS)
+	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "deployment$(if $(ARGS),, and not alone)" $(ARGS)
+	@$(if $(ARGS),,$(PYTHON) -m pytest -m alone)
 	@$(if $(ARGS),,$(MAKE) compose-test ARGS='-k "nginx-accel and short"')
 
 test-postgresql: .venv/dev.stamp ## The API's unit tests once more, on PostgreSQL instead of SQLite

@@ -11,9 +11,10 @@ from deploy.demo import STRATEGIES
 from deploy.plan import ROOT
 from deploy.tests.fixtures import absent
 
-pytestmark = pytest.mark.deployment
+# Alone: its outage is as long as a busy machine needs for one answer.
+pytestmark = [pytest.mark.deployment, pytest.mark.alone]
 
-# 35 s of demo, two starts of everything, and a warm-up, on a machine with other tests.
+# 35 s of demo, two starts of everything, and a warm-up.
 SECONDS = 240
 
 

@@ -19,7 +19,8 @@ from deploy.processes import tree
 from deploy.tests.fixtures import absent
 from deploy.tests.waiting import DIRECT, end, get, until
 
-pytestmark = pytest.mark.deployment
+# Alone: what a person sees within seconds is late on a machine that starts four deployments.
+pytestmark = [pytest.mark.deployment, pytest.mark.alone]
 
 # Seconds for a start beside other tests; one that has failed is told at once.
 PATIENT = 300

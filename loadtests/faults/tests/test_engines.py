@@ -11,7 +11,7 @@ import pytest
 from deploy.stores import StoreMissingError
 from deploy.tests.fixtures import absent
 from loadtests.faults.fault import all_faults, execute_on
-from loadtests.faults.report import table, targets
+from loadtests.faults.report import table
 from loadtests.faults.rig import Rig
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
@@ -28,4 +28,5 @@ def test_nothing_is_lost_with_the_broker(database: str, broker: str) -> None:
         absent(f"{database} or {broker}", str(error))
     with rig:
         result = execute_on(rig, all_faults()["F4"], "short", seed=SEED)
-    assert result.green, "\n".join([table([result]), *targets(result)])
+    # Not its seconds, which are for full doses on a machine of their own.
+    assert all(finding.holds for finding in result.findings), table([result])
