@@ -10,7 +10,7 @@ import pytest
 
 from offload.asgi import DRAIN_SECONDS
 from offload.tests import releases
-from offload.tests.processes import eventually, start_project, until
+from offload.tests.processes import answers_at, eventually, start_project, until
 
 pytestmark = pytest.mark.integration
 
@@ -205,7 +205,7 @@ async def test_the_door_is_closed_before_the_late_answers_go(http, asgi, hold_id
     task = await held(http, asgi, hold_id)
     asgi.send(signal.SIGTERM)
     await task
-    assert not listens(asgi.port)
+    assert not answers_at(asgi.port)
 
 
 async def test_with_patience_who_is_released_meanwhile_gets_it(
@@ -214,7 +214,7 @@ async def test_with_patience_who_is_released_meanwhile_gets_it(
     project = started(start_project(redis_server.url, outcomes, DRAIN_SECONDS="60"))
     task = await held(http, project, hold_id)
     project.send(signal.SIGTERM)
-    await eventually(lambda: not listens(project.port))
+    await eventually(lambda: not answers_at(project.port))
     done, _ = await asyncio.wait([task], timeout=2 * DRAIN_SECONDS)
     assert not done
     releases.release(redis_server.client, hold_id)
@@ -226,21 +226,13 @@ async def test_a_request_that_is_on_its_way_at_the_signal_is_answered(asgi):
     """Its connection was accepted before; the server, idle, would close it in its face."""
     reader, writer = await asyncio.open_connection("127.0.0.1", asgi.port)
     asgi.send(signal.SIGTERM)
-    await eventually(lambda: not listens(asgi.port))
+    await eventually(lambda: not answers_at(asgi.port))
     await asyncio.sleep(0.2)  # the signal's tenth of a second, and as much again
     writer.write(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n")
     head = (await reader.read()).partition(b"\r\n\r\n")[0]
     assert head.startswith(b"HTTP/1.1 200")
     assert b"connection: close" in head.lower()
     writer.close()
-
-
-def listens(port):
-    try:
-        socket.create_connection(("127.0.0.1", port), 5).close()
-    except ConnectionRefusedError:
-        return False
-    return True
 
 
 async def test_a_connection_is_kept_while_nobody_drains(http, asgi, hold_id):
