@@ -96,6 +96,7 @@ def resolved(*options, **environment):
     return yaml.safe_load(done.stdout)["services"]
 
 
+@pytest.mark.deployment
 @pytest.mark.parametrize("name", [item.name for item in composable()])
 def test_docker_compose_accepts_each_profile(name):
     found = resolved("--profile", name, **GIVEN, STRATEGY=name)
