@@ -23,8 +23,9 @@ GRACE = 1.0
 # Seconds, by the run's scale: what everything may take to end after the last strike. A lease runs
 # out, the carrier's records settle, two lookups find nothing, and the purchase is made again.
 REST = LEASE + SETTLING + DEADLINE + 60.0
-# Seconds, whatever the scale: processes that start, and the sweeper's rounds.
-STARTING = 30.0
+# Seconds, whatever the scale: processes that start, the sweeper's rounds, and the minute until it
+# wakes a row again whose last message went with the broker (parcels.services.sweep).
+STARTING = 90.0
 # Seconds for each request of the dose: a queue is drained at ten a second at least, on two cores
 # that carry everything.
 EACH_REST = 0.1
