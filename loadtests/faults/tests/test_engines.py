@@ -14,7 +14,7 @@ from loadtests.faults.fault import all_faults, execute_on
 from loadtests.faults.report import table
 from loadtests.faults.rig import Rig
 
-pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(600)]
 SEED = 20_262
 
 

@@ -16,7 +16,7 @@ from loadtests.faults.fault import Result, all_faults, execute, execute_on
 from loadtests.faults.report import table, targets
 from loadtests.faults.rig import Rig
 
-pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
+pytestmark = [pytest.mark.deployment, pytest.mark.timeout(600)]
 # Fixed: a failure here should be the same failure again.
 SEED = 20_261
 # In the order that restarts least: guarded runs share an environment.
