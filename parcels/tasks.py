@@ -12,11 +12,10 @@ from parcels.services.void import void as void_service
 
 @shared_task(name="parcels.tasks.announce", bind=True)
 def announce(self: Task[..., None], *announcement_ids: int) -> None:
-    """Announce what is next in the message's queue: these, or as many that have waited longer."""
+    """Announce what waits in the message's queue: these, and all that have come beside them."""
     # From the message's queue, not its content: old messages have only the id.
     came_by = self.request.delivery_info or {}
-    for each in announcement_ids:
-        loop().submit(each, came_by.get("routing_key") or "")
+    loop().ring(came_by.get("routing_key") or "", announcement_ids)
 
 
 @shared_task(name="parcels.tasks.reconcile")

@@ -1,8 +1,8 @@
 """Announce in an event loop: a call in flight is a coroutine, and threads are for the database.
 
 Rows that come together are claimed and recorded in groups. At low load each is done alone and at
-once. While all threads are busy, new ones are collected, and the next free thread does them
-together: the higher the load, the less each costs, and none waits for a group to fill.
+once. What comes within APART of a group's beginning is collected, and done together: the higher
+the load, the less each costs.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ import functools
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import structlog
 from django.conf import settings
@@ -38,12 +38,16 @@ RECORDING = 2
 CLAIMING = 1
 # A burst of 200 is four groups: the first member of a group waits for the others' permissions.
 LARGEST = 50
+# Seconds between the beginnings of two groups. The call beside it takes seconds; a group of five
+# costs half as much for each as five groups of one.
+APART = 0.05
 
 
 class Grouped(Generic[T, R]):
     """Calls `function` with groups of at most `largest`, in at most `at_once` threads.
 
-    It returns a result for each item. An exception goes to each member of the group.
+    It returns a result for each item. An exception goes to each member of the group. Groups begin
+    at least APART seconds after each other, unless they are full.
     """
 
     def __init__(
@@ -55,6 +59,8 @@ class Grouped(Generic[T, R]):
         self._threads = ThreadPoolExecutor(at_once)
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._under_way: set[asyncio.Task[None]] = set()
+        self._next = 0.0
+        self._timer: asyncio.TimerHandle | None = None
 
     async def __call__(self, item: T) -> R:
         """Have it done; in the event loop that all callers share."""
@@ -66,11 +72,21 @@ class Grouped(Generic[T, R]):
     def _begin(self) -> None:
         if not self._idle or not self._waiting:
             return
+        loop = asyncio.get_running_loop()
+        if loop.time() < self._next and len(self._waiting) < self._largest:
+            if self._timer is None:
+                self._timer = loop.call_at(self._next, self._begin_late)
+            return
         self._idle -= 1
+        self._next = loop.time() + APART
         many = min(len(self._waiting), self._largest)
         group = [self._waiting.popleft() for _ in range(many)]
         self._under_way.add(task := asyncio.create_task(self._do(group)))
         task.add_done_callback(self._under_way.discard)
+
+    def _begin_late(self) -> None:
+        self._timer, self._next = None, 0.0
+        self._begin()
 
     async def _do(self, group: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
         items = [item for item, _ in group]
@@ -93,23 +109,21 @@ class Announcer:
     """What the coroutines of one event loop share."""
 
     def __init__(self) -> None:
-        self._prepared: dict[str, Grouped[int, Job | None]] = {}
+        self._prepared = Grouped(_prepare, at_once=CLAIMING, largest=LARGEST)
         self._finished = Grouped(_finish, at_once=RECORDING, largest=LARGEST)
 
-    async def announce(self, announcement_id: int, queue: str = "") -> None:
-        """Announce a pending announcement; does nothing when it isn't pending, or not ours.
-
-        With `queue`, the queue of its message, it announces the one whose account has the turn:
-        there is a message for each. The caller must not cancel it, since a request that was sent is
-        bought.
-        """
+    async def announce(self, announcement_id: int) -> None:
+        """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
         faults.passing("before_intent")
-        if queue not in self._prepared:
-            prepare_next = functools.partial(_prepare, queue)
-            self._prepared[queue] = Grouped(prepare_next, at_once=CLAIMING, largest=LARGEST)
-        job = await self._prepared[queue](announcement_id)
-        if job is None:
-            return
+        job = await self._prepared(announcement_id)
+        if job is not None:
+            await self.buy(job)
+
+    async def buy(self, job: Job) -> None:
+        """Buy what was prepared, and record it.
+
+        The caller must not cancel it, since a request that was sent is bought.
+        """
         faults.passing("after_intent")
         outcome = None
         try:
@@ -121,10 +135,9 @@ class Announcer:
         await self._finished(Result(job, outcome, duration))
 
 
-def _prepare(queue: str, announcement_ids: Sequence[int]) -> list[Job | None]:
-    chosen = [next_in_turn(queue, each) for each in announcement_ids]
-    jobs = {job.announcement.pk: job for job in prepare(chosen)}
-    return [jobs.pop(each, None) for each in chosen]
+def _prepare(announcement_ids: Sequence[int]) -> list[Job | None]:
+    jobs = {job.announcement.pk: job for job in prepare(announcement_ids)}
+    return [jobs.pop(each, None) for each in announcement_ids]
 
 
 def _finish(results: Sequence[Result]) -> list[None]:
@@ -144,36 +157,82 @@ def announcer() -> Announcer:
 
 
 class Loop:
-    """An event loop in a separate thread, for processes that have none: the worker."""
+    """An event loop in a separate thread, for processes that have none: the worker.
+
+    A message makes it take what waits in its queue, a group at a time, until none waits.
+    """
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
+        self._claiming = ThreadPoolExecutor(CLAIMING * len(settings.CARRIERS))
+        # By queue, what messages named: only queues that are at work now.
+        self._named: dict[str, list[int]] = {}
         # The event loop itself keeps only weak references.
         self._tasks: set[asyncio.Task[None]] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
 
-    def submit(self, announcement_id: int, queue: str) -> None:
-        """Announce it; waits only while `WORKER_CONCURRENCY` are running."""
-        self._room.acquire()
-        self._loop.call_soon_threadsafe(self._begin, announcement_id, queue)
+    def ring(self, queue: str, announcement_ids: Sequence[int]) -> None:
+        """Announce what waits in the queue; these, where nothing is known of it."""
+        self._loop.call_soon_threadsafe(self._rung, queue, announcement_ids)
 
     def drain(self) -> None:
         """Wait until all that was begun has been recorded: a call ends by its own deadline."""
         for _ in range(settings.WORKER_CONCURRENCY):
             self._room.acquire()
 
-    def _begin(self, announcement_id: int, queue: str) -> None:
-        task = self._loop.create_task(self._announce(announcement_id, queue))
+    def _rung(self, queue: str, announcement_ids: Sequence[int]) -> None:
+        at_work = queue in self._named
+        self._named.setdefault(queue, []).extend(announcement_ids)
+        if not at_work:
+            self._begin(self._serve(queue))
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _announce(self, announcement_id: int, queue: str) -> None:
-        structlog.contextvars.bind_contextvars(announcement=announcement_id)
+    async def _serve(self, queue: str) -> None:
+        more = False
+        while more or self._named[queue]:
+            named, self._named[queue] = self._named[queue], []
+            next_round = self._loop.time() + APART
+            more = await self._loop.run_in_executor(self._claiming, self._round, queue, named)
+            self._named[queue] += named  # what there was no room for
+            await asyncio.sleep(next_round - self._loop.time())
+        del self._named[queue]
+
+    def _round(self, queue: str, named: list[int]) -> bool:
+        """Claim a group and begin its calls; return whether more may wait. It waits for room."""
+        self._room.acquire()
+        room = 1
+        while room < LARGEST and self._room.acquire(blocking=False):
+            room += 1
+        jobs: list[Job] = []
         try:
-            await announcer().announce(announcement_id, queue)
+            chosen = next_in_turn(queue, room)
+            if chosen:
+                named.clear()  # they have their turns
+            else:
+                chosen = [named.pop(0) for _ in named[:room]]
+            for _ in chosen:
+                faults.passing("before_intent")
+            jobs = prepare(chosen)
         except Exception:
-            log.exception("announcement %s", announcement_id)  # its lease runs out
+            log.exception("announcements of %s are not claimed", queue)  # the sweeper wakes them
+            chosen = []
+        for _ in range(room - len(jobs)):
+            self._room.release()
+        for job in jobs:
+            self._loop.call_soon_threadsafe(self._begin, self._buy(job))
+        return len(chosen) == room
+
+    async def _buy(self, job: Job) -> None:
+        structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
+        try:
+            await announcer().buy(job)
+        except Exception:
+            log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:
             self._room.release()
 

@@ -1,9 +1,10 @@
-"""The broker's Redis, beside its queues: is it up, and which announcement is next.
+"""The broker's Redis, beside its queues: is it up, and which announcements are next.
 
-A queue is first in, first out over all accounts. So a message says only that something waits: the
-ids are in a list per account, and a worker takes from these in turn, for any message. Lost with the
-queue or left over, a list costs nothing: each message also names its own announcements, and the
-sweeper wakes what nobody took.
+A queue is first in, first out over all accounts. So a message is only a bell: the ids are in a list
+per account, and a worker that hears one takes from these in turn, many at once. While a bell is on
+its way no other is rung: in a burst there are far fewer messages than labels. Lost with the queue
+or left over, a list costs nothing: each message also names its own announcements, and the sweeper
+wakes what nobody took.
 
 The Redis is the broker's own. With another broker it is the guards' Redis, which says nothing about
 the broker: publishing shows whether that is up, and messages are sent even without that Redis.
@@ -25,6 +26,9 @@ from parcels import faults, metrics
 
 _SCRIPTS = Path(__file__).parent
 _PREFIX = "turns:"
+# Milliseconds after which a bell that no worker has heard is rung again by the next announcement:
+# the workers are busy, or the message is lost.
+BELL = 1000
 _REDIS = ("redis://", "rediss://", "redis+sentinel://")
 
 
@@ -41,15 +45,19 @@ class Broker:
         """Check that it is up: publishing has the worker's time-outs, of seconds."""
         return self._ask(self._guard.client.ping) is not None
 
-    def enter_turn(self, queue: str, account_id: int, announcement_ids: Sequence[int]) -> bool:
-        """Have the announcements wait for their account's turn; also shows that it is up."""
-        keys = [_PREFIX + queue, f"{_PREFIX}{queue}:{account_id}"]
-        return self._ask(lambda: self._enter(keys, [account_id, *announcement_ids])) is not None
+    def enter_turn(
+        self, queue: str, account_id: int, announcement_ids: Sequence[int], bell: int
+    ) -> bool | None:
+        """Have them wait for their account's turn; say whether to ring, None without Redis."""
+        keys = [_PREFIX + queue, f"{_PREFIX}{queue}:{account_id}", f"{_PREFIX}{queue}:bell"]
+        answer = self._ask(lambda: self._enter(keys, [account_id, bell, *announcement_ids]))
+        return None if answer is None else bool(answer)
 
-    def next_in_turn(self, queue: str) -> int | None:
-        """Take the announcement whose turn it is; None where none waits."""
-        found = self._ask(lambda: self._next([_PREFIX + queue], [f"{_PREFIX}{queue}:"]))
-        return None if found is None else int(found)
+    def next_in_turn(self, queue: str, most: int) -> list[int]:
+        """Take the announcements whose turn it is; none where none waits."""
+        keys = [_PREFIX + queue, f"{_PREFIX}{queue}:bell"]
+        found = self._ask(lambda: self._next(keys, [f"{_PREFIX}{queue}:", most]))
+        return [int(each) for each in found or ()]
 
     def _ask(self, question: Any) -> Any:
         try:
@@ -66,20 +74,28 @@ def _broker_at(url: str) -> Broker:
     return Broker(client, has_queues=own)
 
 
-def takes(queue: str, account_id: int | None, row_ids: Sequence[int | str]) -> bool:
-    """Tell whether the broker answers; with an account, enter the rows for its turn."""
+def enter(
+    queue: str, account_id: int | None, row_ids: Sequence[int | str], *, bell: int = 0
+) -> bool | None:
+    """Enter an account's rows for its turn; say whether to send a message.
+
+    None: the broker is away. With a `bell` (milliseconds) not while one is on its way. Without an
+    account: only whether it answers.
+    """
     broker = _broker_at(settings.BROKER_URL)
+    ring: bool | None
     if account_id is None or faults.is_off("turns"):
-        return not broker.has_queues or broker.answers()
-    entered = broker.enter_turn(queue, account_id, [int(each) for each in row_ids])
-    return entered or not broker.has_queues
+        ring = broker.answers() or None if broker.has_queues else True
+    else:
+        ring = broker.enter_turn(queue, account_id, [int(each) for each in row_ids], bell)
+    return True if ring is None and not broker.has_queues else ring
 
 
-def next_in_turn(queue: str, own: int) -> int:
-    """Take the announcement whose turn it is; `own`, the message's, where nothing is known."""
+def next_in_turn(queue: str, most: int) -> list[int]:
+    """Take at most so many announcements whose turn it is; none where nothing is known."""
     if not queue or faults.is_off("turns"):
-        return own
-    return _broker_at(settings.BROKER_URL).next_in_turn(queue) or own
+        return []
+    return _broker_at(settings.BROKER_URL).next_in_turn(queue, most)
 
 
 def broker_identity() -> str | None:

@@ -26,9 +26,6 @@ CONFIRM = 2.0
 TRYING = 20.0
 _quiet_until = 0.0
 _away = False
-# Announcements in one message: it costs as much as what a worker does about one. Not a whole batch,
-# so that several workers share it.
-TOGETHER = 20
 
 
 def wake_after_commit(announcements: Iterable[Announcement], task: str = "announce") -> None:
@@ -36,37 +33,49 @@ def wake_after_commit(announcements: Iterable[Announcement], task: str = "announ
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for each in announcements:
         together[each.carrier, each.account_id].append(each.pk)
-    most = TOGETHER if task == "announce" else 1
     for (carrier, account_id), ids in together.items():
-        for start in range(0, len(ids), most):
-            some = ids[start : start + most]
-            transaction.on_commit(partial(wake, task, some, carrier, account_id), robust=True)
+        for some in [ids] if task == "announce" else [[each] for each in ids]:
+            ring = partial(wake, task, some, carrier, account_id, bell=broker.BELL)
+            transaction.on_commit(ring, robust=True)
 
 
 def wake(
-    task: str, announcement_ids: Sequence[int], carrier: str, account_id: int | None = None
+    task: str,
+    announcement_ids: Sequence[int],
+    carrier: str,
+    account_id: int | None = None,
+    *,
+    bell: int = 0,
 ) -> bool:
     """Send the task to the carrier's queue; False when the broker can't be reached.
 
-    Announcing takes several, and turns by account; the other tasks are too few for that.
+    Announcing takes several, and turns by account; the other tasks are too few for that. The
+    sweeper's message is sent although a `bell` is on its way: that one may be lost.
     """
     turn_of = account_id if task == "announce" else None
-    return send(task, announcement_ids, f"announce.{carrier}", turn_of)
+    return send(task, announcement_ids, f"announce.{carrier}", turn_of, bell=bell)
 
 
 def send(
-    task: str, row_ids: Sequence[int | str], queue: str, account_id: int | None = None
+    task: str,
+    row_ids: Sequence[int | str],
+    queue: str,
+    account_id: int | None = None,
+    *,
+    bell: int = 0,
 ) -> bool:
     """Send a task with rows' ids; False when the broker can't be reached.
 
-    With an account, which of its rows a worker takes next is decided when a worker is free.
+    With an account, which of its rows a worker takes next is decided when a worker is free; for
+    `bell` see `broker.enter`.
     """
     global _quiet_until, _away
     if time.monotonic() < _quiet_until:
         return False
     try:
-        if not broker.takes(queue, account_id, row_ids):
-            return False
+        ring = broker.enter(queue, account_id, row_ids, bell=bell)
+        if not ring:
+            return ring is not None
         if _away:  # this caller goes and looks; the others would pay as much
             _quiet_until = time.monotonic() + TRYING
         with current_app.producer_or_acquire() as producer:

@@ -74,9 +74,7 @@ def play(pool: ThreadPoolExecutor, chance: random.Random, lead: float) -> dict[s
         time.sleep(APART)  # a call is where a cancellation comes in between most often
         return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
 
-    def note(
-        task: str, announcement_ids: Sequence[int], carrier: str, account_id: int | None = None
-    ) -> bool:
+    def note(task: str, announcement_ids: Sequence[int], *_: Any, **__: Any) -> bool:
         woken.extend((task, each) for each in announcement_ids)
         return True
 

@@ -15,6 +15,8 @@ import pytest
 from parcels.services import announcer as module
 from parcels.services.announcer import Announcer, Grouped, Loop
 
+POSTNL = "announce.postnl"
+
 
 class Slow:
     """Doubles numbers, when it is let; `groups` are what came together."""
@@ -64,6 +66,21 @@ async def test_what_is_asked_for_meanwhile_is_done_together() -> None:
     assert slow.groups == [[1], [2, 3, 4], [5]]
 
 
+async def test_what_comes_soon_after_a_group_waits_for_more(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "APART", 0.5)
+    slow = Slow()
+    slow.go.set()
+    grouped = Grouped(slow, at_once=2, largest=3)
+    assert await grouped(1) == 2
+    tasks = [*await asked(grouped, 2), *await asked(grouped, 3)]
+    assert slow.groups == [[1]]
+    assert await asyncio.gather(*tasks) == [4, 6]
+    await asyncio.gather(*await asked(grouped, 4, 5, 6))  # a full group goes at once
+    assert slow.groups == [[1], [2, 3], [4, 5, 6]]
+
+
 async def test_a_group_that_fails_fails_for_each_and_leaves_the_others() -> None:
     slow = Slow()
     slow.go.set()
@@ -86,6 +103,8 @@ async def test_one_that_stops_waiting_leaves_its_group() -> None:
 def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A carrier that answers when it is let, without a database; `seen` is what was recorded."""
     here = SimpleNamespace(go=threading.Event(), seen=[], in_flight=0, most=0, left=[])
+    here.rounds, here.claim, here.claimed = [], threading.Event(), threading.Semaphore(0)
+    here.claim.set()
 
     async def buy(job: Any) -> tuple[str, float]:
         here.in_flight += 1
@@ -93,21 +112,27 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         while not here.go.is_set():  # noqa: ASYNC110 # the test is another thread
             await asyncio.sleep(0.01)
         here.in_flight -= 1
-        if job == "broken":
+        if job.announcement.pk == 13:
             raise OSError("broken")
         return "announced", 0.1
 
-    def prepare(queue: str, ids: Sequence[int]) -> list[Any]:
-        return [None if number == 0 else "broken" if number == 13 else number for number in ids]
+    def prepare(ids: Sequence[int]) -> list[Any]:
+        here.rounds.append(list(ids))
+        here.claimed.release()
+        assert here.claim.wait(10)
+        if ids[0] == 99:
+            raise OSError("the database is away")
+        return [SimpleNamespace(announcement=SimpleNamespace(pk=pk)) for pk in ids if pk]
 
     def finish(results: Sequence[Any]) -> list[None]:
-        here.seen += [result.job for result in results]
+        here.seen += [result.job.announcement.pk for result in results]
         return [None] * len(results)
 
     monkeypatch.setattr(module, "buy_async", buy)
-    monkeypatch.setattr(module, "_prepare", prepare)
+    monkeypatch.setattr(module, "next_in_turn", lambda *_: [])
+    monkeypatch.setattr(module, "prepare", prepare)
     monkeypatch.setattr(module, "_finish", finish)
-    monkeypatch.setattr(module, "leave", lambda job, _: here.left.append(job))
+    monkeypatch.setattr(module, "leave", lambda job, _: here.left.append(job.announcement.pk))
     made = Announcer()
     monkeypatch.setattr(module, "announcer", lambda: made)
     return here
@@ -117,51 +142,83 @@ def test_a_thousand_calls_take_no_thread_each(carrier: SimpleNamespace, settings
     settings.WORKER_CONCURRENCY = 1000
     before = threading.active_count()
     loop = Loop()
-    for number in range(1, 1001):
-        loop.submit(number, "announce.postnl")
-    while carrier.in_flight < 900:  # 13 among them, and 0 is not
+    loop.ring(POSTNL, range(1, 1001))
+    while carrier.in_flight < 1000:
         pass
     assert threading.active_count() - before <= 1 + module.CLAIMING + module.RECORDING
     carrier.go.set()
     loop.drain()
     assert sorted(carrier.seen) == [number for number in range(1, 1001) if number != 13]
-    assert carrier.left == ["broken"]  # its permission goes back
+    assert carrier.left == [13]  # its permission goes back
 
 
 def test_more_than_there_is_room_for_waits(carrier: SimpleNamespace, settings: Any) -> None:
     settings.WORKER_CONCURRENCY = 2
     loop = Loop()
-    loop.submit(0, "announce.postnl")  # nothing to be done: its room is free again
-    for number in (1, 2):
-        loop.submit(number, "announce.postnl")
-    third = threading.Thread(target=loop.submit, args=(3, "announce.postnl"))
-    third.start()
-    third.join(0.2)
-    assert third.is_alive()
+    loop.ring(POSTNL, [0])  # nothing to be done: its room is free again
+    loop.ring(POSTNL, [1, 2, 3])
+    while carrier.in_flight < 2:
+        pass
+    assert carrier.rounds in ([[0], [1, 2]], [[0, 1], [2]])
     carrier.go.set()
-    third.join(10)
+    while len(carrier.seen) < 3:
+        pass
     loop.drain()
     assert sorted(carrier.seen) == [1, 2, 3]
     assert carrier.most == 2
 
 
-async def test_a_queue_s_backlog_keeps_no_other_queue_waiting(
-    monkeypatch: pytest.MonkeyPatch,
+def test_what_is_rung_for_meanwhile_is_claimed_together(carrier: SimpleNamespace) -> None:
+    carrier.go.set()
+    carrier.claim.clear()
+    loop = Loop()
+    loop.ring(POSTNL, [1])
+    assert carrier.claimed.acquire(timeout=10)
+    for number in (2, 3, 4):
+        loop.ring(POSTNL, [number])
+    carrier.claim.set()
+    while len(carrier.seen) < 4:
+        pass
+    assert carrier.rounds == [[1], [2, 3, 4]]
+
+
+def test_what_has_its_turn_goes_before_what_a_message_names(
+    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[int] = []
-    go_on = threading.Event()
+    turns = [[5] * module.LARGEST, [6], []]
+    monkeypatch.setattr(module, "next_in_turn", lambda queue, most: turns.pop(0))
+    carrier.go.set()
+    loop = Loop()
+    loop.ring(POSTNL, [1])
+    while len(carrier.rounds) < 2:
+        pass
+    loop.ring(POSTNL, [2])  # whose turns are lost
+    while len(carrier.rounds) < 3:
+        pass
+    assert carrier.rounds == [[5] * module.LARGEST, [6], [2]]  # full: there may be more
 
-    def prepare(queue: str, ids: Sequence[int]) -> list[None]:
-        begun.extend(ids)
-        assert queue != "announce.postnl" or go_on.wait(10)
-        return [None] * len(ids)
 
-    monkeypatch.setattr(module, "_prepare", prepare)
-    announcer = Announcer()
-    backlog = [asyncio.create_task(announcer.announce(n, "announce.postnl")) for n in range(1, 6)]
-    await asyncio.wait_for(announcer.announce(0, "announce.tortoise"), 10)
-    assert begun[0] == 1
-    assert set(begun) == {0, 1}  # and none of the other four
-    go_on.set()
-    await asyncio.gather(*backlog)
-    assert sorted(begun) == [0, 1, 2, 3, 4, 5]
+def test_a_group_that_cannot_be_claimed_keeps_no_room(
+    carrier: SimpleNamespace, settings: Any
+) -> None:
+    settings.WORKER_CONCURRENCY = 3
+    carrier.go.set()
+    loop = Loop()
+    loop.ring(POSTNL, [99, 1, 2])
+    loop.ring(POSTNL, [3])
+    while carrier.seen != [3]:
+        pass
+    loop.drain()
+
+
+def test_a_queues_backlog_keeps_no_other_queue_waiting(carrier: SimpleNamespace) -> None:
+    carrier.go.set()
+    carrier.claim.clear()
+    loop = Loop()
+    loop.ring(POSTNL, [1])
+    assert carrier.claimed.acquire(timeout=10)
+    loop.ring("announce.tortoise", [2])
+    assert carrier.claimed.acquire(timeout=10)
+    assert carrier.rounds == [[1], [2]]
+    carrier.claim.set()
+    loop.drain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -32,7 +33,7 @@ def sent(redis_server: Any, settings: Any, monkeypatch: pytest.MonkeyPatch) -> l
 
 
 def taken(messages: list[int]) -> list[int]:
-    return [broker.next_in_turn(QUEUE, own) for own in messages]
+    return broker.next_in_turn(QUEUE, len(messages)) or messages
 
 
 @pytest.mark.integration
@@ -53,20 +54,51 @@ def test_another_accounts_only_announcement_is_the_next_but_one(
 def test_each_queue_has_its_own_turns(sent: list[int]) -> None:
     wake.wake("announce", [1], "postnl", 1)
     wake.wake("announce", [2], "tortoise", 1)
-    assert broker.next_in_turn("announce.tortoise", 7) == 2
-    assert broker.next_in_turn("announce.tortoise", 7) == 7
+    assert broker.next_in_turn("announce.tortoise", 7) == [2]
+    assert broker.next_in_turn("announce.tortoise", 7) == []
 
 
 @pytest.mark.integration
 def test_what_is_woken_again_waits_once_and_keeps_its_place(sent: list[int]) -> None:
     for announcement, account in ((1, 1), (2, 1), (3, 2), (1, 1), (1, 1)):
         wake.wake("announce", [announcement], "postnl", account)
-    assert taken(sent) == [1, 3, 2, 1, 1]
+    assert taken(sent) == [1, 3, 2]
+
+
+@pytest.mark.integration
+def test_no_more_are_taken_than_there_is_room_for(sent: list[int]) -> None:
+    for announcement, account in ((1, 1), (2, 1), (3, 2), (4, 3)):
+        wake.wake("announce", [announcement], "postnl", account)
+    assert [broker.next_in_turn(QUEUE, 3) for _ in range(3)] == [[1, 3, 4], [2], []]
+
+
+@pytest.mark.integration
+def test_while_a_bell_is_on_its_way_no_other_is_rung(sent: list[int]) -> None:
+    def ring(announcement: int, carrier: str = "postnl") -> bool:
+        return wake.wake("announce", [announcement], carrier, 1, bell=60_000)
+
+    assert all(map(ring, (1, 2, 3)))
+    assert ring(4, "tortoise")  # each queue has its own
+    assert sent == [1, 4]
+    assert wake.wake("announce", [2], "postnl", 1)  # the sweeper's: a bell may be lost
+    assert sent == [1, 4, 2]
+    assert broker.next_in_turn(QUEUE, 2) == [1, 2]  # heard: 3 is left for the next round
+    assert ring(5)
+    assert sent == [1, 4, 2, 5]
+    assert broker.next_in_turn(QUEUE, 9) == [3, 5]
+
+
+@pytest.mark.integration
+def test_a_bell_that_nobody_hears_is_rung_again(sent: list[int]) -> None:
+    for announcement in (1, 2):
+        wake.wake("announce", [announcement], "postnl", 1, bell=1)
+        time.sleep(0.05)
+    assert sent == [1, 2]
 
 
 @pytest.mark.integration
 @pytest.mark.django_db
-def test_a_batch_is_a_few_messages_in_its_order(
+def test_a_batch_is_one_message_in_its_order(
     sent: list[int], monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
 ) -> None:
     rows = AnnouncementFactory.build_batch(45, account_id=1)
@@ -76,40 +108,38 @@ def test_a_batch_is_a_few_messages_in_its_order(
     monkeypatch.setattr(current_app, "send_task", lambda *_, args, **__: messages.append(args))
     with django_capture_on_commit_callbacks(execute=True):
         wake.wake_after_commit(rows)
-    assert [len(each) for each in messages] == [20, 20, 5]
-    assert taken([own for each in messages for own in each]) == list(range(1, 46))
+    assert messages == [list(range(1, 46))]
+    assert broker.next_in_turn(QUEUE, 50) == list(range(1, 46))
 
 
 @pytest.mark.integration
-def test_lists_that_were_lost_leave_each_message_its_own(
-    sent: list[int], redis_server: Any
-) -> None:
+def test_lists_that_were_lost_are_filled_again(sent: list[int], redis_server: Any) -> None:
     for number in (1, 2):
         wake.wake("announce", [number], "postnl", 1)
     redis.Redis.from_url(redis_server.url).delete(f"turns:{QUEUE}")
-    assert taken(sent) == [1, 2]
+    assert broker.next_in_turn(QUEUE, 9) == []
     wake.wake("announce", [3], "postnl", 1)  # and the turns go on
-    assert broker.next_in_turn(QUEUE, 9) == 1
+    assert broker.next_in_turn(QUEUE, 9) == [1, 2, 3]
 
 
 @pytest.mark.integration
 def test_only_announcing_takes_turns(sent: list[int]) -> None:
     wake.wake("void", [1], "postnl", 1)
-    assert broker.next_in_turn(QUEUE, 9) == 9
+    assert broker.next_in_turn(QUEUE, 9) == []
 
 
 def test_a_worker_asks_for_the_queue_that_its_message_came_by(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    begun: list[tuple[int, str]] = []
-    loop = SimpleNamespace(submit=lambda *given: begun.append(given))
+    begun: list[tuple[str, Sequence[int]]] = []
+    loop = SimpleNamespace(ring=lambda *given: begun.append(given))
     monkeypatch.setattr(tasks, "loop", lambda: loop)
     tasks.announce(5, 7)
     task: Any = tasks.announce  # its stub takes the request's fields for the task's own
     task.push_request(delivery_info={"routing_key": QUEUE})
     task.run(6)
     task.pop_request()
-    assert begun == [(5, ""), (7, ""), (6, QUEUE)]
+    assert begun == [("", (5, 7)), (QUEUE, (6,))]
 
 
 @pytest.mark.integration
@@ -122,5 +152,6 @@ def test_beside_another_broker_they_stand_in_the_guards_redis(
     settings.GUARDS_URL = redis_server.url if there else "redis://127.0.0.1:1/0"
     for announcement, account in ((1, 1), (2, 1), (3, 2)):
         assert wake.wake("announce", [announcement], "postnl", account)
-    assert taken(sent) == ([1, 3, 2] if there else [1, 2, 3])
+    assert broker.next_in_turn(QUEUE, 9) == ([1, 3, 2] if there else [])
+    assert sent == [1, 2, 3]
     assert broker.broker_identity() is None

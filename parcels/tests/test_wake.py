@@ -63,7 +63,7 @@ def test_whatever_the_transport_raises_is_no_failure(monkeypatch: pytest.MonkeyP
         tried.append(1)
         raise RuntimeError("of a kind that nobody has listed")
 
-    monkeypatch.setattr(broker, "takes", lambda *_: True)
+    monkeypatch.setattr(broker, "enter", lambda *_, **__: True)
     monkeypatch.setattr(current_app, "send_task", refuse)
     assert not wake.wake("announce", [1], "postnl")
     assert not wake.wake("announce", [2], "postnl")  # left alone for a while
@@ -81,7 +81,7 @@ def test_one_caller_looks_whether_a_broker_is_back(monkeypatch: pytest.MonkeyPat
     def well(*_: Any, **__: Any) -> None:
         beside.append(True)
 
-    monkeypatch.setattr(broker, "takes", lambda *_: True)
+    monkeypatch.setattr(broker, "enter", lambda *_, **__: True)
     monkeypatch.setattr(wake, "QUIET", 0.0)
     monkeypatch.setattr(wake, "_away", True)
     monkeypatch.setattr(current_app, "send_task", silent)

@@ -53,7 +53,7 @@ def api(db: None, settings: Any, monkeypatch: pytest.MonkeyPatch) -> tuple[Any, 
     """Return the document over the application, and a shop's headers. Nothing waits, or leaves."""
     settings.REDIS_URL = "redis://127.0.0.1:1/0"
     settings.WAIT_DEFAULT = settings.WAIT_MAXIMUM = 0
-    monkeypatch.setattr("parcels.services.wake.send", lambda *_: True)
+    monkeypatch.setattr("parcels.services.wake.send", lambda *_, **__: True)
     monkeypatch.setattr(webhooks, "send", lambda *_: True)
     parcel = LabelledParcelFactory.create(id=1)
     ParcelFactory.create(id=2, account=parcel.account)
