@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import redis
@@ -15,7 +16,7 @@ from parcels.models import Account
 from parcels.services import protect
 from parcels.tests.factories import AccountFactory
 from parcels.tests.requests import Shop
-from shipping.authentication import FAILURES
+from shipping import authentication
 
 
 @pytest.fixture
@@ -38,7 +39,7 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
     """Take the broker away, and return what would have been sent to it."""
     sent: list[tuple[str, int, str]] = []
 
-    def note(task: str, ids: Sequence[int], carrier: str, account_id: int | None) -> bool:
+    def note(task: str, ids: Sequence[int], carrier: str, *_: Any, **__: Any) -> bool:
         sent.extend((task, each, carrier) for each in ids)
         return True
 
@@ -58,9 +59,10 @@ def guards_by_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
 
 
 @pytest.fixture(autouse=True)
-def failures_are_forgotten() -> None:
-    """Let each test fail with wrong keys as often as it likes: they share a process."""
-    FAILURES.forget()
+def keys_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each test change its account, and fail with wrong keys: they share a process."""
+    authentication.FAILURES.forget()
+    monkeypatch.setattr(authentication, "BELIEVED", 0.0)
 
 
 @pytest.fixture(autouse=True)

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.test import RequestFactory
+from django.test.utils import CaptureQueriesContext
+from django.utils import timezone
 
 from parcels import limits
 from parcels.models import ApiKey
@@ -20,7 +23,7 @@ WRONG = basic("nobody", "guess")
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
     monkeypatch.setattr(authentication, "FAILURES", authentication.Failures())
-    monkeypatch.setattr(authentication, "_worked", set())
+    monkeypatch.setattr(authentication, "_worked", {})
     return Shop(AccountFactory.create())
 
 
@@ -51,14 +54,33 @@ def test_the_limit_ends_with_its_minute(shop: Shop, monkeypatch: pytest.MonkeyPa
     assert fail(shop, 1) == [401]
 
 
-def test_a_key_that_worked_passes_whatever_fails_beside_it(shop: Shop) -> None:
+def test_a_key_that_worked_passes_whatever_fails_beside_it(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Behind a proxy that nobody has named, all clients have its address."""
     assert shop.get("user").status_code == 200
     fail(shop, limits.FAILED_KEYS)
     assert shop.get("user").status_code == 200
     ApiKey.objects.all().delete()
-    assert shop.get("user").status_code == 401  # looked up each time
-    assert shop.get("user").status_code == 429
+    now = authentication.monotonic()
+    monkeypatch.setattr(authentication, "monotonic", lambda: now + authentication.BELIEVED)
+    assert [shop.get("user").status_code for _ in range(2)] == [401, 429]
+
+
+def test_a_key_is_looked_up_once_in_some_seconds(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with CaptureQueriesContext(connection) as queries:
+        assert [shop.get("user").status_code for _ in range(3)] == [200] * 3
+    assert len([each for each in queries if ApiKey._meta.db_table in each["sql"]]) == 1
+    assert fail(shop, 1) == [401]  # another's keys, and its own with another secret
+    wrong = basic(ApiKey.objects.get().public_key, "guess")
+    assert shop.get("user", Authorization=wrong).status_code == 401
+    ApiKey.objects.update(revoked_at=timezone.now())
+    assert shop.get("user").status_code == 200
+    now = authentication.monotonic()
+    monkeypatch.setattr(authentication, "monotonic", lambda: now + authentication.BELIEVED)
+    assert shop.get("user").status_code == 401
 
 
 def test_the_address_is_the_client_s(shop: Shop, settings: Any) -> None:
