@@ -25,6 +25,7 @@ from parcels.models.announcement import OPEN
 from parcels.selectors import in_order
 from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
 from parcels.services.protect import retry_after
+from parcels.services.rows import inserting
 from parcels.services.waits import thread_to_wait
 from parcels.statuses import Status
 
@@ -79,7 +80,7 @@ def open_hold(
     ended: an outcome that was recorded earlier finds no hold.
     """
     with transaction.atomic(savepoint=False):
-        hold = Hold.objects.create(
+        hold = Hold(
             id=uuid.uuid4().hex,
             account=account,
             question=asdict(question),
@@ -87,9 +88,11 @@ def open_hold(
         )
         # Not add(): a new hold has none that would have to be looked for first.
         Waiting = Hold.announcements.through
-        Waiting.objects.bulk_create(
-            Waiting(hold=hold, announcement=announcement) for announcement in announcements
-        )
+        with inserting([hold]):
+            Waiting.objects.bulk_create(
+                Waiting(hold_id=hold.pk, announcement=announcement)
+                for announcement in announcements
+            )
     return hold
 
 

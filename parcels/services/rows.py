@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from django.db import connection
-from django.db.models import Model
+from django.db.models import AutoField, Model
 from django.db.models.sql import InsertQuery
 
 # PostgreSQL's types, by the first value that isn't None.
@@ -86,7 +86,7 @@ def inserting(*groups: Sequence[Model]) -> Iterator[None]:
 
 def _insert(rows: Sequence[Model]) -> tuple[str, Sequence[Any]]:
     query = InsertQuery(type(rows[0]))
-    fields = [field for field in rows[0]._meta.concrete_fields if not field.primary_key]
+    fields = [field for field in rows[0]._meta.concrete_fields if not isinstance(field, AutoField)]
     query.insert_values(fields, list(rows))
     ((sql, params),) = query.get_compiler(connection=connection).as_sql()
     return sql, params

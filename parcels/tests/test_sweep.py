@@ -17,6 +17,7 @@ from django.db import OperationalError
 from django.test.utils import override_settings
 from django.utils import timezone
 
+from parcels.management.commands import sweeper as command
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import Announcement, Hold, State
 from parcels.services import protect, sweep
@@ -254,3 +255,18 @@ def test_the_search_for_what_is_old_reads_no_whole_table(
         # PostgreSQL says "Seq Scan on", SQLite "SCAN".
         whole = re.compile(rf"scan (on )?parcels_{table}\b(?! using)", re.IGNORECASE)
         assert {plan for plan in plans if whole.search(plan)} == set()
+
+
+def test_old_rows_are_looked_for_again_at_once_only_while_there_are_some(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = [2, 1, 0, 0, 0]
+    now = [100.0]
+    monkeypatch.setattr(command, "monotonic", lambda: now[0])
+    step = command.now_and_then(lambda: found.pop(0))
+    for _ in range(5):
+        step()
+    assert found == [0, 0]
+    now[0] += command.FORGET_EVERY
+    step()
+    assert found == [0]

@@ -14,6 +14,7 @@ import signal
 from argparse import ArgumentParser
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import wraps
 from threading import BoundedSemaphore, Event
 from time import monotonic
 from typing import Any
@@ -54,6 +55,8 @@ HUNG = 120.0
 LONGEST = 5.0
 # Seconds between two looks at the files of labels: what they leave behind is in no hurry.
 TIDY_EVERY = 10.0
+# Seconds between two looks for old rows of a kind of which there were none.
+FORGET_EVERY = 10.0
 # Seconds between two looks at partitions, which are there for months.
 TEND_EVERY = 3600.0
 WORK = {"announce": announce, "reconcile": reconcile}
@@ -98,6 +101,13 @@ class Sweeper:
         self.follower = Follower()
         self.following: Future[None] | None = None
         self.tidying: Future[None] | None = None
+        self.forgetting = [
+            now_and_then(sweep.forget_old_holds),
+            now_and_then(webhooks.forget_old),
+            now_and_then(idempotency.forget_expired),
+            now_and_then(forget.forget_old_documents),
+            now_and_then(forget.forget_old_parcels),
+        ]
         self.tidy_at = 0.0
         self.tend_at = 0.0
 
@@ -120,11 +130,7 @@ class Sweeper:
             self._follow_tracking,
             sweep.release_forgotten,
             sweep.show_overdue_reviews,
-            sweep.forget_old_holds,
-            webhooks.forget_old,
-            idempotency.forget_expired,
-            forget.forget_old_documents,
-            forget.forget_old_parcels,
+            *self.forgetting,
             self._tidy_files,
             self._tend_history,
         ):
@@ -232,6 +238,19 @@ class Sweeper:
         finally:
             connection.close()
             self.room.release()
+
+
+def now_and_then(step: Callable[[], int]) -> Callable[[], None]:
+    """Make a step that deletes old rows: in each round while there are some, else seldom."""
+    again_at = 0.0
+
+    @wraps(step)
+    def forget() -> None:
+        nonlocal again_at
+        if monotonic() >= again_at and not step():
+            again_at = monotonic() + FORGET_EVERY
+
+    return forget
 
 
 def _is_over(work: Future[None] | None) -> bool:
