@@ -32,8 +32,6 @@ from deploy.strategy import StrategyError
 from deploy.welcome import welcome
 
 PREFERRED_PORT = 8000
-# A Python process uses one core. Two announce 500 at once each, which is more than a demo needs.
-MOST_WORKERS = 2
 # Seconds between two looks: how late a restart may come.
 TICK_SECONDS = 0.1
 GAVE_UP, REFUSED = 1, 2
@@ -103,7 +101,7 @@ def _run(options: argparse.Namespace) -> int:
                 strategy,
                 database=os.environ.get("DATABASE_URL") or "sqlite",
                 redis_url=os.environ.get("REDIS_URL", ""),
-                inherited={"WORKERS": str(min(MOST_WORKERS, os.cpu_count() or 1)), **os.environ},
+                inherited=os.environ,
                 run_dir=run_dir,
                 port=choose_port(options.port),
                 live=True,
