@@ -48,8 +48,9 @@ def ask_json(url: str, body: object = None, **options: Any) -> Any:
 
 
 def events(url: str, *, seconds: float = 30) -> Iterator[Any]:
-    """Yield what a stream of server-sent events tells; OSError when it is silent for so long."""
+    """Yield what a stream of server-sent events tells; OSError when it ends or is silent."""
     with _DIRECT.open(url, timeout=seconds) as stream:
         for line in stream:
             if line.startswith(b"data: "):
                 yield json.loads(line.removeprefix(b"data: "))
+    raise ConnectionError(f"{url} has ended")

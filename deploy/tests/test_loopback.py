@@ -62,4 +62,7 @@ def test_logins_and_further_headers_are_sent(url):
 
 
 def test_events_are_told_one_by_one(url):
-    assert list(events(f"{url}/events")) == [{"at": 1}, {"at": 2}]
+    news = events(f"{url}/events")
+    assert [next(news), next(news)] == [{"at": 1}, {"at": 2}]
+    with pytest.raises(ConnectionError, match="has ended"):
+        next(news)
