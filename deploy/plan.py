@@ -117,11 +117,7 @@ def make_plan(
     }
     chosen |= overrides or {}
     chosen = front_values(chosen) | chosen
-    lines, count = dict(strategy.processes), chosen["WORKERS"]
-    if not count.isdecimal() or int(count) < 1:
-        raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
-    for name in [f"worker-{number}" for number in range(2, int(count) + 1) if "worker" in lines]:
-        lines[name] = f"WORKER={name} {lines['worker']}"
+    lines = _with_more_workers(strategy.processes, chosen["WORKERS"])
     if not redis_url:
         log = run_dir / "redis.log"
         redis = redis_command(ports["REDIS_PORT"], run_dir / "redis", log, password)
@@ -132,10 +128,16 @@ def make_plan(
     return Plan(strategy, run_dir, chosen, processes, foreign)
 
 
+def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
+    if not count.isdecimal() or int(count) < 1:
+        raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
+    more = [f"worker-{number}" for number in range(2, int(count) + 1) if "worker" in lines]
+    return {**lines, **{name: f"WORKER={name} {lines['worker']}" for name in more}}
+
+
 def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
     names = ["PORT", "APP_PORT", "HUB_PORT", "LIVE_PORT", "REDIS_PORT", "SIMULATOR_PORT"]
-    names += CARRIERS
-    names += strategy.ports
+    names += [*CARRIERS, *strategy.ports]
     ports = dict(zip(names, free_ports(len(names)), strict=True))
     if port:
         ports["PORT"] = port
