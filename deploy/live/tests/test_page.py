@@ -22,7 +22,7 @@ from deploy.tests.waiting import DIRECT, end, get, until
 # Alone: what a person sees within seconds is late on a machine that starts four deployments.
 pytestmark = [pytest.mark.deployment, pytest.mark.alone]
 
-# Seconds for a start beside other tests; one that has failed is told at once.
+# Seconds for a start on a slow machine; one that has failed is told at once.
 PATIENT = 300
 # The carrier that the page's load uses most.
 CARRIER, TITLE = "colibri", "Colibri Express"
