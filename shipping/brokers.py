@@ -27,6 +27,9 @@ def of(url: str) -> Broker:
     if url.startswith(("amqp://", "amqps://")):
         return _rabbitmq(url)
     options = {
+        # Else each message is stored a second time until it is acknowledged, for a worker that dies
+        # meanwhile: it would be sent again after an hour. The sweeper does that within seconds.
+        "ack_emulation": False,
         "socket_timeout": TIMEOUT,
         "socket_connect_timeout": CONNECT_TIMEOUT,
         "health_check_interval": 10,

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+import redis
 from celery import Celery
+from kombu import Connection
 
 from offload.sentinel import watched
 from shipping import brokers
@@ -45,3 +49,18 @@ def test_an_address_by_sentinel_is_read() -> None:
 def test_an_address_that_lacks_a_part_is_refused(url: str) -> None:
     with pytest.raises(ValueError, match="not redis"):
         watched(url)
+
+
+@pytest.mark.integration
+def test_a_message_under_way_is_not_stored_again(redis_server: Any) -> None:
+    """A worker that dies with it costs the sweeper's wait, not the hour until it is sent again."""
+    broker = brokers.of(redis_server.url)
+    store = redis.Redis.from_url(redis_server.url)
+    with Connection(broker.url, transport_options=broker.transport_options) as connection:
+        queue = connection.SimpleQueue("under-way")
+        before = set(store.scan_iter())
+        queue.put("ring")
+        message = queue.get(timeout=10)
+        assert set(store.scan_iter()) == before
+        message.ack()
+        queue.close()
