@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from collections.abc import Sequence
 from typing import Any
 
 from carriers import breaker_rules as rules
@@ -59,15 +60,22 @@ class CircuitBreaker:
 
     def admit(self, now: float | None = None) -> Admission:
         """Ask before a call."""
-        token = uuid.uuid4().hex
+        return self.admit_all(1, now)[0]
+
+    def admit_all(self, count: int, now: float | None = None) -> list[Admission]:
+        """Ask before each of so many calls."""
+        tokens = [uuid.uuid4().hex for _ in range(count)]
         config = self.config
-        ramping = [config.ramp_for, config.ramp_from, config.ramp_to]
-        arguments = [token, config.open_for, *ramping, config.trial_every]
+        rest = [config.open_for, config.ramp_for, config.ramp_from, config.ramp_to]
+        calls = [[_clock(now), token, *rest, config.trial_every] for token in tokens]
         try:
-            allowed, retry_after, probe = self._admit(self._keys, [_clock(now), *arguments])
+            answers = self._admit(self._keys, calls)
         except Gone:
-            return self._admit_locally(token)
-        return Admission(bool(allowed), float(retry_after), _text(probe))
+            return [self._admit_locally(token) for token in tokens]
+        return [
+            Admission(bool(allowed), float(retry_after), _text(probe))
+            for allowed, retry_after, probe in answers
+        ]
 
     def _admit_locally(self, token: str) -> Admission:
         with self._lock:
@@ -81,20 +89,30 @@ class CircuitBreaker:
 
         Further failures of the same key are not counted; the empty one is no key.
         """
+        self.record_all([(failed, lasted, key)], now)
+
+    def record_all(
+        self, outcomes: Sequence[tuple[bool, float, str]], now: float | None = None
+    ) -> None:
+        """Report outcomes, each as (failed, lasted, key); see `record`."""
         config = self.config
         limits = [config.window, config.horizon, config.min_calls, config.share]
         try:
-            self._record(self._keys, [_clock(now), int(failed), *limits, lasted, key])
+            self._record(
+                self._keys,
+                [[_clock(now), int(failed), *limits, *rest] for failed, *rest in outcomes],
+            )
         except Gone:
             with self._lock:
-                self._local = rules.record(
-                    self._local, time.monotonic(), failed, config, lasted, key=key
-                )
+                for failed, lasted, key in outcomes:
+                    self._local = rules.record(
+                        self._local, time.monotonic(), failed, config, lasted, key=key
+                    )
 
     def throttle(self, seconds: float, *, now: float | None = None) -> None:
         """Report a 429 that asks for no calls for so many seconds, see `throttled_for`."""
         try:
-            self._throttle(self._keys, [_clock(now), seconds, self.config.trial_every])
+            self._throttle(self._keys, [[_clock(now), seconds, self.config.trial_every]])
         except Gone:
             with self._lock:
                 self._local = rules.throttle(self._local, time.monotonic(), seconds, self.config)
@@ -102,7 +120,7 @@ class CircuitBreaker:
     def record_probe(self, token: str, *, alive: bool, now: float | None = None) -> None:
         """Report the result of the probe that `admit` asked for."""
         try:
-            self._record_probe(self._keys, [_clock(now), token, int(alive)])
+            self._record_probe(self._keys, [[_clock(now), token, int(alive)]])
         except Gone:
             with self._lock:
                 self._local = rules.record_probe(self._local, time.monotonic(), token, alive)

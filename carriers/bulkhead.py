@@ -13,14 +13,12 @@ one finds a free slot, and nothing need be known of who is there.
 
 from __future__ import annotations
 
-import contextlib
 import threading
 import time
 import uuid
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Any
 
-from carriers.errors import BulkheadFull
 from carriers.redis_guard import Gone, RedisGuard
 
 LOCAL = "local:"
@@ -61,16 +59,25 @@ class Bulkhead:
 
         Without an owner (word characters) no share is asked for.
         """
-        token = f"{owner}.{uuid.uuid4().hex}"
+        return self.acquire_all([owner], now=now)[0]
+
+    def acquire_all(self, owners: Sequence[str], *, now: float | None = None) -> list[str | None]:
+        """Take a slot for each of them, in their order; see `acquire`."""
+        tokens = [f"{owner}.{uuid.uuid4().hex}" for owner in owners]
         owed = self._take_owed()
         moment = "" if now is None else now
-        arguments: list[Any] = [self.limit, self.lease, token, moment, self._share, owner, *owed]
+        calls: list[list[Any]] = [
+            [self.limit, self.lease, token, moment, self._share, owner]
+            for token, owner in zip(tokens, owners, strict=True)
+        ]
+        calls[0] += owed
         try:
-            return token if self._acquire([self._key], arguments) else None
+            taken = self._acquire([self._key], calls)
         except Gone as gone:
             # Redis may still execute the request.
-            self._owe(owed | self._until_its_lease([token] if gone.asked else []))
-            return self._acquire_local(LOCAL + token, owner)
+            self._owe(owed | self._until_its_lease(tokens if gone.asked else []))
+            return [self._acquire_local(f"{LOCAL}{token}") for token in tokens]
+        return [token if yes else None for token, yes in zip(tokens, taken, strict=True)]
 
     def _until_its_lease(self, tokens: list[str]) -> dict[str, float]:
         return dict.fromkeys(tokens, time.monotonic() + self.lease)
@@ -86,37 +93,28 @@ class Bulkhead:
         with self._lock:
             self._owed |= tokens
 
-    def _acquire_local(self, token: str, owner: str) -> str | None:
+    def _acquire_local(self, token: str) -> str | None:
+        owner = token.rpartition(".")[0]
         with self._lock:
             free = self._fallback_limit - len(self._local)
-            own = sum(taken.startswith(f"{LOCAL}{owner}.") for taken in self._local)
-            if free <= 0 or (owner and self._share and own >= self._share * free):
+            own = sum(taken.rpartition(".")[0] == owner for taken in self._local)
+            if free <= 0 or (owner != LOCAL and self._share and own >= self._share * free):
                 return None
             self._local.add(token)
         return token
 
-    def release(self, token: str) -> None:
-        """Give a slot back; if Redis is down, with the next request that it answers."""
-        if token.startswith(LOCAL):
-            with self._lock:
-                self._local.discard(token)
+    def release(self, *tokens: str) -> None:
+        """Give slots back; if Redis is down, with the next request that it answers."""
+        shared = [token for token in tokens if not token.startswith(LOCAL)]
+        with self._lock:
+            self._local.difference_update(tokens)
+        if not shared:
             return
-        owed = self._take_owed() | self._until_its_lease([token])
+        owed = self._take_owed() | self._until_its_lease(shared)
         try:
             self._guard.ask(lambda: self._guard.client.zrem(self._key, *owed))
         except Gone:
             self._owe(owed)
-
-    @contextlib.contextmanager
-    def slot(self) -> Iterator[None]:
-        """Hold a slot over a block; raise BulkheadFull where there is none."""
-        token = self.acquire()
-        if token is None:
-            raise BulkheadFull
-        try:
-            yield
-        finally:
-            self.release(token)
 
     def in_flight(self) -> int:
         """Count the slots taken, leases that have run out included until the next acquire."""

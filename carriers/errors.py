@@ -6,8 +6,6 @@
     ├── CarrierNotSent                 nothing of this request left us        sent=False
     │   ├── CarrierUnreachable         DNS, refused, connect time-out
     │   ├── CarrierTlsError            the handshake failed
-    │   ├── BreakerOpen                the circuit breaker refused the call
-    │   ├── BulkheadFull               all of this carrier's slots are taken
     │   ├── SendForbidden              the guard said no before the first byte
     │   └── RequestUnbuildable         our own data doesn't fit in HTTP       permanent=True
     └── CarrierSilent                  the request left us, the answer is missing  sent=True
@@ -60,18 +58,6 @@ class CarrierTlsError(CarrierNotSent):
     """No trusted TLS connection to the carrier"""
 
     reason = "tls"
-
-
-class BreakerOpen(CarrierNotSent):
-    """The carrier's circuit breaker is open"""
-
-    reason = "breaker_open"
-
-
-class BulkheadFull(CarrierNotSent):
-    """All slots for calls to this carrier are taken"""
-
-    reason = "bulkhead_full"
 
 
 class SendForbidden(CarrierNotSent):

@@ -55,11 +55,11 @@ class Health:
         self._key = f"{prefix}health:{carrier}"
         self._local: deque[tuple[float, bool]] = deque(maxlen=WINDOW)
 
-    def record(self, duration: float, *, ok: bool) -> None:
-        """Note a call's duration in seconds, and whether the carrier answered well."""
-        self._local.append((duration, ok))
+    def record(self, *calls: tuple[float, bool]) -> None:
+        """Note calls, each as its duration in seconds and whether the carrier answered well."""
+        self._local.extend(calls)
         pipeline = self._guard.client.pipeline(transaction=False)
-        pipeline.lpush(self._key, f"{duration:.4f}:{int(ok)}")
+        pipeline.lpush(self._key, *(f"{duration:.4f}:{int(ok)}" for duration, ok in calls))
         pipeline.ltrim(self._key, 0, WINDOW - 1)
         pipeline.expire(self._key, EXPIRY)
         with suppress(Gone):  # it is kept in this process

@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -57,12 +57,20 @@ class RedisGuard:
         self._lock = threading.Lock()
         self._gone_until: float | None = None
 
-    def script(self, name: str) -> Callable[[list[str], list[Any]], Any]:
-        """Load a script of `carriers/lua`; calling it raises Gone while Redis is."""
+    def script(self, name: str) -> Callable[[list[str], Sequence[list[Any]]], list[Any]]:
+        """Load a script of `carriers/lua`; run it for each list of arguments, in one round trip.
+
+        Calling it raises Gone while Redis is.
+        """
         registered = self.client.register_script((SCRIPTS / f"{name}.lua").read_text())
 
-        def run(keys: list[str], arguments: list[Any]) -> Any:
-            return self.ask(lambda: registered(keys=keys, args=arguments))
+        def run(keys: list[str], calls: Sequence[list[Any]]) -> list[Any]:
+            if len(calls) == 1:  # a pipeline first asks whether the script is there
+                return [self.ask(lambda: registered(keys=keys, args=calls[0]))]
+            pipeline = self.client.pipeline(transaction=False)
+            for arguments in calls:
+                registered(keys=keys, args=arguments, client=pipeline)
+            return list(self.ask(pipeline.execute))
 
         return run
 

@@ -56,8 +56,6 @@ def test_an_answer_is_classified(status, body, phase, promises, kind, remark):
 TROUBLES = [
     (errors.CarrierUnreachable, False, NotSent, "DNS, refused, connect time-out"),
     (errors.CarrierTlsError, False, NotSent, "no handshake, no request"),
-    (errors.BreakerOpen, False, NotSent, "our own guard"),
-    (errors.BulkheadFull, False, NotSent, "our own guard"),
     (errors.SendForbidden, False, NotSent, "the lease had run out"),
     (errors.CarrierTimeout, False, NotSent, "a login that hung bought nothing"),
     (errors.CarrierTimeout, True, Unknown, "it may be booking right now"),

@@ -26,7 +26,6 @@ from carriers.breaker_rules import (
     throttle,
 )
 from carriers.bulkhead import LOCAL, Bulkhead
-from carriers.errors import BulkheadFull
 from carriers.health import Health
 from carriers.redis_guard import RedisGuard
 
@@ -241,20 +240,18 @@ def test_a_bulkhead_is_never_overrun(redis_server):
 
     def visit(_):
         nonlocal inside, most
-        try:
-            with shared.slot():
-                with lock:
-                    inside += 1
-                    most = max(most, inside)
-                time.sleep(0.002)
-                with lock:
-                    inside -= 1
-        except BulkheadFull:
-            return 0
-        return 1
+        tokens = [token for token in shared.acquire_all(["", ""]) if token]
+        with lock:
+            inside += len(tokens)
+            most = max(most, inside)
+        time.sleep(0.002)
+        with lock:
+            inside -= len(tokens)
+        shared.release(*tokens)
+        return len(tokens)
 
     with ThreadPoolExecutor(16) as pool:
-        visits = sum(pool.map(visit, range(300)))
+        visits = sum(pool.map(visit, range(150)))
     assert 1 < most <= 5
     assert visits > 5
     assert shared.in_flight() == 0
@@ -268,11 +265,12 @@ def test_the_slots_of_a_killed_process_come_back_after_the_lease(client):
     assert shared.acquire(now=1031.0)
 
 
-def test_a_slot_is_given_back_when_the_block_raises(client):
-    shared = bulkhead(client, limit=1)
-    with pytest.raises(KeyError), shared.slot():
-        raise KeyError
-    assert shared.acquire()
+def test_slots_are_taken_in_order_and_given_back_together(client, gone):
+    for shared in (bulkhead(client, limit=8), bulkhead(gone, limit=8)):
+        tokens = shared.acquire_all(["1"] * 8 + ["2"])
+        assert [bool(token) for token in tokens] == [True] * 7 + [False, True]
+        shared.release(*filter(None, tokens))
+        assert shared.in_flight() == 0
 
 
 def test_without_redis_a_bulkhead_holds_by_process(gone):
@@ -287,9 +285,9 @@ def test_without_redis_a_bulkhead_holds_by_process(gone):
 def test_health_sums_up_the_last_200_calls(client):
     health = Health(RedisGuard(client, "health"), uuid.uuid4().hex)
     for _ in range(50):
-        health.record(99.0, ok=False)  # pushed out by what follows
-    for hundredth in range(1, 201):
-        health.record(hundredth / 100, ok=hundredth % 10 != 0)
+        health.record((99.0, False))  # pushed out by what follows
+    health.record(*((number / 100, number % 10 != 0) for number in range(1, 151)))
+    health.record(*((number / 100, number % 10 != 0) for number in range(151, 201)))
     seen = health.read()
     assert (seen.count, seen.p50, seen.p95) == (200, 1.0, 1.9)
     assert seen.error_share == pytest.approx(0.1)
@@ -301,7 +299,7 @@ def test_health_without_calls_and_without_redis(client, gone):
     assert (nobody.count, nobody.p50, nobody.error_share) == (0, None, 0.0)
     assert nobody.retry_after(default=4.2) == 5
     alone = Health(RedisGuard(gone, "health"), "x")
-    alone.record(2.5, ok=True)
+    alone.record((2.5, True))
     assert alone.read().p50 == 2.5
     assert alone.read().retry_after(1) == 3
 

@@ -12,8 +12,8 @@ from django.db import InterfaceError, OperationalError, connection
 from django.utils import timezone
 
 from carriers.backoff import jittered
-from carriers.outcomes import NotSent, Outcome
-from parcels import faults, metrics
+from carriers.outcomes import Outcome
+from parcels import faults
 from parcels.models import Announcement, State
 from parcels.services.accept import lost_a_race
 from parcels.services.call import Job, call_carrier, enter, jobs_for, leave, sleep_for
@@ -71,31 +71,17 @@ def _jobs(claimed: Sequence[Announcement]) -> list[Job]:
 
 
 def _enter(jobs: Sequence[Job]) -> list[Job]:
-    """Return those that may call; those that are turned away are given back.
-
-    If one of an account is turned away, so are those behind it: a backlog costs one request to
-    Redis.
-    """
-    refused: dict[tuple[str, int], NotSent] = {}
-    turned_away: list[tuple[Announcement, float]] = []
-    entered: list[Job] = []
+    """Return those that may call; those that are turned away are given back, all at once."""
+    wanted: list[Job] = []
     for job in jobs:
         if job.parcel.status == Status.CANCELLATION_REQUESTED:
             withdraw(job.announcement, job.parcel, State.ANNOUNCING)
-            continue
-        whose = job.carrier.code, job.announcement.account_id
-        refusal = refused.get(whose)
-        if refusal:
-            metrics.turned_away(job.carrier.code, refusal.reason)
         else:
-            refusal = enter(job)
-        if refusal is None:
-            entered.append(job)
-        else:
-            refused[whose] = refusal
-            turned_away.append((job.announcement, sleep_for(refusal)))
-    hand_back(turned_away)
-    return entered
+            wanted.append(job)
+    refused = enter(wanted)
+    turned_away = [job.announcement for job in wanted if job.announcement.pk in refused]
+    hand_back([(each, sleep_for(refused[each.pk])) for each in turned_away])
+    return [job for job in wanted if job.announcement.pk not in refused]
 
 
 def backoff(announcement: Announcement) -> float:
@@ -121,14 +107,13 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
         for job in jobs
     ]
     passed = note_sending(calls, window)
-    for job in jobs:
-        if job.announcement.pk in passed:
-            job.guarded_at = now
-            job.announcement.sent_at = timezone.now()
-            job.announcement.tries += 1
-        else:
-            leave(job, None)
-    return [job for job in jobs if job.announcement.pk in passed]
+    leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
+    may_buy = [job for job in jobs if job.announcement.pk in passed]
+    for job in may_buy:
+        job.guarded_at = now
+        job.announcement.sent_at = timezone.now()
+        job.announcement.tries += 1
+    return may_buy
 
 
 def buy(job: Job) -> tuple[Outcome, float]:

@@ -17,6 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Generic, TypeVar
 
 import structlog
+import uvloop
 from django.conf import settings
 from django.db import connection
 
@@ -130,7 +131,7 @@ class Announcer:
             outcome, duration = await buy_async(job)
         finally:
             if outcome is None:
-                await asyncio.to_thread(leave, job, None)
+                await asyncio.to_thread(leave, [(job, None, 0.0)])
         faults.passing("after_reply")
         await self._finished(Result(job, outcome, duration))
 
@@ -142,8 +143,7 @@ def _prepare(announcement_ids: Sequence[int]) -> list[Job | None]:
 
 def _finish(results: Sequence[Result]) -> list[None]:
     try:
-        for each in results:
-            leave(each.job, each.outcome, each.duration)
+        leave((each.job, each.outcome, each.duration) for each in results)
         finish(results)
     finally:
         connection.close()
@@ -163,11 +163,12 @@ class Loop:
     """
 
     def __init__(self) -> None:
-        self._loop = asyncio.new_event_loop()
+        self._loop = uvloop.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
         self._claiming = ThreadPoolExecutor(CLAIMING * len(settings.CARRIERS))
         # By queue, what messages named: only queues that are at work now.
         self._named: dict[str, list[int]] = {}
+        self._draining = False
         # The event loop itself keeps only weak references.
         self._tasks: set[asyncio.Task[None]] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
@@ -177,9 +178,18 @@ class Loop:
         self._loop.call_soon_threadsafe(self._rung, queue, announcement_ids)
 
     def drain(self) -> None:
-        """Wait until all that was begun has been recorded: a call ends by its own deadline."""
+        """Wait until all that messages brought has been recorded: a call ends by its own deadline.
+
+        What else waits in the queues is left to other workers, and rung for again.
+        """
+        self._draining = True
+        asyncio.run_coroutine_threadsafe(self._taken(), self._loop).result()
         for _ in range(settings.WORKER_CONCURRENCY):
             self._room.acquire()
+
+    async def _taken(self) -> None:
+        while self._named:  # noqa: ASYNC110 # once in a process' life
+            await asyncio.sleep(APART)
 
     def _rung(self, queue: str, announcement_ids: Sequence[int]) -> None:
         at_work = queue in self._named
@@ -194,7 +204,7 @@ class Loop:
 
     async def _serve(self, queue: str) -> None:
         more = False
-        while more or self._named[queue]:
+        while self._named[queue] or (more and not self._draining):
             named, self._named[queue] = self._named[queue], []
             next_round = self._loop.time() + APART
             more = await self._loop.run_in_executor(self._claiming, self._round, queue, named)

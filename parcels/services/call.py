@@ -7,7 +7,7 @@ connection is held while waiting for the carrier.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import TypeVar
@@ -107,14 +107,22 @@ def _job(announcement: Announcement, contract: CarrierContract | None) -> Job:
     )
 
 
-def enter(job: Job) -> NotSent | None:
-    """Take the permission to call the carrier; else say why not, and when to ask again."""
-    answer = protect.enter(job.carrier.code, job.announcement.account_id)
-    if isinstance(answer, protect.TurnedAway):
-        metrics.turned_away(job.carrier.code, answer.reason)
-        return NotSent(answer.reason, retry_after=answer.delay)
-    job.permission = answer
-    return None
+def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
+    """Take the permissions to call the carriers; return why not, by announcement, for the others.
+
+    Each with when to ask again.
+    """
+    refused: dict[int, NotSent] = {}
+    for carrier in {job.carrier.code for job in jobs}:
+        own = [job for job in jobs if job.carrier.code == carrier]
+        answers = protect.enter(carrier, [job.announcement.account_id for job in own])
+        for job, answer in zip(own, answers, strict=True):
+            if isinstance(answer, protect.TurnedAway):
+                metrics.turned_away(carrier, answer.reason)
+                refused[job.announcement.pk] = NotSent(answer.reason, retry_after=answer.delay)
+            else:
+                job.permission = answer
+    return refused
 
 
 def sleep_for(refusal: NotSent) -> float:
@@ -127,13 +135,18 @@ def sleep_for(refusal: NotSent) -> float:
 
 
 def leave(
-    job: Job, result: Outcome | LookupResult | VoidResult | None, duration: float = 0.0, *,
+    ended: Iterable[tuple[Job, Outcome | LookupResult | VoidResult | None, float]],
+    *,
     buys: bool = True,
-) -> None:  # fmt: skip
-    """Give the permission back with the call's result; None: there was no call."""
-    permission, job.permission = job.permission, None
-    if permission is not None:
-        protect.leave(permission, result, duration, buys=buys, key=job.announcement.reference)
+) -> None:
+    """Give permissions back, each with its call's result and duration; None: there was no call."""
+    given_back = []
+    for job, result, duration in ended:
+        permission, job.permission = job.permission, None
+        if permission is not None:
+            key = job.announcement.reference
+            given_back.append(protect.Ended(permission, result, duration, buys, key))
+    protect.leave(*given_back)
 
 
 def call_carrier(
@@ -144,9 +157,9 @@ def call_carrier(
     Within the permission that the job has, else within one of its own. A purchase's was taken
     before its send guard.
     """
-    if job.permission is None and (refusal := enter(job)):
+    if job.permission is None and (refused := enter([job])):
         steps.close()
-        return refusal, 0.0
+        return refused[job.announcement.pk], 0.0
     connection.close()
     started = monotonic()
     result: T | NotSent | Unknown | None = None
@@ -160,7 +173,7 @@ def call_carrier(
         )
     finally:
         duration = monotonic() - started
-        leave(job, result, duration, buys=buys)
+        leave([(job, result, duration)], buys=buys)
     return result, duration
 
 

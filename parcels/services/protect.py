@@ -11,7 +11,7 @@ import logging
 import math
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -20,7 +20,7 @@ from django.conf import settings
 
 from carriers import registry, transport
 from carriers.breaker import CircuitBreaker, is_failure, throttled_for
-from carriers.breaker_rules import BreakerConfig, Mode
+from carriers.breaker_rules import Admission, BreakerConfig, Mode
 from carriers.bulkhead import SHARE, Bulkhead
 from carriers.health import Health, Snapshot
 from carriers.outcomes import Answered, LookupResult, Outcome, ProbeResult, VoidResult
@@ -48,7 +48,7 @@ NEVER = 2.0
 
 @dataclass(frozen=True, slots=True)
 class Permit:
-    """The permission to make one call; give it back with `leave`."""
+    """The permission to make one call; it is given back with `leave`."""
 
     guards: Guards
     slot: str
@@ -60,6 +60,21 @@ class TurnedAway:
 
     reason: str
     delay: float
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """A call that has ended, `outcome` None: there was none; `duration` in seconds.
+
+    Only what `buys` counts for the carrier's median: clients wait for these. `key` is the
+    announcement's reference: its failures count once.
+    """
+
+    permit: Permit
+    outcome: Outcome | LookupResult | VoidResult | None
+    duration: float = 0.0
+    buys: bool = True
+    key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,62 +161,61 @@ def forget() -> None:
         cached.cache_clear()
 
 
-def enter(code: str, account_id: int | None = None) -> Permit | TurnedAway:
-    """Ask to call a carrier for an account; never waits, but for Redis' time-out.
+def enter(code: str, accounts: Sequence[int | None] = (None,)) -> list[Permit | TurnedAway]:
+    """Ask to call a carrier, once for each account; never waits, but for Redis' time-out.
 
     A caller that is chosen to probe a half-open carrier does so in a separate thread.
     """
     guards = guards_of(code)
-    slot = guards.bulkhead.acquire(str(account_id or ""))
+    slots = guards.bulkhead.acquire_all([str(each or "") for each in accounts])
+    free = [slot for slot in slots if slot is not None]
+    admissions = dict(zip(free, guards.breaker.admit_all(len(free)), strict=True)) if free else {}
+    refused = [slot for slot in free if not admissions[slot].allowed]
+    guards.bulkhead.release(*refused)
+    for slot in refused:
+        if token := admissions[slot].probe:
+            _probe_aside(guards, token)
+    return [_answer(guards, slot, admissions) for slot in slots]
+
+
+def _answer(
+    guards: Guards, slot: str | None, admissions: Mapping[str, Admission]
+) -> Permit | TurnedAway:
     if slot is None:
         return TurnedAway("bulkhead_full", settings.TIME_SCALE * random.uniform(*FULL_WAIT))
-    admission = guards.breaker.admit()
-    if admission.allowed:
+    if admissions[slot].allowed:
         return Permit(guards, slot)
-    guards.bulkhead.release(slot)
-    if admission.probe:
-        _probe_aside(guards, admission.probe)
-    delay = admission.retry_after + settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
-    return TurnedAway("breaker_open", delay)
+    spread = settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
+    return TurnedAway("breaker_open", admissions[slot].retry_after + spread)
 
 
-def leave(
-    permission: Permit,
-    outcome: Outcome | LookupResult | VoidResult | None,
-    duration: float,
-    *,
-    buys: bool = True,
-    key: str = "",
-) -> None:
-    """Give the slot back and note the call's result; None: there was no call.
-
-    `duration` in seconds. Only purchases count for the carrier's median: clients wait for these.
-    `key` is the announcement's reference: its failures count once.
-    """
-    guards = permission.guards
-    if outcome is not None:
-        # Before the slot is free: the caller that takes it next must know what this call showed.
-        _note(guards, outcome, duration, buys=buys, key=key)
-    guards.bulkhead.release(permission.slot)
+def leave(*ended: Ended) -> None:
+    """Give slots back and note the calls' results."""
+    for guards in {each.permit.guards for each in ended}:
+        calls = [each for each in ended if each.permit.guards is guards]
+        # Before the slots are free: the caller that takes one next must know what was shown.
+        _note(guards, calls)
+        guards.bulkhead.release(*(each.permit.slot for each in calls))
 
 
-def _note(
-    guards: Guards,
-    outcome: Outcome | LookupResult | VoidResult,
-    duration: float,
-    *,
-    buys: bool,
-    key: str,
-) -> None:
-    asked = throttled_for(outcome)
-    if asked is not None and not faults.is_off("gate"):
-        guards.breaker.throttle(asked)
-    failed = is_failure(outcome)
-    if failed is None:
-        return
-    guards.breaker.record(failed=failed, lasted=duration, key=key)
-    if buys:
-        guards.health.record(duration, ok=not failed)
+def _note(guards: Guards, calls: Sequence[Ended]) -> None:
+    outcomes: list[tuple[bool, float, str]] = []
+    bought: list[tuple[float, bool]] = []
+    for each in calls:
+        if each.outcome is None:
+            continue
+        asked = throttled_for(each.outcome)
+        if asked is not None and not faults.is_off("gate"):
+            guards.breaker.throttle(asked)
+        failed = is_failure(each.outcome)
+        if failed is not None:
+            outcomes.append((failed, each.duration, each.key))
+            if each.buys:
+                bought.append((each.duration, not failed))
+    if outcomes:
+        guards.breaker.record_all(outcomes)
+    if bought:
+        guards.health.record(*bought)
 
 
 def probe_if_due(code: str) -> None:

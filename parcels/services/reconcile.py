@@ -70,8 +70,9 @@ def _for_a_person(announcement: Announcement) -> str:
 
 
 def _send_again(job: Job) -> None:
-    if refusal := enter(job):
-        move_on(job.announcement, State.UNKNOWN, sleep_for(refusal))
+    if refused := enter([job]):
+        delay = sleep_for(refused[job.announcement.pk])
+        move_on(job.announcement, State.UNKNOWN, delay)
         return
     if not guard([job]):
         move_on(job.announcement, State.UNKNOWN, backoff(job.announcement))

@@ -10,7 +10,7 @@ All times are the model's: `World.now` in seconds. What a carrier does at a call
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from typing import Any
@@ -158,12 +158,12 @@ class World:
             raise greenlet.GreenletExit
         return consigning.consignment(announcement, *rest)
 
-    def enter(self, code: str, account_id: int) -> object:
+    def enter(self, code: str, accounts: Sequence[int]) -> list[object]:
         """Stand in for bulkhead and breaker."""
         if self.fates[self.calls % len(self.fates)] == "turned_away":
             self.calls += 1
-            return protect.TurnedAway("breaker_open", 1.0)
-        return object()
+            return [protect.TurnedAway("breaker_open", 1.0) for _ in accounts]
+        return [object() for _ in accounts]
 
     def perform(self, steps: Any, *_: Any, may_buy: Callable[[], bool] = always, **__: Any) -> Any:
         """Stand in for the transport."""

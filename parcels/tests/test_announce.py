@@ -29,7 +29,7 @@ from parcels.models import (
 )
 from parcels.models import Document as DocumentRow
 from parcels.selectors import in_order
-from parcels.services import announce, call
+from parcels.services import protect
 from parcels.services.announce import finish, guard, prepare
 from parcels.services.call import jobs_for
 from parcels.services.claim import claim, hand_back
@@ -174,21 +174,21 @@ def test_a_backlog_that_is_turned_away_costs_one_question_and_one_statement(
         code: carrier | {"bulkhead": 2} for code, carrier in settings.CARRIERS.items()
     }
     rows, others = awaited(20), awaited(1)
-    asked: list[int] = []
+    asked: list[list[int]] = []
     counted: list[Any] = []
     monkeypatch.setattr(metrics, "turned_away", lambda *given: counted.append(given))
-    enter = call.enter
+    enter = protect.enter
 
-    def count(job: call.Job) -> Any:
-        asked.append(job.announcement.account_id)
-        return enter(job)
+    def count(code: str, accounts: list[int]) -> Any:
+        asked.append(accounts)
+        return enter(code, accounts)
 
-    monkeypatch.setattr(announce, "enter", count)
+    monkeypatch.setattr(protect, "enter", count)
     with CaptureQueriesContext(connection) as made:
         jobs = prepare([row.pk for row in rows + others])
-    # Claim, parcel and account, guard, handing back. The second account is asked for itself.
+    # Claim, parcel and account, guard, handing back.
     assert len(made) == (3 if connection.vendor == "postgresql" else 4)
-    assert sorted(asked) == [rows[0].account_id] * 3 + [others[0].account_id]
+    assert asked == [[row.account_id for row in rows + others]]
     back = Announcement.objects.filter(state=State.PENDING, sent_at=None, lease_until=None)
     assert set(back) == {*rows, *others} - {job.announcement for job in jobs}
     assert len(jobs) == 2

@@ -132,7 +132,9 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(module, "next_in_turn", lambda *_: [])
     monkeypatch.setattr(module, "prepare", prepare)
     monkeypatch.setattr(module, "_finish", finish)
-    monkeypatch.setattr(module, "leave", lambda job, _: here.left.append(job.announcement.pk))
+    monkeypatch.setattr(
+        module, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
+    )
     made = Announcer()
     monkeypatch.setattr(module, "announcer", lambda: made)
     return here
@@ -180,6 +182,25 @@ def test_what_is_rung_for_meanwhile_is_claimed_together(carrier: SimpleNamespace
     while len(carrier.seen) < 4:
         pass
     assert carrier.rounds == [[1], [2, 3, 4]]
+
+
+def test_a_worker_that_ends_takes_what_its_messages_brought_and_no_more(
+    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "next_in_turn", lambda queue, most: [7] * most)  # without an end
+    carrier.go.set()
+    carrier.claim.clear()
+    loop = Loop()
+    loop.ring(POSTNL, [1])
+    assert carrier.claimed.acquire(timeout=10)
+    loop.ring(POSTNL, [2])
+    ending = threading.Thread(target=loop.drain)
+    ending.start()
+    carrier.claim.set()
+    ending.join(10)
+    assert not ending.is_alive()
+    assert len(carrier.rounds) == 2
+    assert len(carrier.seen) == 2 * module.LARGEST
 
 
 def test_what_has_its_turn_goes_before_what_a_message_names(

@@ -252,7 +252,7 @@ def test_a_carrier_without_room_is_asked_later(
     cancel(shop, bought.parcel)
     calls = carrier_says(Voided())
     with monkeypatch.context() as full:
-        full.setattr(protect, "enter", lambda *_: protect.TurnedAway("bulkhead_full", 3.0))
+        full.setattr(protect, "enter", lambda *_: [protect.TurnedAway("bulkhead_full", 3.0)])
         void.void(bought.pk)
     assert calls == []
     assert void.due_voids() == []

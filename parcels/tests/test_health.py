@@ -32,7 +32,7 @@ def test_what_its_calls_have_shown(shop: Shop) -> None:
     guards = protect.guards_of("colibri")
     guards.bulkhead.acquire()
     for duration in (0.5, 1.5, 2.5):
-        guards.health.record(duration, ok=duration > 1)
+        guards.health.record((duration, duration > 1))
     for _ in range(10):
         guards.breaker.record(failed=True)
     seen = of(shop, "colibri")

@@ -152,5 +152,5 @@ def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> No
 
 def test_retry_after_is_the_carrier_s_recent_median(shop: Shop) -> None:
     for duration in (9.0, 11.2, 30.0):
-        protect.guards_of("postnl").health.record(duration, ok=True)
+        protect.guards_of("postnl").health.record((duration, True))
     assert shop.post("parcels", ASYNC)["Retry-After"] == "12"

@@ -212,15 +212,15 @@ def void_one() -> SpareLabel:
 
 def call(outcome: Any, *, key: str = "", duration: float = 0.0) -> None:
     """Make one call through the guards."""
-    permission = protect.enter("postnl")
+    (permission,) = protect.enter("postnl")
     assert isinstance(permission, protect.Permit)
-    protect.leave(permission, outcome, duration, key=key)
+    protect.leave(protect.Ended(permission, outcome, duration, key=key))
 
 
 @pytest.mark.parametrize("answer", [Throttled(30.0, True), Unknown("throttled")])
 def test_a_429_closes_the_gate_and_holds_clients_all_the_same(answer: Any) -> None:
     call(answer)
-    refused = protect.enter("postnl")
+    (refused,) = protect.enter("postnl")
     assert isinstance(refused, protect.TurnedAway)
     assert refused.delay > 0.9
     assert not protect.is_open("postnl")
@@ -232,9 +232,9 @@ def test_a_gate_opens_with_a_ramp(settings: Any) -> None:
     settings.TIME_SCALE = 0.001
     protect.forget()
     call(Throttled(None, True))
-    while isinstance(permission := protect.enter("postnl"), protect.TurnedAway):
+    while isinstance(permission := protect.enter("postnl")[0], protect.TurnedAway):
         continue  # for a millisecond
-    protect.leave(permission, LABEL, 0.0)
+    protect.leave(protect.Ended(permission, LABEL))
     assert protect.room("postnl") <= 3
 
 
@@ -278,15 +278,15 @@ def is_bounded() -> bool:
 
 def is_gated() -> bool:
     call(Throttled(30.0, True))
-    return isinstance(protect.enter("postnl"), protect.TurnedAway)
+    return isinstance(protect.enter("postnl")[0], protect.TurnedAway)
 
 
 def is_shared() -> bool:
     """Tell whether an account that takes all it can leaves another one a slot."""
     limit = int(django_settings.CARRIERS["postnl"]["bulkhead"])
-    taken = [isinstance(protect.enter("postnl", 1), protect.Permit) for _ in range(limit)]
+    taken = [isinstance(each, protect.Permit) for each in protect.enter("postnl", [1] * limit)]
     assert sum(taken) >= 0.8 * limit  # it is alone: most of the room is its own
-    return isinstance(protect.enter("postnl", 2), protect.Permit)
+    return isinstance(protect.enter("postnl", [2])[0], protect.Permit)
 
 
 GUARDS = {

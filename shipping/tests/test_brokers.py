@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 import redis
 from celery import Celery
-from kombu import Connection
 
 from offload.sentinel import watched
 from shipping import brokers
@@ -56,7 +55,9 @@ def test_a_message_under_way_is_not_stored_again(redis_server: Any) -> None:
     """A worker that dies with it costs the sweeper's wait, not the hour until it is sent again."""
     broker = brokers.of(redis_server.url)
     store = redis.Redis.from_url(redis_server.url)
-    with Connection(broker.url, transport_options=broker.transport_options) as connection:
+    app = Celery(broker=broker.url, set_as_current=False)
+    app.conf.broker_transport_options = broker.transport_options
+    with app.connection() as connection:
         queue = connection.SimpleQueue("under-way")
         before = set(store.scan_iter())
         queue.put("ring")
