@@ -78,10 +78,9 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
 
 
 def _list() -> int:
-    for name in strategies.names():
-        strategy = strategies.load(name)
-        lacking = strategies.why_unavailable(strategy)
-        print(f"{name:20} {strategy.family:20} {strategy.title}{lacking and f' [{lacking}]'}")
+    for each in map(strategies.load, strategies.names()):
+        lacking = strategies.why_unavailable(each)
+        print(f"{each.name:20} {each.family:20} {each.title}{lacking and f' [{lacking}]'}")
     return 0
 
 
