@@ -104,7 +104,8 @@ def go_on(carrier: Carrier, row: Announcement, *answers: Any, seconds: float = 4
         carrier.answers = [answer]
         pass_time(seconds)
         announce(row.pk)
-        reconcile(row.pk)
+        if carrier.answers:  # it was not bought; else its next step may be due at once
+            reconcile(row.pk)
     row.refresh_from_db()
     return row
 
