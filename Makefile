@@ -81,7 +81,7 @@ audit: .venv/dev.stamp ## Check the locked packages for known vulnerabilities (s
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
 	@$(PYTHON) -m loadtests suite quick $(ARGS)
 
-bench-full: .venv/dev.stamp ## Every scenario, every strategy, three times (a night)
+bench-full: .venv/dev.stamp ## What README compares, five times; then every scenario and strategy once (eight hours)
 	@$(PYTHON) -m loadtests suite full $(ARGS)
 
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
@@ -91,7 +91,7 @@ results: .venv/dev.stamp ## Write the pages' tables: newest committed results, s
 	@$(PYTHON) manage.py limits
 	@$(PYTHON) -m loadtests pages
 
-bench-cost: .venv/dev.stamp ## Processor time for a label beside commit 5392665, in turn (ARGS="--strategy asgi-hold")
+bench-cost: .venv/dev.stamp ## Processor time for a label, and the slowest of 200, beside commit 5392665 (ARGS="--strategy asgi-hold")
 	@$(PYTHON) -m loadtests.cost $(ARGS)
 
 bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loadtests.aggregate import Group, Run, mean, plain
+from loadtests.aggregate import Group, mean, plain
 
 # The share of the machine's cores above which it does no more in a second, whatever is asked.
 FULL = 0.9
@@ -55,7 +55,9 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         run["scenario"]
         for result in results
         for run in result["runs"]
-        if (cores := _usual_cores(run)) and cores > FULL * result["machine"]["cores"]
+        if run.get("timeline")
+        and statistics.median(sum(row["cpu"].values()) + row["others"] for row in run["timeline"])
+        > FULL * result["machine"]["cores"]
     )
     if full:
         which = ", ".join(f"{count} of {scenario}" for scenario, count in full.items())
@@ -63,9 +65,3 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
             f"Runs in which the machine's processors were full most of the time: {which}. They "
             "show what a request costs in work, not what waiting costs."
         )
-
-
-def _usual_cores(run: Run) -> float | None:
-    """Return how many cores all processes used in the median second."""
-    used = [sum(row["cpu"].values()) + row["others"] for row in run.get("timeline", ())]
-    return statistics.median(used) if used else None

@@ -1,4 +1,4 @@
-"""`make bench-cost`: processor time for a label, this checkout beside another commit's, in turn.
+"""`make bench-cost`: a label's processor time and delay, beside another commit's, in turn.
 
     python -m loadtests.cost [--beside COMMIT] [--strategy nginx-accel] [--repeats 3]
 
@@ -41,6 +41,8 @@ CARRIER = 0.05  # seconds that it takes
 PACED, PACED_SECONDS = 15, 20
 CLIENTS, CLIENTS_LABELS = 32, 640
 BURST = 200
+# Shipping methods: of the carrier at CARRIER, and of one that takes ten seconds.
+FAST, SLOW = 8, 10
 NOT_OURS = ("carriers.simulator", "deploy.live")
 # Seconds: a machine on which any kind of traffic takes longer has another problem.
 LONGEST = 120.0
@@ -115,18 +117,20 @@ def deployed(checkout: Path, strategy: str, port: int) -> Iterator[Deployment]:
             run.wait(60)
 
 
-TRAFFIC: dict[str, Schedule | Closed] = {
-    f"paced at {PACED}/s": Constant(PACED, PACED_SECONDS),
-    f"{CLIENTS} clients": Closed(CLIENTS, CLIENTS_LABELS),
-    f"burst of {BURST}": Burst(BURST),
+TRAFFIC: dict[str, tuple[Schedule | Closed, int]] = {
+    f"paced at {PACED}/s": (Constant(PACED, PACED_SECONDS), FAST),
+    f"{CLIENTS} clients": (Closed(CLIENTS, CLIENTS_LABELS), FAST),
+    f"burst of {BURST}": (Burst(BURST), FAST),
+    f"burst of {BURST}, carrier at 10 s": (Burst(BURST), SLOW),
 }
 
 
 def measure(deployment: Deployment, port: int) -> dict[str, Cost]:
     """Drive each kind of traffic; the clients' first round warms the processes."""
-    call = make("label", host=f"127.0.0.1:{port}", login=deployment.login)
     costs = {}
-    for name, arrivals in {"warm": Closed(CLIENTS, CLIENTS_LABELS), **TRAFFIC}.items():
+    warm = {"warm": TRAFFIC[f"{CLIENTS} clients"]}
+    for name, (arrivals, method) in {**warm, **TRAFFIC}.items():
+        call = make("label", host=f"127.0.0.1:{port}", login=deployment.login, method=method)
         used = deployment.processor_seconds()
         labels = drive(Stream(name, "127.0.0.1", port, call, arrivals), cap=LONGEST)
         used = deployment.processor_seconds() - used

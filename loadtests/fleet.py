@@ -50,8 +50,13 @@ def send(
     interrupted = False
     try:
         while not all(member.done for member in members):
+            if time.monotonic() > plan.start + plan.cap + GRACE:
+                raise GeneratorError(f"a generator has not reported {GRACE:.0f} s after its end")
             try:
-                _listen(members, plan)
+                ready = wait([member.pipe for member in members if not member.done], timeout=1)
+                for member in members:
+                    if member.pipe in ready:
+                        member.read()
                 parts = [astuple(member.progress) for member in members]
                 tell(Progress(*map(sum, zip(*parts, strict=True))))
             except KeyboardInterrupt:
@@ -74,15 +79,6 @@ def drive(stream: Stream, *, cap: float, generators: int = 1) -> Summary:
     if figures is None:
         raise GeneratorError("nothing was sent")
     return figures
-
-
-def _listen(members: list[_Member], plan: Plan) -> None:
-    if time.monotonic() > plan.start + plan.cap + GRACE:
-        raise GeneratorError(f"a generator has not reported {GRACE:.0f} s after its end")
-    ready = wait([member.pipe for member in members if not member.done], timeout=1)
-    for member in members:
-        if member.pipe in ready:
-            member.read()
 
 
 class _Member:

@@ -30,10 +30,12 @@ def test_at_worst_each_phase_is_cut_off():
     assert most - least == pytest.approx(TALK.phases[0].cap - 5 + TALK.settle)
 
 
-def test_the_quick_suite_takes_a_quarter_of_an_hour_with_all_strategies():
-    parts = suite.plan("quick", strategies.names(), "")
+@pytest.mark.parametrize(("form", "minutes"), [("quick", 11), ("full", 450)])
+def test_a_suite_with_all_strategies_fits_into_its_time(form, minutes):
+    parts = suite.plan(form, strategies.names(), "")
     least = sum(part.estimate()[1] for part in parts)
-    assert least < 11 * 60  # a third is left for the strategies that need all of their time
+    # The rest is for the strategies that need all of their time: after it nothing begins.
+    assert least < minutes * 60 < suite.SECONDS[form]
 
 
 def test_the_estimate_is_said_before_the_first_run(monkeypatch, capsys, tmp_path):
