@@ -13,13 +13,12 @@ from typing import Literal
 from carriers.base import Repeats
 from carriers.outcomes import (
     Absent,
-    Announced,
     Found,
     LookupResult,
     NotSent,
-    Outcome,
     Refused,
     Throttled,
+    Unknown,
 )
 
 State = Literal["announced", "failed", "pending", "unknown", "needs_review"]
@@ -72,7 +71,7 @@ def jittered(tries: int, rng: random.Random, first: float, longest: float) -> fl
 
 
 def decide(
-    outcome: Outcome,
+    outcome: Refused | Throttled | NotSent | Unknown,
     tries: int,
     *,
     repeats: Repeats,
@@ -82,7 +81,7 @@ def decide(
     unknown_age: float = 0.0,
     policy: Policy = DEFAULT,
 ) -> Decision:
-    """Decide after a try to buy.
+    """Decide after a try to buy that brought no label: one is taken however late it comes.
 
     `tries` includes this one. `was_unknown`: an earlier try was, for the first time `unknown_age`
     seconds ago; no refusal is final then. `again`: the try was the same reference sent again to a
@@ -91,23 +90,19 @@ def decide(
 
     What provably made nothing is tried until the announcement's deadline, which the claim knows.
     """
-    if isinstance(outcome, Announced):
-        return Decision("announced")
     if isinstance(outcome, Refused) or getattr(outcome, "reason", "") in PERMANENT:
         if not was_unknown:
             return Decision("failed")
         if repeats != "lookup":
             return Decision("needs_review")
-    elif not again and _proves_absence(outcome):
+    elif not again and (
+        isinstance(outcome, NotSent) or (isinstance(outcome, Throttled) and outcome.nothing_made)
+    ):
         delay = jittered(tries - 1, rng, policy.first, policy.longest)
         return Decision("pending", (getattr(outcome, "retry_after", 0.0) or 0.0) + delay)
     if repeats == "none" or (again and unknown_age >= policy.max_unknown_age):
         return Decision("needs_review")
     return _unknown(tries, unknown_age, rng, policy)
-
-
-def _proves_absence(outcome: Outcome) -> bool:
-    return isinstance(outcome, NotSent) or (isinstance(outcome, Throttled) and outcome.nothing_made)
 
 
 def _unknown(tries: int, age: float, rng: random.Random, policy: Policy) -> Decision:

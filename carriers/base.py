@@ -3,7 +3,6 @@
 An adapter speaks in *steps*: a generator that yields a `CarrierRequest`, is sent the
 `CarrierResponse`, and returns an outcome. How the caller waits (threads, gevent, asyncio) is the
 transport's business: `carriers.transport` and `carriers.transport_async` drive the same generators.
-A carrier with one request per purchase writes `build` and `parse` only.
 """
 
 from __future__ import annotations
@@ -96,14 +95,6 @@ class Carrier:
     # Names of the credentials that a contract with this carrier holds.
     credential_names: ClassVar[tuple[str, ...]]
 
-    def build(self, consignment: Consignment) -> CarrierRequest:
-        """Build the buying request of a carrier that needs only one."""
-        raise NotImplementedError
-
-    def parse(self, response: CarrierResponse, consignment: Consignment) -> Outcome:
-        """Read its answer; raise `CarrierAnswerUnreadable` where it makes no sense."""
-        raise NotImplementedError
-
     def build_lookup(self, reference: str, credentials: Credentials) -> CarrierRequest:
         """Build the request that lists what the carrier holds under a reference."""
         raise NotImplementedError
@@ -118,11 +109,7 @@ class Carrier:
 
     def announce(self, consignment: Consignment) -> Steps[Outcome]:
         """Buy a label."""
-        response = yield self.build(consignment)
-        try:
-            return self.parse(response, consignment)
-        except CarrierAnswerUnreadable as error:
-            return Unknown(classify.unknown_reason(response.status), str(error))
+        raise NotImplementedError
 
     def lookup(self, reference: str, credentials: Credentials) -> Steps[LookupResult]:
         """Ask what the carrier holds under a reference; `Unknown` where it can't say."""

@@ -3,7 +3,7 @@
 These rules are pure functions over `BreakerState`. They run twice: in Redis, where all processes
 share one state, as one atomic Lua script per operation (`carriers/lua/breaker_*.lua`; a test drives
 both with the same random histories), and in this process, starting closed, while Redis is gone:
-`carriers.breaker`. Nothing is locked during a call to a carrier.
+`carriers.guards_local`. Nothing is locked during a call to a carrier.
 
 closed → (share of failures) → open → (time) → half-open: one caller is told to probe, with a
 request that buys nothing → closed, ramping | open. The next probe is due as long after the last

@@ -7,6 +7,7 @@ it buys, not after.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
@@ -53,20 +54,15 @@ class Call:
         self._request = request
         if request.nothing_made:
             self.buy_sent = False
-        self.check_deadline()
-
-    def remaining(self) -> float:
-        """Return the seconds left, never below a millisecond: 0 means "don't block" to a socket."""
-        return max(self.ends_at - time.monotonic(), 0.001)
-
-    def connect_budget(self) -> float:
-        """Return the seconds that making the connection may take."""
-        return min(self.connect_timeout, self.remaining())
-
-    def check_deadline(self) -> None:
-        """Raise CarrierTimeout once the total deadline has passed."""
         if time.monotonic() >= self.ends_at:
             raise CarrierTimeout("the total deadline has passed")
+
+    def remaining(self, most: float = math.inf) -> float:
+        """Return the seconds left, at most so many.
+
+        Never below a millisecond: 0 means "don't block" to a socket.
+        """
+        return min(max(self.ends_at - time.monotonic(), 0.001), most)
 
     def leaving(self) -> None:
         """Note that bytes are about to be sent; raise if they must not.
@@ -76,7 +72,8 @@ class Call:
         """
         if self._request is None or not self._request.buys or self.buy_sent:
             return
-        self.check_deadline()
+        if time.monotonic() >= self.ends_at:
+            raise CarrierTimeout("the total deadline has passed")
         if not self._may_buy():
             raise SendForbidden
         self.buy_sent = True

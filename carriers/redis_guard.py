@@ -12,8 +12,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import redis
@@ -23,7 +22,6 @@ logger = logging.getLogger(__name__)
 # Why 1 s: a black-holed Redis then costs one caller one time-out a second, and its return is
 # noticed within a second.
 COOL_DOWN = 1.0
-SCRIPTS = Path(__file__).parent / "lua"
 
 
 class Gone(Exception):
@@ -57,26 +55,15 @@ class RedisGuard:
         self._lock = threading.Lock()
         self._gone_until: float | None = None
 
-    def script(self, name: str) -> Callable[[list[str], Sequence[list[Any]]], list[Any]]:
-        """Load a script of `carriers/lua`; run it for each list of arguments, in one round trip.
-
-        Calling it raises Gone while Redis is.
-        """
-        registered = self.client.register_script((SCRIPTS / f"{name}.lua").read_text())
-
-        def run(keys: list[str], calls: Sequence[list[Any]]) -> list[Any]:
-            if len(calls) == 1:  # a pipeline first asks whether the script is there
-                return [self.ask(lambda: registered(keys=keys, args=calls[0]))]
-            pipeline = self.client.pipeline(transaction=False)
-            for arguments in calls:
-                registered(keys=keys, args=arguments, client=pipeline)
-            return list(self.ask(pipeline.execute))
-
-        return run
-
     def ask(self, question: Callable[[], Any]) -> Any:
         """Put a question to Redis; raise Gone where there is no answer."""
-        self._admit()
+        if self._gone_until is not None:
+            with self._lock:
+                now = self._clock()
+                if self._gone_until is not None and now < self._gone_until:
+                    raise Gone
+                # This caller tries; the others get "gone" meanwhile.
+                self._gone_until = now + COOL_DOWN
         try:
             answer = question()
         except (redis.RedisError, OSError) as error:
@@ -86,16 +73,6 @@ class RedisGuard:
             raise gone from error
         self._gone_until = None
         return answer
-
-    def _admit(self) -> None:
-        if self._gone_until is None:
-            return
-        with self._lock:
-            now = self._clock()
-            if self._gone_until is not None and now < self._gone_until:
-                raise Gone
-            # This caller tries; the others get "gone" meanwhile.
-            self._gone_until = now + COOL_DOWN
 
     def _note(self, error: Exception) -> None:
         with self._lock:

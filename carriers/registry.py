@@ -7,14 +7,13 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
-from functools import cache
 from types import MappingProxyType, ModuleType
 
 from carriers import adapters
 from carriers.base import Carrier
 from carriers.methods import ShippingMethod
 
-__all__ = ["SHIPPING_METHODS", "all_carriers", "carrier", "find", "shipping_method"]
+__all__ = ["CARRIERS", "SHIPPING_METHODS", "find"]
 
 
 def find(package: ModuleType) -> dict[str, Carrier]:
@@ -30,32 +29,15 @@ def find(package: ModuleType) -> dict[str, Carrier]:
     return found
 
 
-@cache
-def _carriers() -> MappingProxyType[str, Carrier]:
-    return MappingProxyType(find(adapters))
-
-
-def carrier(code: str) -> Carrier:
-    """Return the adapter of a code; KeyError where there is none."""
-    return _carriers()[code]
-
-
-def all_carriers() -> tuple[Carrier, ...]:
-    """Return every adapter, ordered by module name."""
-    return tuple(_carriers().values())
-
-
 def _catalogue() -> dict[int, ShippingMethod]:
-    methods = [method for adapter in all_carriers() for method in adapter.methods]
+    methods = [method for adapter in CARRIERS.values() for method in adapter.methods]
     by_id = {method.id: method for method in sorted(methods, key=lambda method: method.id)}
     if len(by_id) != len(methods):
         raise ValueError("two shipping methods share an id")
     return by_id
 
 
+# By code, ordered by it, which is the module's name.
+CARRIERS = MappingProxyType(find(adapters))
+# By id, ordered by it.
 SHIPPING_METHODS = MappingProxyType(_catalogue())
-
-
-def shipping_method(method_id: int) -> ShippingMethod:
-    """Return a shipping method; KeyError where there is none."""
-    return SHIPPING_METHODS[method_id]

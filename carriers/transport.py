@@ -113,7 +113,7 @@ def _send(call: Call, request: CarrierRequest, wire: _Wire) -> requests.Response
         session.trust_env = False
         session.mount("http://", wire)
         session.mount("https://", wire)
-        time_outs = (call.connect_budget(), call.remaining())
+        time_outs = (call.remaining(call.connect_timeout), call.remaining())
         return session.send(prepared, timeout=time_outs, stream=True, allow_redirects=False)
 
 
@@ -244,7 +244,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 def _dial(host: str, port: int, call: Call) -> socket.socket:
     """Connect to the first address that answers; urllib3 gives each address the full time-out."""
-    give_up_at = time.monotonic() + call.connect_budget()
+    give_up_at = time.monotonic() + call.remaining(call.connect_timeout)
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:

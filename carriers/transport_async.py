@@ -8,10 +8,9 @@ the purchase: whoever may be cancelled (a client hanging up) must shield it.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import TypeVar
 
@@ -46,14 +45,15 @@ async def perform(
 ) -> T | NotSent | Unknown:
     """Drive an adapter's steps as `carriers.transport.perform` does; `may_buy` must not block."""
     call = Call(base_url, deadline, connect_timeout, may_buy)
+    loop = asyncio.get_running_loop()
+    session = _enter_session(loop)
     try:
-        async with _shared_session() as session:
-            request = next(steps)
-            while True:
-                # aiohttp rounds its own time-outs over 5 s up to whole seconds; this one is exact.
-                async with asyncio.timeout(call.remaining()):
-                    response = await _fetch(call, request, session, tls or default_tls())
-                request = steps.send(response)
+        request = next(steps)
+        while True:
+            # aiohttp rounds its own time-outs over 5 s up to whole seconds; this one is exact.
+            async with asyncio.timeout(call.remaining()):
+                response = await _fetch(call, request, session, tls or default_tls())
+            request = steps.send(response)
     except StopIteration as end:
         return end.value
     except TimeoutError:
@@ -62,20 +62,6 @@ async def perform(
         return call.outcome(error)
     finally:
         steps.close()
-
-
-@contextlib.asynccontextmanager
-async def _shared_session() -> AsyncIterator[aiohttp.ClientSession]:
-    """Give the session that this event loop's calls share; the last one out closes it.
-
-    It keeps nothing from call to call. One for each would weigh 9 KB while its carrier is slow.
-    """
-    loop = asyncio.get_running_loop()
-    session, calls = _sessions.get(loop) or (_session(), 0)
-    _sessions[loop] = session, calls + 1
-    try:
-        yield session
-    finally:
         session, calls = _sessions.pop(loop)
         if calls > 1:
             _sessions[loop] = session, calls - 1
@@ -83,24 +69,32 @@ async def _shared_session() -> AsyncIterator[aiohttp.ClientSession]:
             await session.close()
 
 
+def _enter_session(loop: asyncio.AbstractEventLoop) -> aiohttp.ClientSession:
+    """Return the session that this event loop's calls share; the last one out closes it.
+
+    It keeps nothing from call to call. One for each would weigh 9 KB while its carrier is slow.
+    """
+    session, calls = _sessions.get(loop, (None, 0))
+    if session is None:
+        # aiohttp calls this when the headers are ready, before the first write: raising stops them.
+        trace = aiohttp.TraceConfig()
+        trace.on_request_headers_sent.append(_leaving)
+        session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(
+                limit=0,  # the bulkhead limits calls; a queue here would use up their deadline
+                force_close=True,
+                use_dns_cache=False,
+            ),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            trace_configs=[trace],
+            auto_decompress=False,
+            trust_env=False,
+        )
+    _sessions[loop] = session, calls + 1
+    return session
+
+
 _sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, int]] = {}
-
-
-def _session() -> aiohttp.ClientSession:
-    # aiohttp calls this when the headers are ready and before the first write: raising stops them.
-    trace = aiohttp.TraceConfig()
-    trace.on_request_headers_sent.append(_leaving)
-    return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(
-            limit=0,  # the bulkhead limits calls; a queue here would use up their deadline
-            force_close=True,
-            use_dns_cache=False,
-        ),
-        cookie_jar=aiohttp.DummyCookieJar(),
-        trace_configs=[trace],
-        auto_decompress=False,
-        trust_env=False,
-    )
 
 
 async def _leaving(_session: object, context: SimpleNamespace, _sent: object) -> None:
@@ -112,42 +106,32 @@ async def _fetch(
 ) -> CarrierResponse:
     started = time.monotonic()
     call.begin(request)
-    headers = {"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **request.headers}
+    body = bytearray()
     try:
         async with session.request(
             request.method,
             URL(call.base_url + request.path, encoded=True),
-            headers=headers,
+            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **request.headers},
             data=request.body or None,
             allow_redirects=False,
-            timeout=time_outs(call),
+            # The deadline is `perform`'s: aiohttp's own would be two more timers for each call.
+            timeout=aiohttp.ClientTimeout(
+                total=None,
+                connect=call.remaining(call.connect_timeout),
+                sock_connect=call.remaining(call.connect_timeout),
+                sock_read=None,
+            ),
             ssl=tls,
             trace_request_ctx=call,
         ) as response:
-            body = await _bounded(response)
+            async for chunk in response.content.iter_chunked(CHUNK):
+                body += chunk
+                if len(body) > LARGEST_BODY:
+                    raise CarrierAnswerUnreadable("the answer is too large")
     except TROUBLE as error:
         raise _as_carrier_error(error) from error
-    answered = {name.lower(): value for name, value in response.headers.items()}
-    return CarrierResponse(response.status, answered, body, time.monotonic() - started)
-
-
-def time_outs(call: Call) -> aiohttp.ClientTimeout:
-    """Return aiohttp's time-outs for a step, none of them left to its defaults."""
-    return aiohttp.ClientTimeout(
-        total=call.remaining(),
-        connect=call.connect_budget(),
-        sock_connect=call.connect_budget(),
-        sock_read=call.remaining(),
-    )
-
-
-async def _bounded(response: aiohttp.ClientResponse) -> bytes:
-    body = bytearray()
-    async for chunk in response.content.iter_chunked(CHUNK):
-        body += chunk
-        if len(body) > LARGEST_BODY:
-            raise CarrierAnswerUnreadable("the answer is too large")
-    return bytes(body)
+    headers = {name.lower(): value for name, value in response.headers.items()}
+    return CarrierResponse(response.status, headers, bytes(body), time.monotonic() - started)
 
 
 TROUBLE = (aiohttp.ClientError, OSError, ValueError)

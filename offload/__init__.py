@@ -10,20 +10,15 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offload.arrival import arrived_at
+    from offload.async_wait import wait_async
     from offload.awaited import Awaited
+    from offload.fronts import hold, holds_clients
+    from offload.middleware import arrived_at
     from offload.resolving import get_asgi_application
     from offload.responses import add_message
+    from offload.store import forget, release, release_many
     from offload.tasks import run, task
-    from offload.verbs import (
-        forget,
-        hold,
-        holds_clients,
-        release,
-        release_many,
-        wait,
-        wait_async,
-    )
+    from offload.worker_wait import wait
 
 __all__ = [
     "Awaited",
@@ -40,19 +35,26 @@ __all__ = [
     "wait",
     "wait_async",
 ]
-_ELSEWHERE = {
+_PLACES = {
     "Awaited": "awaited",
     "add_message": "responses",
-    "arrived_at": "arrival",
+    "arrived_at": "middleware",
+    "forget": "store",
     "get_asgi_application": "resolving",
+    "hold": "fronts",
+    "holds_clients": "fronts",
+    "release": "store",
+    "release_many": "store",
     "run": "tasks",
     "task": "tasks",
+    "wait": "worker_wait",
+    "wait_async": "async_wait",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in __all__:
+    if name not in _PLACES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = getattr(import_module(f"offload.{_ELSEWHERE.get(name, 'verbs')}"), name)
+    found = getattr(import_module(f"offload.{_PLACES[name]}"), name)
     globals()[name] = found  # so that this is called once for each
     return found

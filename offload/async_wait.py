@@ -4,17 +4,35 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
+from uuid import UUID
 from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
+from django.http import HttpResponse
 
 from offload import conf, resolving, store
-from offload.answer import Answer
 from offload.counting import here
-from offload.waiting import Message, Waiters
+from offload.fronts import Hold
+from offload.protocol import Answer, Message, check_hold_id
+from offload.responses import to_response
+from offload.waiting import Waiters
+from offload.worker_wait import in_place_of
 
 # One subscription per event loop; a loop that ends takes its own with it.
 _waiters: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiters] = WeakKeyDictionary()
+
+
+async def wait_async(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
+    """As `wait`, for an async view: it takes a coroutine, and no thread."""
+    answer = await wait_in_loop(check_hold_id(hold_id), seconds)
+    return None if answer is None else to_response(answer)
+
+
+async def wait_in_this_loop(late: Any) -> HttpResponse:
+    """As `wait_here`, for a coroutine."""
+    hold: Hold = late.offload_hold
+    return in_place_of(late, await wait_in_loop(hold.hold_id, hold.deadline - time.time()))
 
 
 async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:

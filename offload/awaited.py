@@ -12,8 +12,8 @@ from django.http import HttpResponse, JsonResponse
 from django.utils import timezone
 
 from offload import conf
-from offload.responses import to_answer, to_response
-from offload.verbs import Released
+from offload.responses import to_response
+from offload.store import Released, to_answer
 
 logger = logging.getLogger("offload")
 

@@ -11,8 +11,9 @@ from django.core.exceptions import ImproperlyConfigured
 from django.core.signals import setting_changed
 from django.utils.crypto import salted_hmac
 
-from offload.asgi import DRAIN_SECONDS, MAX_CONCURRENCY
-from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
+from offload.asgi import MAX_CONCURRENCY
+from offload.lifespan import DRAIN_SECONDS
+from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
 
 
 @dataclass(frozen=True)

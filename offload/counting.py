@@ -20,52 +20,47 @@ NAMES = {
     "redis_up": "Processes whose subscription to Redis stands",
     "processes": "Processes that count here",
 }
+# Their places in `Counts.own`, in the same order.
+HOLDS, HELD, ANSWERED, LATE, GONE, OVER_LIMIT, REFUSED, APP_ASKED, REDIS_UP, PROCESSES = range(
+    len(NAMES)
+)
 # These describe a living process: a process that takes the slot of a dead one starts at 0.
-_NOW = ("holds", "redis_up", "processes")
+_NOW = (HOLDS, REDIS_UP, PROCESSES)
 
-_CELL = struct.Struct("q")
-_PLACE = {name: number * _CELL.size for number, name in enumerate(NAMES)}
-_SLOT = _CELL.size * len(NAMES)
+_CELL = struct.calcsize("q")
 
 
 def shared_file(slots: int) -> int:
     """Return the descriptor of a nameless file for `slots` processes; children inherit it."""
     with tempfile.TemporaryFile() as file:
-        file.truncate(_SLOT * slots)
+        file.truncate(_CELL * len(NAMES) * slots)
         return os.dup(file.fileno())
 
 
 class Counts:
     """One process's counters, and the sum over all processes that share its file.
 
-    Only the event loop's thread writes, and each process only its own slot: no locks.
+    `own[HOLDS]` is this process's, to read and to change. Only the event loop's thread writes, and
+    each process only its own slot: no locks.
     """
 
     def __init__(self, descriptor: int | None = None, slot: int = 0) -> None:
         if descriptor is None:
             # Private: after a fork each process counts for itself.
-            self._memory = mmap.mmap(-1, _SLOT, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+            size, flags = _CELL * len(NAMES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
+            memory = mmap.mmap(-1, size, flags=flags)
         else:
-            self._memory = mmap.mmap(descriptor, 0)
-        self._slot = slot
-        for name in _NOW:
-            self.set(name, 0)
-        self.set("processes", 1)
-
-    def add(self, name: str, amount: int = 1) -> None:
-        self.set(name, self.mine(name) + amount)
-
-    def set(self, name: str, value: int) -> None:
-        _CELL.pack_into(self._memory, self._slot * _SLOT + _PLACE[name], value)
-
-    def mine(self, name: str) -> int:
-        """Return this process's own value."""
-        return self._read(name, self._slot)
+            memory = mmap.mmap(descriptor, 0)
+        self._all = memoryview(memory).cast("q")
+        self.own = self._all[slot * len(NAMES) : (slot + 1) * len(NAMES)]
+        for place in _NOW:
+            self.own[place] = 0
+        self.own[PROCESSES] = 1
 
     def as_dict(self) -> dict[str, int]:
         """Return each counter summed over all processes."""
-        slots = range(len(self._memory) // _SLOT)
-        return {name: sum(self._read(name, slot) for slot in slots) for name in NAMES}
+        step = len(NAMES)
+        return {name: sum(self._all[place::step]) for place, name in enumerate(NAMES)}
 
     def as_prometheus(self) -> str:
         """Return the counters in Prometheus' text format."""
@@ -75,10 +70,6 @@ class Counts:
             lines += [f"# HELP offload_{name} {NAMES[name]}", f"# TYPE offload_{name} {kind}"]
             lines.append(f"offload_{name} {value}")
         return "\n".join(lines) + "\n"
-
-    def _read(self, name: str, slot: int) -> int:
-        value: int = _CELL.unpack_from(self._memory, slot * _SLOT + _PLACE[name])[0]
-        return value
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import connections
 
-from offload.answer import Answer
+from offload.protocol import Answer
 
 logger = logging.getLogger("offload")
 

@@ -1,18 +1,57 @@
-"""Fronts: how the app tells the server in front of it to hold a client."""
+"""`hold`, and the fronts: how the app tells the server in front of it to hold a client."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from uuid import UUID
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
 from offload import conf
-from offload.protocol import HOLD_PATH, TICKET_HEADER
+from offload.protocol import HOLD_PATH, TICKET_HEADER, check_hold_id
 
 HandOver = Callable[[HttpResponse, str], HttpResponse]
+
+
+@dataclass(frozen=True)
+class Hold:
+    """The mark that `hold` leaves on a response; `deadline` in seconds since the epoch."""
+
+    hold_id: str
+    account: str
+    deadline: float
+
+
+def hold(
+    hold_id: UUID | str, *, late: HttpResponse, wait: float | None = None, account: object = ""
+) -> HttpResponse:
+    """Have this client wait until `release(hold_id, …)`; return this from the view.
+
+    `late` is what the client gets when `wait` seconds (OFFLOAD["DEADLINE"] at most, and by
+    default) have passed: usually a 202 with Location, Retry-After and a body. `account` is any key
+    of the account that OFFLOAD["MAX_HOLDS_PER_ACCOUNT"] counts. Where nothing holds clients
+    (`inline`, runserver, the test client) the worker waits, after the view and its transaction.
+    Raises ValueError for a hold id that is not a UUID.
+    """
+    settings = conf.current()
+    if not isinstance(late, HttpResponse):
+        raise TypeError(f"the late answer is a response with an end, not {late!r}")
+    hold_id = check_hold_id(hold_id)
+    if late.status_code == 202:
+        late.status_code = settings.deadline_status
+    seconds = settings.deadline if wait is None else min(wait, settings.deadline)
+    if seconds > 0:
+        late.offload_hold = Hold(hold_id, str(account), time.time() + seconds)  # type: ignore[attr-defined] # our mark, for OffloadMiddleware
+    return late
+
+
+def holds_clients() -> bool:
+    """Say whether a front holds clients here; if not, the worker waits for what is held."""
+    return current().holds
 
 
 @dataclass(frozen=True)

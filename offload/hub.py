@@ -23,12 +23,11 @@ from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Re
 
 import uvicorn
 
-from offload.answer import Answer
 from offload.counting import Counts, shared_file
 from offload.hub_app import Hub
-from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
-from offload.protocol import SECRET_LENGTH
+from offload.protocol import SECRET_LENGTH, Answer
 from offload.questions import decode_answers, encode_question, sign_question
+from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
 
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
 BACKLOG = 4096
@@ -39,7 +38,7 @@ KEEP_ALIVE = 75
 DRAIN_TIMEOUT = 10
 # Seconds before a process that died is restarted: a crash at the start must not use a whole core.
 RESTART_PAUSE = 1.0
-# Seconds per socket operation of a question; the total is bounded by waiting.ASK_TIMEOUT.
+# Seconds per socket operation of a question; the total is bounded by doubts.ASK_TIMEOUT.
 SOCKET_TIMEOUT = 2.0
 
 
@@ -58,7 +57,7 @@ def _opener() -> OpenerDirector:
 
 
 class AskApp:
-    """Ask at `url`, signed with `secret`; a waiting.Resolve."""
+    """Ask at `url`, signed with `secret`; a doubts.Resolve."""
 
     def __init__(self, url: str, secret: str) -> None:
         if not url.startswith(("http://", "https://")):

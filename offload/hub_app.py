@@ -13,20 +13,24 @@ import os
 import time
 from collections.abc import Iterable
 
-from offload.answer import Answer
-from offload.counting import Counts
-from offload.parking import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Parking, Send, send_answer
+from offload.counting import REFUSED, Counts
+from offload.doubts import Resolve
 from offload.protocol import (
+    LATE_KEY,
     TICKET_GRACE,
+    USED_KEY,
+    Answer,
+    Message,
+    Receive,
+    Send,
     Ticket,
     TicketRefused,
     TicketUsed,
-    late_key,
     read_ticket,
-    used_key,
+    send_answer,
 )
 from offload.redis_clients import StoreTrouble
-from offload.waiting import Message, Receive, Resolve, Waiters
+from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.
 FORGET_INTERVAL = 30.0
@@ -62,10 +66,10 @@ class Hub:
         self._used: dict[str, float] = {}
         self._forget_at = 0.0
         self._silent_until = 0.0
-        self.waiters = Waiters(redis_url, resolve=resolve, counts=self._counts)
-        self._parking = Parking(
-            self.waiters,
-            self._counts,
+        self.waiters = Waiters(
+            redis_url,
+            resolve=resolve,
+            counts=self._counts,
             max_holds=max_holds,
             max_holds_per_account=max_holds_per_account,
         )
@@ -108,13 +112,13 @@ class Hub:
             )
             packed = await self._claim(ticket)
         except TicketUsed:
-            self._counts.add("refused_total")
+            self._counts.own[REFUSED] += 1
             return _USED
         except TicketRefused as refusal:
-            self._counts.add("refused_total")
+            self._counts.own[REFUSED] += 1
             self._say_refused(refusal)
             return _NOT_FOUND
-        return await self._parking.park(ticket, packed, receive)
+        return await self.waiters.park(ticket, packed, receive)
 
     def _say_refused(self, refusal: TicketRefused) -> None:
         if time.monotonic() < self._silent_until:
@@ -131,8 +135,8 @@ class Hub:
         self._use_here(ticket)
         life = max(1, int(ticket.deadline - time.time() + TICKET_GRACE) + 1)
         pipe = self.waiters.pipe
-        first = pipe.ask("SET", used_key(ticket.nonce), 1, "NX", "EX", life)
-        late = pipe.ask("GET", late_key(ticket.nonce))
+        first = pipe.ask("SET", USED_KEY + ticket.nonce, 1, "NX", "EX", life)
+        late = pipe.ask("GET", LATE_KEY + ticket.nonce)
         try:
             if not await first:
                 raise TicketUsed

@@ -12,11 +12,10 @@ import asyncio
 import json
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
-from offload.answer import Answer
-from offload.parking import Send, send_answer
-from offload.waiting import Message, Receive
+from offload.protocol import Answer, Message, Receive, Send, send_answer
 
 # Bytes: Django's own limit for a body that is no file.
 MAX_BODY = 2_621_440
@@ -84,7 +83,8 @@ class Intake:
         address = _address(scope) if self._connections else ""
         self._under_way[address] += 1
         headers = list(scope["headers"])
-        body = _Body(receive, headers, self._max_body, self._deadline, self._places)
+        end = asyncio.get_running_loop().time() + self._deadline
+        body = _Body(receive, headers, self._max_body, end, self._places)
         try:
             if address and self._under_way[address] > self._connections:
                 raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
@@ -93,71 +93,59 @@ class Intake:
                     raise Refused(*_TOO_LARGE)
             await self._app({**scope, "headers": headers}, body.receive, send)
         except Refused as refused:
-            await self._answer(scope, refused, send)
+            words = self._words(refused.status, scope["path"], refused.message)
+            said = (("content-type", "application/json"), *refused.headers)
+            await send_answer(send, Answer(refused.status, said, words))
         finally:
-            body.leave()
+            if body.has_place:
+                body.leave()
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]
 
-    async def _answer(self, scope: Message, refused: Refused, send: Send) -> None:
-        words = self._words(refused.status, scope["path"], refused.message)
-        headers = (("content-type", "application/json"), *refused.headers)
-        await send_answer(send, Answer(refused.status, headers, words))
 
-
+@dataclass(slots=True)
 class _Body:
-    """One request's body on its way to the app."""
+    """One request's body on its way to the app; `end` is when it must be there, by the loop."""
 
-    def __init__(
-        self,
-        receive: Receive,
-        headers: list[tuple[bytes, bytes]],
-        max_body: int,
-        deadline: float,
-        places: asyncio.Semaphore,
-    ) -> None:
-        self._receive = receive
-        self._headers = headers
-        self._max_body = max_body
-        self._end = asyncio.get_running_loop().time() + deadline
-        self._places = places
-        self._size = 0
-        self._has_place = False
-        self._complete = False
+    source: Receive
+    headers: list[tuple[bytes, bytes]]
+    max_body: int
+    end: float
+    places: asyncio.Semaphore
+    size: int = 0
+    has_place: bool = False
+    complete: bool = False
 
     async def receive(self) -> Message:
         """Pass on what has come, and raise Refused for what is too much or too late."""
-        if self._complete:
-            return await self._receive()
+        if self.complete:
+            return await self.source()
         try:
-            async with asyncio.timeout_at(self._end):
-                message = await self._receive()
-                await self._count(len(message.get("body", b"")))
+            async with asyncio.timeout_at(self.end):
+                message = await self.source()
+                self.size += len(message.get("body", b""))
+                if self.size > self.max_body:
+                    raise Refused(*_TOO_LARGE)
+                if self.size > LARGE and not self.has_place:
+                    await self.places.acquire()
+                    self.has_place = True
         except TimeoutError:
             raise Refused(*_TOO_SLOW) from None
         if not message.get("more_body", False):
-            self._complete = True
+            self.complete = True
             # A body that came in chunks gets its length: REST framework reads none without one, and
             # Django looks at the headers when the body is there.
-            if all(name != b"content-length" for name, _ in self._headers):
-                self._headers.append((b"content-length", str(self._size).encode()))
-            self.leave()
+            if all(name != b"content-length" for name, _ in self.headers):
+                self.headers.append((b"content-length", str(self.size).encode()))
+            if self.has_place:
+                self.leave()
         return message
-
-    async def _count(self, size: int) -> None:
-        self._size += size
-        if self._size > self._max_body:
-            raise Refused(*_TOO_LARGE)
-        if self._size > LARGE and not self._has_place:
-            await self._places.acquire()
-            self._has_place = True
 
     def leave(self) -> None:
         """Give the place back."""
-        if self._has_place:
-            self._has_place = False
-            self._places.release()
+        self.has_place = False
+        self.places.release()
 
 
 def _address(scope: Message) -> str:

@@ -8,18 +8,14 @@ from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
-from django.db import connections
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from offload import conf, fronts, store, views
-from offload.answer import Answer, merge
-from offload.arrival import came_through_hold_middleware, note_arrival
-from offload.async_wait import wait_in_loop
-from offload.protocol import INTERNAL_PATH, REQUEST_HEADER, make_ticket
-from offload.responses import to_answer, to_response
-from offload.verbs import Hold
-from offload.worker_wait import wait_for
+from offload.async_wait import wait_in_this_loop
+from offload.fronts import Hold
+from offload.protocol import ARRIVED_AT, INTERNAL_PATH, REQUEST_HEADER, make_ticket
+from offload.worker_wait import wait_here
 
 logger = logging.getLogger("offload")
 
@@ -37,7 +33,9 @@ class OffloadMiddleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        note_arrival(request)
+        # HoldMiddleware's, where there is one, else now.
+        noted = _noted_outside(request)
+        request.offload_arrived_at = noted or time.monotonic()  # type: ignore[attr-defined] # our mark, for arrived_at
         if self._is_async:
             return self._answer_async(request)
         # Before all other middleware: the hub's questions know no host, no scheme and no user.
@@ -63,13 +61,27 @@ class OffloadMiddleware:
         return hand_over(request, response)
 
 
+def arrived_at(request: Any) -> float:
+    """Return the `time.monotonic()` at which the whole request was there.
+
+    Its client waits from then on, not from the start of the view. Takes Django's request or one
+    that wraps it. Without OffloadMiddleware it is now.
+    """
+    return float(getattr(request, "offload_arrived_at", None) or time.monotonic())
+
+
+def _noted_outside(request: Any) -> Any:
+    """Return the arrival that HoldMiddleware noted; None where none handles this request."""
+    return (getattr(request, "scope", None) or request.META).get(ARRIVED_AT)
+
+
 def is_held(request: HttpRequest) -> bool:
     """Say whether this request came through the front in the settings."""
     front = fronts.current()
     if store.eager is not None:
         return False
     if not front.remote:
-        return front.holds and came_through_hold_middleware(request)
+        return front.holds and _noted_outside(request) is not None
     # Nothing tells a front that is there; these two never have one. The first is Django's mark on
     # each request of its test client, and DRF's.
     return not (
@@ -87,31 +99,10 @@ def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
     front = fronts.current()
     if front.remote:
         try:
-            answer = to_answer(late)
+            answer = store.to_answer(late)
         except ValueError:
             logger.exception("a client is not held: its late answer can't be kept")
             return cast(HttpResponse, late)
         # Without Redis the hub asks the app for the late answer, when it comes to that.
         store.store_late(ticket, answer, request_id=request.headers.get(REQUEST_HEADER, ""))
     return front.hand_over(late, ticket)
-
-
-def wait_here(late: Any) -> HttpResponse:
-    """Wait in this worker instead of a front, without a database connection."""
-    hold: Hold = late.offload_hold
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
-        elif store.eager is None:
-            logger.warning("waits inside a transaction: what is to start after its commit does not")
-    return _in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
-
-
-async def wait_in_this_loop(late: Any) -> HttpResponse:
-    """As `wait_here`, for a coroutine."""
-    hold: Hold = late.offload_hold
-    return _in_place_of(late, await wait_in_loop(hold.hold_id, hold.deadline - time.time()))
-
-
-def _in_place_of(late: HttpResponse, answer: Answer | None) -> HttpResponse:
-    return late if answer is None else to_response(merge(answer, to_answer(late)))

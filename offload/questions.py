@@ -6,8 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from offload.answer import Answer, from_json, to_json
-from offload.protocol import check_hold_id, is_mac, mac_of
+from offload.protocol import Answer, check_hold_id, from_json, is_mac, mac_of, to_json
 
 # Seconds by which the clocks of the hub's and the app's machines may differ.
 CLOCK_SKEW = 30.0

@@ -27,7 +27,7 @@ logger = logging.getLogger("offload")
 # that releases, and a client whose deadline has come, must not wait for longer than this.
 SOCKET_TIMEOUT = 1.0
 # Seconds without calls to a Redis that has just failed: if it drops packets, each caller would lose
-# SOCKET_TIMEOUT. Well under DOUBT (waiting.py), so that the app is asked for what was not sent.
+# SOCKET_TIMEOUT. Well under DOUBT (doubts.py), so that the app is asked for what was not sent.
 PAUSE = 0.5
 # Commands in one pipeline: 256 answers of 10 KB are read in some milliseconds.
 PIPELINE = 256

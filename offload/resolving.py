@@ -14,9 +14,9 @@ from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
 from offload import conf, store
-from offload.answer import NO_ANSWER, Answer
 from offload.asgi import HoldMiddleware
-from offload.responses import to_answer
+from offload.protocol import NO_ANSWER, Answer
+from offload.store import to_answer
 
 logger = logging.getLogger("offload")
 
@@ -53,7 +53,7 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer
 
 
 async def resolve_in_thread(hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
-    """Return what the app knows, for HoldMiddleware; a waiting.Resolve."""
+    """Return what the app knows, for HoldMiddleware; a doubts.Resolve."""
     return await sync_to_async(_resolve_and_close, thread_sensitive=False)(hold_ids, final_only)
 
 

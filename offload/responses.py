@@ -1,16 +1,14 @@
-"""Django's responses as answers, and back."""
+"""What becomes of Django's responses on their way: rendered, read, and made of answers."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple, cast
 
 from django.contrib.messages.storage.cookie import CookieStorage
-from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
-from django.template.response import SimpleTemplateResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 
-from offload import conf
-from offload.answer import Answer
+from offload.protocol import Answer
 
 
 class Renderer(NamedTuple):
@@ -47,28 +45,6 @@ class _Stored(HttpResponse):
     url = property(lambda self: self["Location"])
 
 
-def to_answer(response: Any, renderer: str = "") -> Answer:
-    """Return the response's status, headers with its cookies, and body.
-
-    A template or DRF response is rendered (the latter by the renderer that `Renderer.of` named),
-    a stream is read to its end, a dictionary becomes JSON.
-    Raises TypeError for what is no response and ValueError for one over OFFLOAD["MAX_ANSWER"].
-    """
-    if isinstance(response, dict):
-        response = JsonResponse(response)
-    elif isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
-        _render(response, renderer)
-    if isinstance(response, StreamingHttpResponse):
-        body = _read(response)
-    elif isinstance(response, HttpResponse):
-        body = response.content
-    else:
-        raise TypeError(f"an answer is a response or a dictionary, not {response!r}")
-    _check_size(len(body))
-    cookies = tuple(("Set-Cookie", morsel.OutputString()) for morsel in response.cookies.values())
-    return Answer(response.status_code, (*response.items(), *cookies), body)
-
-
 def to_response(answer: Answer) -> HttpResponse:
     """Return the answer as Django's response."""
     response = _Stored(answer.body, status=answer.status)
@@ -97,7 +73,8 @@ def add_message(
     return response
 
 
-def _render(response: Any, text: str) -> None:
+def render(response: Any, text: str) -> None:
+    """Render a template response, or DRF's by the renderer that `Renderer.of` named."""
     if hasattr(response, "data") and not hasattr(response, "accepted_renderer"):
         # DRF's: its view would have chosen by the request.
         response.accepted_renderer, response.accepted_media_type = Renderer.from_text(text)
@@ -105,21 +82,17 @@ def _render(response: Any, text: str) -> None:
     response.render()
 
 
-def _read(stream: StreamingHttpResponse) -> bytes:
+def read_stream(stream: StreamingHttpResponse, most: int) -> bytes:
+    """Return the stream's bytes, up to the chunk that makes them more than `most`."""
     if stream.is_async:
         raise TypeError("an asynchronous stream can't be read where it is released")
     body = bytearray()
     try:
         for chunk in stream:
             body += chunk
-            _check_size(len(body))
+            if len(body) > most:
+                break
     finally:
         if file := getattr(stream, "file_to_stream", None):
             file.close()
     return bytes(body)
-
-
-def _check_size(size: int) -> None:
-    most = conf.current().max_answer
-    if size > most:
-        raise ValueError(f"an answer has {most} bytes at most (OFFLOAD['MAX_ANSWER']), not {size}")

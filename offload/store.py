@@ -1,33 +1,48 @@
-"""What Django stores: late answers and releases. Errors are logged, never raised."""
+"""`release`, and what Django stores: late answers and releases.
+
+The store's errors are logged, never raised.
+"""
 
 from __future__ import annotations
 
 import logging
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from functools import cache
-from typing import cast
+from typing import Any, cast
+from uuid import UUID
 
 import redis
 from django.db import Error as DatabaseError
+from django.http import HttpResponse, JsonResponse, StreamingHttpResponse
+from django.http.response import HttpResponseBase
+from django.template.response import SimpleTemplateResponse
 
 from offload import conf
-from offload.answer import Answer, encode_answer, pack
 from offload.eager import Eager
 from offload.protocol import (
+    ANSWER_KEY,
+    HOLD_CHANNEL,
+    LATE_KEY,
+    NO_ANSWER,
     RELEASED_CHANNEL,
+    REQUEST_KEY,
     TICKET_GRACE,
-    answer_key,
+    Answer,
+    check_hold_id,
+    encode_answer,
     is_request_id,
-    late_key,
+    pack,
     read_ticket,
-    released_channel,
-    request_key,
 )
 from offload.redis_clients import PAUSE, address, sync_client
+from offload.responses import read_stream, render
 
 logger = logging.getLogger("offload")
+
+# A response, also one that isn't rendered yet; a dictionary is JSON.
+Released = HttpResponseBase | dict[str, Any]
 
 TROUBLE = (redis.RedisError, OSError, DatabaseError)
 
@@ -35,7 +50,6 @@ TROUBLE = (redis.RedisError, OSError, DatabaseError)
 eager: Eager | None = None
 _paused_until = 0.0
 _in_trouble = False
-
 
 _one_at_a_time = threading.Lock()
 _client = cache(sync_client)
@@ -49,6 +63,71 @@ def client(url: str) -> redis.Redis:
         return _client(url)
 
 
+def release(hold_id: UUID | str, response: Released) -> bool:
+    """Answer the clients that are or will be held under this id; call it after the commit.
+
+    The first release of a hold counts. Returns False when Redis could not be told. Nothing is lost
+    then: the hub asks the app (OFFLOAD["RESOLVE"]) within two seconds. Raises TypeError or
+    ValueError for a response that can't be stored; its clients have a 500 then.
+    """
+    return release_many({hold_id: response})
+
+
+def release_many(responses: Mapping[Any, Released]) -> bool:
+    """Release many holds in one transaction; as `release`."""
+    if not responses:
+        return True
+    answers, failure = {}, None
+    for key, response in responses.items():
+        hold_id = check_hold_id(key)
+        try:
+            answers[hold_id] = to_answer(response)
+        except Exception as error:  # a renderer's own, too
+            answers[hold_id] = NO_ANSWER
+            failure = failure or error
+    sent = publish(answers)
+    if failure is not None:
+        raise failure
+    return sent
+
+
+def to_answer(response: Any, renderer: str = "") -> Answer:
+    """Return the response's status, headers with its cookies, and body.
+
+    A template or DRF response is rendered (the latter by the renderer that `Renderer.of` named),
+    a stream is read to its end, a dictionary becomes JSON.
+    Raises TypeError for what is no response and ValueError for one over OFFLOAD["MAX_ANSWER"].
+    """
+    most = conf.current().max_answer
+    if isinstance(response, dict):
+        response = JsonResponse(response)
+    elif isinstance(response, SimpleTemplateResponse) and not response.is_rendered:
+        render(response, renderer)
+    if isinstance(response, StreamingHttpResponse):
+        body = read_stream(response, most)
+    elif isinstance(response, HttpResponse):
+        body = response.content
+    else:
+        raise TypeError(f"an answer is a response or a dictionary, not {response!r}")
+    if len(body) > most:
+        raise ValueError(
+            f"an answer has {most} bytes at most (OFFLOAD['MAX_ANSWER']), not {len(body)}"
+        )
+    cookies = tuple(("Set-Cookie", morsel.OutputString()) for morsel in response.cookies.values())
+    return Answer(response.status_code, (*response.items(), *cookies), body)
+
+
+def forget(hold_ids: Collection[str]) -> bool:
+    """Delete the answers of holds that nobody waits for; False when Redis could not be told.
+
+    Without it they end by themselves, ANSWER_TTL seconds after their release.
+    """
+    if not hold_ids:
+        return True
+    keys = [ANSWER_KEY + check_hold_id(hold_id) for hold_id in hold_ids]
+    return _write(f"{len(keys)} answers are not deleted", deleted=keys)
+
+
 def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     """Store the late answer where the hub finds it; False if the store is in trouble.
 
@@ -58,9 +137,9 @@ def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
     life = int(read.deadline - now + TICKET_GRACE) + 1
-    values = [(late_key(read.nonce), pack(late), life)]
+    values = [(LATE_KEY + read.nonce, pack(late), life)]
     if is_request_id(request_id):
-        values.append((request_key(request_id), ticket.encode(), life + conf.current().answer_ttl))
+        values.append((REQUEST_KEY + request_id, ticket.encode(), life + conf.current().answer_ttl))
     return _write("a late answer is not stored", values)
 
 
@@ -72,18 +151,10 @@ def publish(answers: Mapping[str, Answer]) -> bool:
     if eager is not None:
         return eager.publish(answers)
     life = conf.current().answer_ttl
-    values = [(answer_key(key), encode_answer(answer), life) for key, answer in answers.items()]
+    values = [(ANSWER_KEY + key, encode_answer(answer), life) for key, answer in answers.items()]
     # For workers that wait for one hold: on the common channel each would get all messages.
-    channels = [
-        (name, key) for key in answers for name in (RELEASED_CHANNEL, released_channel(key))
-    ]
+    channels = [(name, key) for key in answers for name in (RELEASED_CHANNEL, HOLD_CHANNEL + key)]
     return _write(f"{len(answers)} releases are not sent", values, channels)
-
-
-def delete(hold_ids: Iterable[str]) -> bool:
-    """Delete the stored answers; False if the store is in trouble."""
-    keys = [answer_key(hold_id) for hold_id in hold_ids]
-    return _write(f"{len(keys)} answers are not deleted", deleted=keys)
 
 
 def forget_trouble() -> None:
@@ -130,7 +201,14 @@ def _write(
 
             write(values, wake_ups, deleted)
         else:
-            _write_to_redis(values, wake_ups, deleted)
+            pipeline = client(conf.current().redis_url).pipeline(transaction=True)
+            for key, value, life in values:
+                pipeline.set(key, value, ex=life, nx=True)
+            for channel, payload in wake_ups:
+                pipeline.publish(channel, payload)
+            if deleted:
+                pipeline.delete(*deleted)
+            pipeline.execute()
     except TROUBLE as error:
         _paused_until = time.monotonic() + PAUSE
         _in_trouble = True
@@ -140,18 +218,3 @@ def _write(
         _in_trouble = False
         logger.warning("%s answers again", address(url()))
     return True
-
-
-def _write_to_redis(
-    values: Sequence[tuple[str, bytes, int]],
-    wake_ups: Sequence[tuple[str, str]],
-    deleted: Sequence[str],
-) -> None:
-    pipeline = client(conf.current().redis_url).pipeline(transaction=True)
-    for key, value, life in values:
-        pipeline.set(key, value, ex=life, nx=True)
-    for channel, payload in wake_ups:
-        pipeline.publish(channel, payload)
-    if deleted:
-        pipeline.delete(*deleted)
-    pipeline.execute()

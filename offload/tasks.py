@@ -21,8 +21,9 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.awaited import Awaited, HoldState
+from offload.fronts import hold
 from offload.responses import Renderer
-from offload.verbs import hold, release
+from offload.store import release
 
 logger = logging.getLogger("offload")
 

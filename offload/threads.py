@@ -14,10 +14,11 @@ import sys
 from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
+from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from offload.arrival import KEY
+from offload.protocol import ARRIVED_AT
 
 Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Any]]
@@ -45,8 +46,13 @@ class InThreads:
         if scope["type"] != "http":
             raise ValueError(f"only HTTP is served here, not {scope['type']}")
         with SpooledTemporaryFile(max_size=SPOOL) as body:
-            if not await _read(receive, body):
-                return
+            more = True
+            while more:
+                message = await receive()
+                if message["type"] == "http.disconnect":
+                    return
+                body.write(message.get("body", b""))
+                more = message.get("more_body", False)
             environ = make_environ(scope, body)
             loop = asyncio.get_running_loop()
             answer = _Answer(loop, receive, send)
@@ -57,19 +63,10 @@ class InThreads:
             except ClientGone:
                 return
             finally:
-                answer.end()
-        await answer.flush()
-
-
-async def _read(receive: Receive, body: SpooledTemporaryFile[bytes]) -> bool:
-    """Read the whole body; False if the client has gone before its end."""
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            return False
-        body.write(message.get("body", b""))
-        if not message.get("more_body", False):
-            return True
+                if answer.hang_up is not None:
+                    answer.hang_up.cancel()
+        for message in answer.kept:
+            await send(message)
 
 
 def make_environ(scope: Any, body: Any) -> Environ:
@@ -80,8 +77,8 @@ def make_environ(scope: Any, body: Any) -> Environ:
     root = scope.get("root_path", "")
     environ: Environ = {
         "REQUEST_METHOD": scope["method"],
-        "SCRIPT_NAME": _as_wsgi(root),
-        "PATH_INFO": _as_wsgi(scope["path"].removeprefix(root)),
+        "SCRIPT_NAME": root.encode().decode("latin-1"),
+        "PATH_INFO": scope["path"].removeprefix(root).encode().decode("latin-1"),
         "QUERY_STRING": scope["query_string"].decode("latin-1"),
         "SERVER_NAME": host,
         "SERVER_PORT": str(port or 0),
@@ -93,47 +90,40 @@ def make_environ(scope: Any, body: Any) -> Environ:
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
-        KEY: scope.get(KEY),
+        ARRIVED_AT: scope.get(ARRIVED_AT),
     }
     if scope.get("client"):
         environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]
-    for name, value in scope["headers"]:
-        _add_header(environ, name.decode("latin-1"), value.decode("latin-1"))
+    for raw_name, raw_value in scope["headers"]:
+        name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
+        if "_" in name:  # it would be taken for the name with a hyphen
+            continue
+        key = name.upper().replace("-", "_")
+        if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
+            key = f"HTTP_{key}"
+        if key in environ:
+            value = f"{environ[key]}{'; ' if key == 'HTTP_COOKIE' else ','}{value}"
+        environ[key] = value
     # Of what came in pieces, too: WSGI knows no end of a body but this.
     environ["CONTENT_LENGTH"] = str(length)
     environ.pop("HTTP_TRANSFER_ENCODING", None)
     return environ
 
 
-def _as_wsgi(text: str) -> str:
-    return text.encode().decode("latin-1")
-
-
-def _add_header(environ: Environ, name: str, value: str) -> None:
-    if "_" in name:  # it would be taken for the name with a hyphen
-        return
-    key = name.upper().replace("-", "_")
-    if key not in {"CONTENT_TYPE", "CONTENT_LENGTH"}:
-        key = f"HTTP_{key}"
-    if key in environ:
-        value = f"{environ[key]}{'; ' if key == 'HTTP_COOKIE' else ','}{value}"
-    environ[key] = value
-
-
+@dataclass
 class _Answer:
     """What the application answers, on its way from the thread to the event loop.
 
     An answer of known length is kept until it is whole, or long; all others flow piece by piece.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, receive: Receive, send: Send) -> None:
-        self._loop = loop
-        self._receive = receive
-        self._send = send
-        self._hang_up: asyncio.Future[Any] | None = None
-        self._kept: list[Message] = []
-        self._size = 0
-        self._flows = False
+    loop: asyncio.AbstractEventLoop
+    receive: Receive
+    send: Send
+    hang_up: asyncio.Future[Any] | None = None
+    kept: list[Message] = field(default_factory=list)
+    size: int = 0
+    flows: bool = False
 
     def fill(self, app: Callable[..., Iterable[bytes]], environ: Environ) -> None:
         """Call the application in this thread."""
@@ -144,23 +134,17 @@ class _Answer:
         finally:
             if close := getattr(chunks, "close", None):
                 close()
-        if self._kept and "more_body" in self._kept[-1]:
-            self._kept[-1]["more_body"] = False
+        if self.kept and "more_body" in self.kept[-1]:
+            self.kept[-1]["more_body"] = False
         else:
-            self._kept.append({"type": "http.response.body", "body": b""})
-
-    async def flush(self) -> None:
-        """Send what is kept, in the event loop."""
-        kept, self._kept = self._kept, []
-        for message in kept:
-            await self._send(message)
+            self.kept.append({"type": "http.response.body", "body": b""})
 
     def _start(
         self, status: str, headers: list[tuple[str, str]], _error: object = None
     ) -> Callable[[bytes], None]:
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
-        self._flows = all(name != b"content-length" for name, _ in raw)
-        self._kept = [
+        self.flows = all(name != b"content-length" for name, _ in raw)
+        self.kept = [
             {
                 "type": "http.response.start",
                 "status": int(status.split(maxsplit=1)[0]),
@@ -170,21 +154,18 @@ class _Answer:
         return self._write
 
     def _write(self, chunk: bytes) -> None:
-        self._kept.append({"type": "http.response.body", "body": chunk, "more_body": True})
-        self._size += len(chunk)
-        if self._flows or self._size > WHOLE:
-            self._size = 0
-            asyncio.run_coroutine_threadsafe(self._stream(), self._loop).result()
+        self.kept.append({"type": "http.response.body", "body": chunk, "more_body": True})
+        self.size += len(chunk)
+        if self.flows or self.size > WHOLE:
+            self.size = 0
+            asyncio.run_coroutine_threadsafe(self._stream(), self.loop).result()
 
     async def _stream(self) -> None:
-        await self.flush()
+        kept, self.kept = self.kept, []
+        for message in kept:
+            await self.send(message)
         # Servers accept data for a closed connection without an error, forever.
-        if self._hang_up is None:
-            self._hang_up = asyncio.ensure_future(self._receive())
-        if self._hang_up.done():
+        if self.hang_up is None:
+            self.hang_up = asyncio.ensure_future(self.receive())
+        if self.hang_up.done():
             raise ClientGone
-
-    def end(self) -> None:
-        """Stop listening for the disconnect."""
-        if self._hang_up is not None:
-            self._hang_up.cancel()

@@ -11,16 +11,19 @@ import time
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 
 from offload import conf, fronts, resolving, store
-from offload.answer import NOTHING_KNOWN, Answer, decode_answer, merge, unpack
 from offload.protocol import (
+    ANSWER_KEY,
     INTERNAL_PATH,
+    LATE_KEY,
+    NOTHING_KNOWN,
+    REQUEST_KEY,
+    Answer,
     Ticket,
     TicketRefused,
-    answer_key,
+    decode_answer,
     is_request_id,
-    late_key,
+    merge,
     read_ticket,
-    request_key,
 )
 from offload.questions import decode_question, encode_answers, question_is_signed
 from offload.responses import to_response
@@ -107,7 +110,7 @@ def _ticket_of(name: str) -> str:
     if not is_request_id(name):
         return name
     try:
-        (ticket,) = store.read(request_key(name))
+        (ticket,) = store.read(REQUEST_KEY + name)
     except store.TROUBLE:
         ticket = None
     return (ticket or b"").decode()
@@ -120,8 +123,8 @@ def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Ans
     200 polls a second of one account, each with a database query, slow all clients.
     """
     try:
-        released, packed = store.read(answer_key(ticket.hold_id), late_key(ticket.nonce))
-        late = unpack(packed) if packed else None
+        released, packed = store.read(ANSWER_KEY + ticket.hold_id, LATE_KEY + ticket.nonce)
+        late = decode_answer(packed) if packed else None
         if released is not None:
             return decode_answer(released), late
     except (*store.TROUBLE, ValueError):

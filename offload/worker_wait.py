@@ -5,19 +5,57 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from typing import Any
+from uuid import UUID
 
 import redis
+from django.db import connections
+from django.http import HttpResponse
 from redis.client import PubSub
 
 from offload import conf, resolving, store
-from offload.answer import Answer, decode_answer
-from offload.protocol import EPOCH_KEY, answer_key, released_channel
+from offload.fronts import Hold
+from offload.protocol import (
+    ANSWER_KEY,
+    EPOCH_KEY,
+    HOLD_CHANNEL,
+    Answer,
+    check_hold_id,
+    decode_answer,
+    merge,
+)
 from offload.redis_clients import address
+from offload.responses import to_response
 
 logger = logging.getLogger("offload")
 
-# Seconds between two readings: as waiting.REREAD.
+# Seconds between two readings: as doubts.REREAD.
 REREAD = 1.5
+
+
+def wait(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
+    """Wait in this worker until the hold is released; None when `seconds` have passed.
+
+    For the deployments that hold no clients. Give the database connection back before.
+    """
+    answer = wait_for(check_hold_id(hold_id), seconds)
+    return None if answer is None else to_response(answer)
+
+
+def wait_here(late: Any) -> HttpResponse:
+    """Wait in this worker instead of a front, without a database connection."""
+    hold: Hold = late.offload_hold
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.close()
+        elif store.eager is None:
+            logger.warning("waits inside a transaction: what is to start after its commit does not")
+    return in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
+
+
+def in_place_of(late: HttpResponse, answer: Answer | None) -> HttpResponse:
+    """Return the outcome as a front would give it; the late answer where there is none."""
+    return late if answer is None else to_response(merge(answer, store.to_answer(late)))
 
 
 def wait_for(hold_id: str, seconds: float) -> Answer | None:
@@ -57,11 +95,11 @@ def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:
     client = store.client(conf.current().redis_url)
     client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
     with client.pubsub(ignore_subscribe_messages=False) as channel:
-        channel.subscribe(released_channel(hold_id))
+        channel.subscribe(HOLD_CHANNEL + hold_id)
         epoch = None
         woken = False
         while True:
-            stored, now_epoch = store.read(answer_key(hold_id), EPOCH_KEY)
+            stored, now_epoch = store.read(ANSWER_KEY + hold_id, EPOCH_KEY)
             if stored is not None:
                 return decode_answer(stored)
             left = deadline - time.monotonic()

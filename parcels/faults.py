@@ -35,30 +35,25 @@ def allowed() -> bool:
     return bool(settings.DEBUG or settings.DEMO)
 
 
-def passing(point: str) -> None:
-    """Die or freeze here, if this process was asked to."""
+def passing(point: str, company: str = KILL) -> None:
+    """Die or freeze here, if this process was asked to.
+
+    At the point "poison" it dies of a payload, like a crash in a library that reads it: give the
+    receiver's company. After "before_send" a call is under way, which passes "after_send".
+    """
     if settings.FAULT_CRASH_AT:
-        _strike(point, settings.FAULT_CRASH_AT, signal.SIGKILL)
+        _strike(point, company, settings.FAULT_CRASH_AT, signal.SIGKILL)
     if settings.FAULT_PAUSE_AT:
-        _strike(point, settings.FAULT_PAUSE_AT, signal.SIGSTOP)
-
-
-def poison(company: str) -> None:
-    """Die of a payload, like a crash in a library that reads it, if this process was asked to."""
-    if company.strip().upper() == KILL:
-        passing("poison")
-
-
-def purchase_leaves() -> None:
-    """Pass the two points around a purchase's first byte."""
-    passing("before_send")
-    if settings.FAULT_CRASH_AT.startswith("after_send"):
+        _strike(point, company, settings.FAULT_PAUSE_AT, signal.SIGSTOP)
+    if point == "before_send" and settings.FAULT_CRASH_AT.startswith("after_send"):
         timer = threading.Timer(UNDER_WAY, passing, ["after_send"])
         timer.daemon = True
         timer.start()
 
 
-def _strike(point: str, wanted: str, number: signal.Signals) -> None:
+def _strike(point: str, company: str, wanted: str, number: signal.Signals) -> None:
+    if company.strip().upper() != KILL:
+        return
     where, every = parse(wanted)
     if where == point and allowed() and next(_passed[point]) % every == 0:
         # To this thread and not to the process: the kernel could choose another thread, which would

@@ -1,26 +1,159 @@
-"""A parcel as the dialect shows it.
+"""What the dialect shows: a parcel, and the whole answer to a request.
 
-Plain functions and not a serializer: this is the hottest read, and it only reads.
+Plain functions and not serializers: this is the hottest read, and it only reads. The same question
+gives the same bytes, in a web worker or in Celery: the process that records the outcome writes a
+held client's answer, and it must be that of a slow synchronous view.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 from functools import lru_cache
-from typing import Any
+from typing import Any, Literal
 
 from django.core.signing import BadSignature, Signer
+from django.http import HttpResponse
 from django_countries import countries
+from rest_framework.renderers import JSONRenderer
 
 from carriers import registry
-from parcels.customs import SIZES, customs_kinds
+from carriers.methods import EUROPEAN_UNION
 from parcels.models import Parcel
-from parcels.statuses import WITHOUT_LABEL, status_payload
+from parcels.statuses import WITHOUT_LABEL, Status
 
+Kind = Literal["cn23", "cn23-default", "commercial-invoice"]
+# Customs documents and their paper: the CN23 is put on the parcel beside the label, or on a sheet.
+_SIZES: dict[Kind, str] = {"cn23": "a6", "cn23-default": "a4", "commercial-invoice": "a4"}
+# Monaco is in France's customs territory, so in the union's.
+CUSTOMS_UNION = {*EUROPEAN_UNION, "MC"}
 _TRACKING_PAGE = "tracking page"
 _HOUSE_NUMBER = re.compile(r"^(?P<street>.*\D)\s+(?P<number>\d+\s*[\w/-]{0,6})$")
+# Shown as they are stored.
+_PLAIN = (
+    *("order_number", "shipment_uuid", "external_order_id", "external_shipment_id"),
+    *("external_reference", "reference", "is_return", "note", "to_service_point", "to_state"),
+    *("to_post_number", "insured_value", "total_order_value_currency", "collo_nr", "collo_count"),
+    *("parcel_items", "customs_invoice_nr", "customs_shipment_type"),
+    "shipping_method_checkout_name",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """The part of a request on which the answer's form depends; plain values, for a JSON column."""
+
+    parcels: list[int]
+    base: str  # what absolute URLs begin with
+    path: str  # of the request, for error bodies
+    many: bool = False  # asked as {"parcels": […]}
+    errors: Literal["", "verbose", "verbose-carrier"] = ""
+    preferred: str = ""  # what Preference-Applied says on a late answer
+    # Of a batch with errors=verbose: the invalid ones, as sent, with their errors.
+    failed: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def creates(self) -> bool:
+        """Tell a POST or PUT of parcels from a GET of one."""
+        return self.path.rstrip("/").endswith("/parcels")
+
+
+def final_answer(question: Question, parcels: Sequence[Parcel]) -> HttpResponse:
+    """Answer with the parcels as they are, in the order of the question."""
+    shown = [
+        (parcel, parcel_payload(parcel, question.base, errors=question.errors))
+        for parcel in (parcels if question.many else parcels[:1])
+    ]
+    refused: list[Parcel] = []
+    if question.errors == "verbose-carrier":
+        refused = [parcel for parcel in parcels if parcel.status == Status.ANNOUNCEMENT_FAILED]
+    status, payload = 200, dict[str, Any]()
+    if question.many:
+        payload["parcels"] = [each for parcel, each in shown if parcel not in refused]
+        if question.errors:
+            payload["failed_parcels"] = question.failed + [
+                {"parcel": each, "errors": {"non_field_errors": [parcel.carrier_error]}}
+                for parcel, each in shown
+                if parcel in refused
+            ]
+    elif refused and question.creates:
+        message = f"non_field_errors: '{parcels[0].carrier_error}'"
+        path = question.path.lstrip("/")
+        status, payload = 400, {"error": {"code": 400, "request": path, "message": message}}
+    else:
+        payload["parcel"] = shown[0][1]
+    # JSON exactly as the API's renderer writes it.
+    content = JSONRenderer().render(payload)
+    return HttpResponse(content, status=status, content_type="application/json")
+
+
+def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, Any]:
+    """Return the parcel as a response shows it.
+
+    `base` is what absolute URLs begin with, e.g. "https://shop.example". With
+    `errors="verbose-carrier"` a refusal's cause is there, as `errors`.
+    """
+    street, number = divide_address(parcel.address, parcel.house_number)
+    labelled = bool(parcel.tracking_number) and parcel.status not in WITHOUT_LABEL
+    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
+    kinds = customs_kinds(parcel) if labelled else ()
+    shipment = None
+    if parcel.shipping_method is not None:
+        method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
+        shipment = {"id": parcel.shipping_method, "name": method.name if method else ""}
+    payload = {
+        "id": parcel.pk,
+        "name": parcel.name,
+        "company_name": parcel.company_name,
+        "address": f"{street} {number}".strip(),
+        "address_2": parcel.address_2,
+        "address_divided": {"street": street, "house_number": number},
+        "city": parcel.city,
+        "postal_code": parcel.postal_code,
+        "telephone": parcel.telephone,
+        "email": parcel.email,
+        "date_created": dialect_date(parcel.date_created),
+        "date_updated": dialect_date(parcel.date_updated),
+        "date_announced": dialect_date(parcel.date_announced),
+        "tracking_number": parcel.tracking_number,
+        "tracking_url": tracking_url(parcel, base),
+        "weight": f"{parcel.weight:.3f}",
+        "label": label_payload(parcel.pk, base) if labelled else {},
+        "documents": [
+            {"type": kind, "size": size, "link": f"{link}/{kind}"}
+            for kind, size in [("label", "a6"), *((each, _SIZES[each]) for each in kinds)]
+            if labelled
+        ],
+        "customs_declaration": {
+            "normal_printer": f"{link}/cn23-default",
+            "label_printer": f"{link}/cn23",
+        }
+        if kinds
+        else {},
+        "status": status_payload(parcel.status),
+        "data": {},
+        "country": country_payload(parcel.country),
+        "shipment": shipment,
+        "shipping_method": parcel.shipping_method,
+        "carrier": {"code": parcel.carrier},
+        "contract": parcel.contract_id,
+        "type": "parcel",
+        "colli_uuid": str(parcel.colli_uuid),
+        "awb_tracking_number": None,
+        "box_number": None,
+        "total_order_value": _decimal(parcel.total_order_value),
+        "total_insured_value": parcel.insured_value,
+        "length": _decimal(parcel.length),
+        "width": _decimal(parcel.width),
+        "height": _decimal(parcel.height),
+        **{name: getattr(parcel, name) for name in _PLAIN},
+    }
+    if errors == "verbose-carrier" and parcel.carrier_error:
+        payload["errors"] = {"non_field_errors": [parcel.carrier_error]}
+    return payload
 
 
 @lru_cache(maxsize=512)
@@ -42,90 +175,13 @@ def divide_address(address: str, house_number: str) -> tuple[str, str]:
     return (match["street"].strip(), match["number"]) if match else (address, "")
 
 
-def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, Any]:
-    """Return the parcel as a response shows it.
-
-    `base` is what absolute URLs begin with, e.g. "https://shop.example". With
-    `errors="verbose-carrier"` a refusal's cause is there, as `errors`.
-    """
-    street, number = divide_address(parcel.address, parcel.house_number)
-    labelled = bool(parcel.tracking_number) and parcel.status not in WITHOUT_LABEL
-    link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
-    kinds = customs_kinds(parcel) if labelled else ()
-    payload = {
-        "id": parcel.pk,
-        "name": parcel.name,
-        "company_name": parcel.company_name,
-        "address": f"{street} {number}".strip(),
-        "address_2": parcel.address_2,
-        "address_divided": {"street": street, "house_number": number},
-        "city": parcel.city,
-        "postal_code": parcel.postal_code,
-        "telephone": parcel.telephone,
-        "email": parcel.email,
-        "date_created": dialect_date(parcel.date_created),
-        "date_updated": dialect_date(parcel.date_updated),
-        "date_announced": dialect_date(parcel.date_announced),
-        "tracking_number": parcel.tracking_number,
-        "tracking_url": tracking_url(parcel, base),
-        "weight": f"{parcel.weight:.3f}",
-        "label": label_payload(parcel.pk, base) if labelled else {},
-        "documents": [
-            {"type": kind, "size": size, "link": f"{link}/{kind}"}
-            for kind, size in [("label", "a6"), *((each, SIZES[each]) for each in kinds)]
-            if labelled
-        ],
-        "customs_declaration": {
-            "normal_printer": f"{link}/cn23-default",
-            "label_printer": f"{link}/cn23",
-        }
-        if kinds
-        else {},
-        "status": status_payload(parcel.status),
-        "data": {},
-        "country": country_payload(parcel.country),
-        "shipment": _shipment(parcel),
-        "shipping_method": parcel.shipping_method,
-        "carrier": {"code": parcel.carrier},
-        "contract": parcel.contract_id,
-        "type": "parcel",
-        "colli_uuid": str(parcel.colli_uuid),
-        "awb_tracking_number": None,
-        "box_number": None,
-        "total_order_value": _decimal(parcel.total_order_value, 2),
-        "total_insured_value": parcel.insured_value,
-        "length": _decimal(parcel.length, 2),
-        "width": _decimal(parcel.width, 2),
-        "height": _decimal(parcel.height, 2),
-        **{name: getattr(parcel, name) for name in _PLAIN},
-    }
-    if errors == "verbose-carrier" and parcel.carrier_error:
-        payload["errors"] = {"non_field_errors": [parcel.carrier_error]}
-    return payload
-
-
-# Shown as they are stored.
-_PLAIN = (
-    "order_number",
-    "shipment_uuid",
-    "external_order_id",
-    "external_shipment_id",
-    "external_reference",
-    "reference",
-    "is_return",
-    "note",
-    "to_service_point",
-    "to_state",
-    "to_post_number",
-    "insured_value",
-    "total_order_value_currency",
-    "collo_nr",
-    "collo_count",
-    "parcel_items",
-    "customs_invoice_nr",
-    "customs_shipment_type",
-    "shipping_method_checkout_name",
-)
+def status_payload(status: int) -> dict[str, object]:
+    """Return `{"id", "message"}`; a number that this version doesn't know is "Unknown status"."""
+    try:
+        known = Status(status)
+    except ValueError:
+        known = Status.UNKNOWN_STATUS
+    return {"id": known.value, "message": known.label}
 
 
 def label_payload(parcel_id: int, base: str) -> dict[str, Any]:
@@ -138,31 +194,36 @@ def label_payload(parcel_id: int, base: str) -> dict[str, Any]:
 
 
 def tracking_url(parcel: Parcel, base: str) -> str:
-    """Return the public page on which a parcel is followed; empty where there is none yet."""
-    return f"{base}/tracking/{tracking_token(parcel.pk)}" if parcel.tracking_number else ""
+    """Return the public page on which a parcel is followed; empty where there is none yet.
 
-
-def _shipment(parcel: Parcel) -> dict[str, object] | None:
-    if parcel.shipping_method is None:
-        return None
-    method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
-    return {"id": parcel.shipping_method, "name": method.name if method else ""}
-
-
-def _decimal(value: Decimal | None, places: int) -> str | None:
-    return None if value is None else f"{value:.{places}f}"
-
-
-def tracking_token(parcel_id: int) -> str:
-    """Return the last part of a tracking page's address: the id, signed, so that none is guessed.
-
-    Always the same for a parcel, and valid while SECRET_KEY is used or among the fallbacks.
+    Its last part is the id, signed, so that none is guessed. It is always the same for a parcel,
+    and valid while SECRET_KEY is used or among the fallbacks.
     """
-    return Signer(salt=_TRACKING_PAGE, sep=".").sign(str(parcel_id))
+    if not parcel.tracking_number:
+        return ""
+    return f"{base}/tracking/{Signer(salt=_TRACKING_PAGE, sep='.').sign(str(parcel.pk))}"
+
+
+def _decimal(value: Decimal | None) -> str | None:
+    return None if value is None else f"{value:.2f}"
+
+
+def leaves_union(parcel: Parcel) -> bool:
+    """Tell whether a parcel leaves the EU customs union.
+
+    Without a sender country it is sent from inside the union, where the carriers are.
+    """
+    origin = parcel.from_address.get("country", "")
+    return parcel.country not in CUSTOMS_UNION and (not origin or origin in CUSTOMS_UNION)
+
+
+def customs_kinds(parcel: Parcel) -> tuple[Kind, ...]:
+    """Return the documents of a parcel that leaves the union; its goods must be known."""
+    return tuple(_SIZES) if parcel.parcel_items and leaves_union(parcel) else ()
 
 
 def parcel_id_of(token: str) -> int | None:
-    """Return the id that we signed; None when it was somebody else."""
+    """Return the id of a tracking page that we signed; None when it was somebody else."""
     try:
         return int(Signer(salt=_TRACKING_PAGE, sep=".").unsign(token))
     except BadSignature:

@@ -1,52 +1,18 @@
-"""What clients may send. Unknown fields are ignored, as the dialect does."""
+"""A parcel as clients may send it. Unknown fields are ignored, as the dialect does."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from decimal import Decimal
-from functools import partial
 from typing import Any
 
 from django_countries import countries
 from rest_framework import serializers
 
 from parcels import limits
+from parcels.fields import BLANK, ItemIn, Text, amount, optional, whole
 
-BLANK = "This field cannot be blank."
 SIZE = "Give length, width and height, or none of them."
-
-
-class Text(serializers.CharField):
-    """A string of the dialect's length; null is the same as leaving it out."""
-
-    default_error_messages = {"blank": BLANK, "null": BLANK}
-
-    def __init__(self, **options: Any) -> None:
-        options.setdefault("max_length", limits.TEXT)
-        if not options.get("required", True) or "default" in options:
-            options.setdefault("allow_null", True)
-            options.setdefault("allow_blank", True)
-        super().__init__(**options)
-
-
-def optional(**options: Any) -> Text:
-    """Return a string field that may be missing, blank or null."""
-    return Text(required=False, **options)
-
-
-def whole(**options: Any) -> serializers.IntegerField:
-    """Return an optional whole number that fits the database."""
-    return serializers.IntegerField(
-        **{"required": False, "allow_null": True, "max_value": limits.INTEGER, "min_value": 0}
-        | options
-    )
-
-
-def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
-    """Return an optional decimal, not negative."""
-    defaults: dict[str, Any] = {"min_value": Decimal(0), "required": False, "allow_null": True}
-    return serializers.DecimalField(max_digits=digits, decimal_places=places, **defaults | options)
 
 
 class Country(serializers.Field):
@@ -87,60 +53,10 @@ class Shipment(serializers.Field):
         return number
 
 
-class Properties(serializers.JSONField):
-    """Free JSON of a bounded size."""
-
-    def to_internal_value(self, data: Any) -> Any:
-        if len(json.dumps(data)) > limits.PROPERTIES:
-            raise serializers.ValidationError(f"At most {limits.PROPERTIES} bytes of JSON.")
-        return super().to_internal_value(data)
-
-
-_ITEM_TEXTS = (
-    *("description", "hs_code", "origin_country", "product_id", "item_id", "sku", "mid_code"),
-)
-_item_text = partial(Text, default="", allow_null=False)
-
-
-class ItemIn(serializers.Serializer):
-    """One kind of goods inside a parcel. Nothing in it may be null."""
-
-    description = _item_text()
-    hs_code = _item_text(max_length=limits.HS_CODE)
-    origin_country = _item_text(max_length=3)
-    product_id = _item_text()
-    item_id = _item_text()
-    properties = Properties(required=False)
-    quantity = serializers.IntegerField(default=1, min_value=1, max_value=limits.INTEGER)
-    sku = _item_text()
-    value = amount(12, 2, allow_null=False)
-    weight = amount(9, 3, allow_null=False)
-    mid_code = _item_text(max_length=limits.MID_CODE)
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
-        """Make it plain JSON: every text is there, decimals as the dialect shows them."""
-        # Not by the fields' defaults alone: a partial update skips them.
-        attrs.setdefault("quantity", 1)
-        for name in _ITEM_TEXTS:
-            attrs.setdefault(name, "")
-        for name, places in (("value", 2), ("weight", 3)):
-            if name in attrs:
-                attrs[name] = f"{attrs[name]:.{places}f}"
-        return attrs
-
-
 FROM_FIELDS = (
-    "from_name",
-    "from_company_name",
-    "from_address_1",
-    "from_address_2",
-    "from_house_number",
-    "from_city",
-    "from_postal_code",
-    "from_state",
-    "from_country",
-    "from_telephone",
-    "from_email",
+    *("from_name", "from_company_name", "from_address_1", "from_address_2", "from_house_number"),
+    *("from_city", "from_postal_code", "from_state", "from_country"),
+    *("from_telephone", "from_email"),
 )
 
 

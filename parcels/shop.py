@@ -52,7 +52,7 @@ def sender_address_payload(address: SenderAddress) -> dict[str, Any]:
 
 def contract_payload(contract: CarrierContract) -> dict[str, Any]:
     """Return a contract without its credentials."""
-    names = {carrier.code: carrier.name for carrier in registry.all_carriers()}
+    names = {carrier.code: carrier.name for carrier in registry.CARRIERS.values()}
     code = contract.carrier
     return {
         "id": contract.pk,

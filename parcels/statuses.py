@@ -53,12 +53,3 @@ WITHOUT_LABEL = (
     Status.CANCELLED,
     Status.CANCELLED_UPSTREAM,
 )
-
-
-def status_payload(status: int) -> dict[str, object]:
-    """Return `{"id", "message"}`; a number that this version doesn't know is "Unknown status"."""
-    try:
-        known = Status(status)
-    except ValueError:
-        known = Status.UNKNOWN_STATUS
-    return {"id": known.value, "message": known.label}

@@ -51,7 +51,7 @@ def check_house_credentials(app_configs: Any, **_: Any) -> list[CheckMessage]:
             hint=f"{c.name} wants a JSON object with {', '.join(c.credential_names)}.",
             id="shipping.E011",
         )
-        for c in registry.all_carriers()
+        for c in registry.CARRIERS.values()
         if (given := settings.HOUSE_CREDENTIALS.get(c.code))
         and (missing := [name for name in c.credential_names if name not in given])
     ]
@@ -159,7 +159,7 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
             hint=f"Raise `settling` in the adapter of {c.code}.",
             id="shipping.E010",
         )
-        for c in registry.all_carriers()
+        for c in registry.CARRIERS.values()
         if c.repeats == "lookup" and c.settling < c.longest_work
     ]
 

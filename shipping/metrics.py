@@ -24,7 +24,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from carriers import registry
-from carriers.breaker import CircuitBreaker
+from carriers.guards import CarrierGuards
 from carriers.redis_guard import RedisGuard
 from deploy.metric_files import readable
 from offload.redis_clients import sync_client
@@ -121,11 +121,9 @@ def _families() -> list[GaugeMetricFamily]:
 
 
 @functools.cache
-def _breakers() -> dict[str, CircuitBreaker]:
+def _breakers() -> dict[str, CarrierGuards]:
     guard = RedisGuard(sync_client(settings.GUARDS_URL, time_out=_TIME_OUT), "metrics")
-    return {
-        carrier.code: CircuitBreaker(guard, carrier.code) for carrier in registry.all_carriers()
-    }
+    return {code: CarrierGuards(guard, code) for code in registry.CARRIERS}
 
 
 def _queues(figures: list[QueueFigures]) -> list[GaugeMetricFamily]:

@@ -11,7 +11,6 @@ from carriers.base import (
     PROBE,
     Carrier,
     CarrierRequest,
-    CarrierResponse,
     Consignment,
     Credentials,
     Outcome,
@@ -43,7 +42,7 @@ class ColibriExpress(Carrier):
         ShippingMethod(21, "Colibri Express 5-31kg", "colibri", "5.001", "31.000", Decimal("6.35")),
     )
 
-    def build(self, consignment: Consignment) -> CarrierRequest:
+    def announce(self, consignment: Consignment) -> Steps[Outcome]:
         item = {
             "client_id": consignment.reference,
             "product": consignment.product,
@@ -51,25 +50,13 @@ class ColibriExpress(Carrier):
             "from": asdict(consignment.sender),
             "grams": consignment.weight_g,
         }
-        return _post("/v1/labels", [item], consignment.credentials, buys=True)
-
-    def parse(self, response: CarrierResponse, consignment: Consignment) -> Outcome:
+        response = yield _post("/v1/labels", [item], consignment.credentials, buys=True)
         if response.status != 200:
             return self.settle(response, json_body.refusal(response.body))
-        result = _only_result(response.body, consignment.reference)
-        if result.get("status") == "error":
-            error = json_body.member(result.get("error"), "the item's error")
-            refusal = json_body.refusal_of(error, "code", "text")
-            return refusal or Unknown("unreadable", "an item's error without a code")
-        if result.get("status") != "ok":
-            raise CarrierAnswerUnreadable("the item has no known status")
-        return documents.announced(
-            carrier_id=result.get("client_id"),
-            tracking=result.get("barcode"),
-            cost=result.get("cost"),
-            pdf=result.get("label_pdf"),
-            zpl=result.get("label_zpl"),
-        )
+        try:
+            return _read_label(_only_result(response.body, consignment.reference))
+        except CarrierAnswerUnreadable as error:
+            return Unknown("unreadable", str(error))
 
     def build_probe(self, credentials: Credentials) -> CarrierRequest:
         # It has no lookup. Voiding an unknown label buys nothing and is processed like real work:
@@ -89,11 +76,27 @@ class ColibriExpress(Carrier):
         return Voided() if result.get("status") == "ok" else _not_voided(result)
 
 
+def _read_label(result: Mapping[str, Any]) -> Outcome:
+    if result.get("status") == "error":
+        error = json_body.member(result.get("error"), "the item's error")
+        said = json_body.refusal_of(error, "code", "text")
+        return said or Unknown("unreadable", "an item's error without a code")
+    if result.get("status") != "ok":
+        raise CarrierAnswerUnreadable("the item has no known status")
+    return documents.announced(
+        carrier_id=result.get("client_id"),
+        tracking=result.get("barcode"),
+        cost=result.get("cost"),
+        pdf=result.get("label_pdf"),
+        zpl=result.get("label_zpl"),
+    )
+
+
 def _not_voided(result: Mapping[str, Any]) -> VoidResult:
     error = result.get("error")
-    refusal = json_body.refusal_of(error, "code", "text") if isinstance(error, dict) else None
-    if refusal or result.get("status") == "error":
-        return refusal or Refused("NOT_VOIDABLE", "the carrier keeps this label")
+    said = json_body.refusal_of(error, "code", "text") if isinstance(error, dict) else None
+    if said or result.get("status") == "error":
+        return said or Refused("NOT_VOIDABLE", "the carrier keeps this label")
     return Unknown("unreadable", "the item has no known status")
 
 

@@ -50,7 +50,7 @@ class MeridianMail(Carrier):
         ShippingMethod(40, "Meridian Mail 0-20kg", "meridian", "0.001", "20.000", Decimal("5.45")),
     )
 
-    def build(self, consignment: Consignment) -> CarrierRequest:
+    def announce(self, consignment: Consignment) -> Steps[Outcome]:
         order = ET.Element(
             "order",
             reference=consignment.reference,
@@ -60,10 +60,8 @@ class MeridianMail(Carrier):
         xml_body.add_address(order, "receiver", consignment.receiver)
         xml_body.add_address(order, "sender", consignment.sender)
         headers = _headers(consignment.credentials)
-        return CarrierRequest("POST", "/orders", headers, xml_body.dump(order), buys=True)
-
-    def announce(self, consignment: Consignment) -> Steps[Outcome]:
-        created = yield self.build(consignment)
+        sent = xml_body.dump(order)
+        created = yield CarrierRequest("POST", "/orders", headers, sent, buys=True)
         if created.status not in (200, 201):
             return self.settle(created, _refusal(created.body))
         if _location(created) != _path(consignment.reference):

@@ -21,6 +21,7 @@ from carriers.base import (
     Purchase,
     Refused,
     Steps,
+    Unknown,
     Voided,
     VoidResult,
     unsettled_lookup,
@@ -37,7 +38,7 @@ class JsonLabelCarrier(Carrier):
     promises = Promises(throttle_promises_nothing=True)
     credential_names = ("api_key",)
 
-    def build(self, consignment: Consignment) -> CarrierRequest:
+    def announce(self, consignment: Consignment) -> Steps[Outcome]:
         body = {
             "reference": consignment.reference,
             "product": consignment.product,
@@ -46,12 +47,14 @@ class JsonLabelCarrier(Carrier):
             "weight_g": consignment.weight_g,
         }
         headers = _headers(consignment.credentials)
-        return CarrierRequest("POST", "/shipments", headers, json_body.dump(body), buys=True)
-
-    def parse(self, response: CarrierResponse, consignment: Consignment) -> Outcome:
-        if response.status in (200, 201):
+        sent = json_body.dump(body)
+        response = yield CarrierRequest("POST", "/shipments", headers, sent, buys=True)
+        if response.status not in (200, 201):
+            return self.settle(response, json_body.refusal(response.body))
+        try:
             return _read_label(json_body.load(response.body), consignment.reference)
-        return self.settle(response, json_body.refusal(response.body))
+        except CarrierAnswerUnreadable as error:
+            return Unknown("unreadable", str(error))
 
     def build_lookup(self, reference: str, credentials: Credentials) -> CarrierRequest:
         path = f"/shipments?reference={quote(reference, safe='')}"

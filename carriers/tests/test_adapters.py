@@ -20,12 +20,12 @@ from carriers.outcomes import (
     Unknown,
     Voided,
 )
-from carriers.registry import all_carriers, carrier
+from carriers.registry import CARRIERS
 from carriers.tests.bodies import drive, response
 from carriers.tests.transport_cases import CONSIGNMENT
 from carriers.transport import perform
 
-CARRIERS = pytest.mark.parametrize("adapter", all_carriers(), ids=lambda adapter: adapter.code)
+EACH = pytest.mark.parametrize("adapter", CARRIERS.values(), ids=lambda adapter: adapter.code)
 OUTCOMES = Announced | Refused | Throttled | NotSent | Unknown
 PURCHASE = Purchase("ref-1", "S1", "T1")
 
@@ -62,7 +62,7 @@ def endless(steps, answers):
         return end.value
 
 
-@CARRIERS
+@EACH
 @given(answers=st.data())
 def test_no_answer_makes_an_adapter_raise_or_announce_out_of_thin_air(adapter, answers):
     outcome = endless(adapter.announce(CONSIGNMENT), answers)
@@ -70,7 +70,7 @@ def test_no_answer_makes_an_adapter_raise_or_announce_out_of_thin_air(adapter, a
     assert not isinstance(outcome, Announced)
 
 
-@CARRIERS
+@EACH
 @given(answers=st.data())
 def test_no_answer_makes_a_lookup_a_void_or_a_probe_raise(adapter, answers):
     found = endless(adapter.lookup("ref-1", CONSIGNMENT.credentials), answers)
@@ -81,7 +81,7 @@ def test_no_answer_makes_a_lookup_a_void_or_a_probe_raise(adapter, answers):
     assert isinstance(probed, Answered | Unknown)
 
 
-@CARRIERS
+@EACH
 def test_exactly_the_purchase_is_marked_as_one_and_probes_never_are(adapter):
     probe = next(adapter.probe(CONSIGNMENT.credentials))
     assert not probe.buys
@@ -92,21 +92,21 @@ def test_exactly_the_purchase_is_marked_as_one_and_probes_never_are(adapter):
         assert next(adapter.announce(CONSIGNMENT)).buys
 
 
-@CARRIERS
+@EACH
 def test_a_probe_reads_refusals_as_life_and_failures_as_none(adapter):
     for status, alive in [(200, True), (401, True), (404, True), (429, False), (503, False)]:
         _, outcome = drive(adapter.probe(CONSIGNMENT.credentials), response(status))
         assert isinstance(outcome, Answered) is alive, status
 
 
-@CARRIERS
+@EACH
 def test_a_carrier_that_cannot_be_asked_says_so_without_a_request(adapter):
     if adapter.repeats != "lookup":
         requests, outcome = drive(adapter.lookup("ref-1", CONSIGNMENT.credentials))
         assert (requests, outcome.reason) == ([], "no_lookup")
 
 
-@CARRIERS
+@EACH
 def test_secrets_stay_out_of_reprs(adapter):
     request = next(adapter.announce(CONSIGNMENT))
     secretive = type(CONSIGNMENT)(
@@ -128,7 +128,7 @@ def test_an_adapter_talks_through_the_transport():
         json={"code": "ADDRESS_INVALID", "message": "no such street"},
         match=[responses.matchers.header_matcher({"Authorization": "Bearer k"})],
     )
-    steps = carrier("postnl").announce(CONSIGNMENT)
+    steps = CARRIERS["postnl"].announce(CONSIGNMENT)
     outcome = perform(steps, "http://carrier.test/v2/", 5.0, 1.0)
     assert outcome == Refused("ADDRESS_INVALID", "no such street")
 
@@ -137,5 +137,5 @@ def test_an_adapter_talks_through_the_transport():
 @pytest.mark.parametrize("error", [requests_library.ConnectionError, requests_library.Timeout])
 def test_the_transport_raises_nothing_for_the_clients_errors(error):
     responses.post("http://carrier.test/shipments", body=error("gone"))
-    steps = carrier("postnl").announce(CONSIGNMENT)
+    steps = CARRIERS["postnl"].announce(CONSIGNMENT)
     assert isinstance(perform(steps, "http://carrier.test", 5.0, 1.0), NotSent)

@@ -9,7 +9,7 @@ import pytest
 
 from carriers.base import Address, Consignment, Purchase
 from carriers.outcomes import Absent, Announced, Answered, Found, Refused, Voided
-from carriers.registry import SHIPPING_METHODS, all_carriers, carrier
+from carriers.registry import CARRIERS, SHIPPING_METHODS
 from carriers.simulator.catalogue import CATALOGUE
 from carriers.simulator.latency import fixed
 from carriers.simulator.settings import Address as Listen
@@ -19,7 +19,7 @@ from carriers.transport_async import perform
 
 pytestmark = pytest.mark.integration
 
-CARRIERS = pytest.mark.parametrize("adapter", all_carriers(), ids=lambda adapter: adapter.code)
+EACH = pytest.mark.parametrize("adapter", CARRIERS.values(), ids=lambda adapter: adapter.code)
 CREDENTIALS = {"api_key": "k", "username": "u", "password": "p"}
 PERSON = Address(
     name="Zoë <Receiver>",
@@ -55,7 +55,7 @@ def consignment(adapter, company=""):
     return Consignment(f"ref/{adapter.code} 1", product, receiver, PERSON, 500, CREDENTIALS)
 
 
-@CARRIERS
+@EACH
 async def test_a_label_is_bought_found_and_voided(adapter, talk):
     parcel = consignment(adapter)
     if adapter.repeats == "lookup":
@@ -76,7 +76,7 @@ async def test_a_label_is_bought_found_and_voided(adapter, talk):
     assert isinstance(again, Refused)
 
 
-@CARRIERS
+@EACH
 async def test_a_label_belongs_to_the_credentials_that_bought_it(adapter, talk):
     parcel = consignment(adapter)
     bought = await talk(adapter.code, adapter.announce(parcel))
@@ -92,7 +92,7 @@ async def test_a_label_belongs_to_the_credentials_that_bought_it(adapter, talk):
 
 
 async def test_a_second_label_of_meridian_is_seen_and_voided(talk):
-    adapter = carrier("meridian")
+    adapter = CARRIERS["meridian"]
     parcel = consignment(adapter)
     for _ in range(2):
         await talk(adapter.code, adapter.announce(parcel))
@@ -104,7 +104,7 @@ async def test_a_second_label_of_meridian_is_seen_and_voided(talk):
     assert found == Found((first,))
 
 
-@CARRIERS
+@EACH
 async def test_a_refusal_and_a_probe_are_understood(adapter, talk):
     refused = await talk(adapter.code, adapter.announce(consignment(adapter, "SIM:REFUSE")))
     assert isinstance(refused, Refused)
@@ -113,7 +113,7 @@ async def test_a_refusal_and_a_probe_are_understood(adapter, talk):
     assert await talk(adapter.code, adapter.probe(CREDENTIALS)) == Answered()
 
 
-@CARRIERS
+@EACH
 async def test_missing_credentials_are_told_from_a_bad_parcel(adapter, talk):
     parcel = replace(consignment(adapter), credentials={})
     refused = await talk(adapter.code, adapter.announce(parcel))

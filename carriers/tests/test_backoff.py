@@ -22,8 +22,6 @@ HOUR = DEFAULT.max_unknown_age
 
 TRIES = [
     # outcome, tries, repeats, was_unknown, again, unknown_age, state, delay between, remark
-    (LABEL, 1, "none", False, False, 0, "announced", (0, 0), "bought"),
-    (LABEL, 9, "dedup", True, True, 9e5, "announced", (0, 0), "a label is taken however late"),
     (REFUSED, 1, "lookup", False, False, 0, "failed", (0, 0), "asking again won't help"),
     (REFUSED, 2, "lookup", True, False, 99, "unknown", (0, 2), "not final: look it up"),
     (REFUSED, 2, "dedup", True, True, 9, "needs_review", (0, 0), "not final: a person"),

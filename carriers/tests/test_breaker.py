@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carriers.breaker import is_failure, throttled_for
 from carriers.breaker_rules import (
     BreakerConfig,
     BreakerState,
@@ -19,6 +18,7 @@ from carriers.breaker_rules import (
     record_probe,
     throttle,
 )
+from carriers.guards import is_failure, throttled_for
 from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
 
 CONFIG = BreakerConfig()

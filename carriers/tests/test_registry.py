@@ -42,7 +42,7 @@ def test_a_code_that_is_not_the_file_s_name_is_refused(package):
 
 
 def test_the_carriers_and_their_methods():
-    assert {carrier.code: carrier.repeats for carrier in registry.all_carriers()} == {
+    assert {carrier.code: carrier.repeats for carrier in registry.CARRIERS.values()} == {
         "postnl": "lookup",
         "tortoise": "lookup",
         "colibri": "dedup",
@@ -68,8 +68,8 @@ def test_each_carrier_has_its_simulated_counterpart():
 
 @pytest.mark.parametrize("method", registry.SHIPPING_METHODS.values(), ids=lambda m: str(m.id))
 def test_a_method_is_well_formed(method):
-    assert registry.shipping_method(method.id) is method
-    assert registry.carrier(method.carrier)
+    assert registry.SHIPPING_METHODS[method.id] is method
+    assert registry.CARRIERS[method.carrier]
     assert Decimal(0) < Decimal(method.min_weight) < Decimal(method.max_weight)
     for weight in (method.min_weight, method.max_weight):
         assert len(weight.partition(".")[2]) == 3
@@ -77,7 +77,7 @@ def test_a_method_is_well_formed(method):
 
 
 def test_lookup_carriers_have_a_settling_window_that_outlasts_their_work():
-    for carrier in registry.all_carriers():
+    for carrier in registry.CARRIERS.values():
         assert (carrier.settling > 0) == (carrier.repeats == "lookup")
         assert carrier.longest_work > 0
         assert carrier.settling >= carrier.longest_work or carrier.repeats != "lookup"
@@ -89,7 +89,7 @@ def test_countries():
 
 
 @pytest.mark.parametrize(
-    "ask", [lambda: registry.carrier("dodo"), lambda: registry.shipping_method(0)]
+    "ask", [lambda: registry.CARRIERS["dodo"], lambda: registry.SHIPPING_METHODS[0]]
 )
 def test_what_is_not_there_is_a_key_error(ask):
     with pytest.raises(KeyError):

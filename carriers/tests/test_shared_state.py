@@ -1,4 +1,4 @@
-"""Breaker, bulkhead and health against a real Redis, and while it is gone."""
+"""A carrier's slots, breaker and recent calls against a real Redis, and while it is gone."""
 
 from __future__ import annotations
 
@@ -16,17 +16,11 @@ from hypothesis import strategies as st
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from carriers.breaker import CircuitBreaker
-from carriers.breaker_rules import (
-    BreakerConfig,
-    BreakerState,
-    admit,
-    record,
-    record_probe,
-    throttle,
-)
-from carriers.bulkhead import LOCAL, Bulkhead
-from carriers.health import Health
+from carriers import breaker_rules as rules
+from carriers import recovery
+from carriers.breaker_rules import BreakerConfig, BreakerState
+from carriers.guards import CarrierGuards
+from carriers.guards_local import LOCAL
 from carriers.redis_guard import RedisGuard
 
 pytestmark = pytest.mark.integration
@@ -57,13 +51,25 @@ def gone():
         yield client
 
 
-def breaker(client, config=None):
-    return CircuitBreaker(RedisGuard(client, "breaker"), uuid.uuid4().hex, config=config)
+def guards(client, name=None, **options):
+    asked = client if isinstance(client, RedisGuard) else RedisGuard(client, "guards")
+    options = {"limit": 10_000, "lease": 30.0, **options}
+    return CarrierGuards(asked, name or uuid.uuid4().hex, **options)
 
 
-def bulkhead(client, limit=3, lease=30.0, name=None):
-    guard = RedisGuard(client, "bulkhead")
-    return Bulkhead(guard, name or uuid.uuid4().hex, limit=limit, lease=lease)
+def admit_one(shared, now=None):
+    """Ask for one call, as one is asked for before it is made."""
+    ((slot, admission),) = shared.enter([""], now)
+    assert bool(slot) == admission.allowed
+    return admission
+
+
+def acquire(shared, owner="", now=None):
+    return shared.enter([owner], now)[0][0]
+
+
+def record(shared, *, failed, lasted=0.0, key="", now=None):
+    shared.leave(outcomes=[(failed, lasted, key)], now=now)
 
 
 # Steps that are exact in binary and in the six decimals that the scripts keep, and that land on the
@@ -119,135 +125,151 @@ THROTTLES = {"throttled": 0.0, "asked": 4.0}
 @example([*OPENED, (0.0, "alive"), (0.125, "late"), (0.0, "late"), (0.0, "burst")])  # not its call
 def test_the_scripts_do_what_the_pure_rules_say(client, events):
     config = LIMITS
-    shared = breaker(client, config)
+    shared = guards(client, config=config)
     state, now, claim = BreakerState(), 1_790_000_000.0, ""
     for passed, event in events:
         now += passed
         if event == "burst":
             for _ in range(4):
-                given_ = shared.admit(now)
-                expected, state = admit(state, now, given_.probe or "claimed", config)
+                given_ = admit_one(shared, now)
+                expected, state = rules.admit(state, now, given_.probe or "claimed", config)
                 assert given_.allowed == expected.allowed
                 assert bool(given_.probe) == bool(expected.probe)
                 assert given_.retry_after == pytest.approx(expected.retry_after, abs=1e-4)
                 claim = given_.probe or claim
         elif event in CALLS:
             failed, lasted, key = CALLS[event]
-            shared.record(failed=failed, lasted=lasted, key=key, now=now)
-            state = record(state, now, failed, config, lasted, key=key)
+            record(shared, failed=failed, lasted=lasted, key=key, now=now)
+            state = rules.record(state, now, failed, config, lasted, key=key)
         elif event in THROTTLES:
-            shared.throttle(THROTTLES[event], now=now)
-            state = throttle(state, now, THROTTLES[event], config)
+            shared.leave(throttled=[THROTTLES[event]], now=now)
+            state = rules.throttle(state, now, THROTTLES[event], config)
         else:
             token = "stranger" if event == "stranger" else claim
-            shared.record_probe(token, alive=event == "alive", now=now)
-            state = record_probe(state, now, token, event == "alive")
+            recovery.record_probe(shared, token, alive=event == "alive", now=now)
+            state = rules.record_probe(state, now, token, event == "alive")
         assert shared.mode() == state.mode
 
 
 def test_all_processes_know_that_the_gate_is_closed(client):
     """Two objects stand for two processes: they share nothing but Redis."""
-    guard, name = RedisGuard(client, "breaker"), uuid.uuid4().hex
-    one, other = CircuitBreaker(guard, name), CircuitBreaker(guard, name)
-    one.throttle(30.0)
-    refused = other.admit()
+    name = uuid.uuid4().hex
+    one, other = guards(client, name), guards(client, name)
+    one.leave(throttled=[30.0, 10.0])
+    refused = admit_one(other)
     assert not refused.allowed
     assert 25 < refused.retry_after <= 30
-    assert (other.mode(), other.pace()) == ("closed", 0.0)
-    one = CircuitBreaker(guard, uuid.uuid4().hex)
-    one.throttle(0.0)
-    assert one.pace() == 1.0
+    assert (other.mode(), recovery.pace(other)) == ("closed", 0.0)
+    one = guards(client)
+    one.leave(throttled=[0.0])
+    assert recovery.pace(one) == 1.0
 
 
 def test_exactly_one_of_many_callers_is_told_to_probe(client):
-    shared = breaker(client)
-    for _ in range(10):
-        shared.record(failed=True, now=1000.0)
+    shared = guards(client)
+    shared.leave(outcomes=[(True, 0.0, "")] * 10, now=1000.0)
+    ways = [admit_one, recovery.admit] * 100
     with ThreadPoolExecutor(20) as pool:
-        admissions = list(pool.map(lambda _: shared.admit(1006.0), range(200)))
+        admissions = list(pool.map(lambda ask: ask(shared, 1006.0), ways))
     assert sum(bool(admission.probe) for admission in admissions) == 1
     assert not any(admission.allowed for admission in admissions)
 
 
 def test_redis_own_clock_is_used_where_none_is_given(client):
-    shared = breaker(client, BreakerConfig(open_for=30.0))
+    shared = guards(client, config=BreakerConfig(open_for=30.0))
     for _ in range(10):
-        shared.record(failed=True)
+        record(shared, failed=True)
     assert shared.mode() == "open"
-    assert 25 < shared.admit().retry_after <= 30
+    assert 25 < admit_one(shared).retry_after <= 30
+    assert 25 < recovery.admit(shared).retry_after <= 30
 
 
 def test_two_carriers_have_two_breakers(client):
-    sick, well = breaker(client), breaker(client)
+    sick, well = guards(client), guards(client)
     for _ in range(10):
-        sick.record(failed=True)
+        record(sick, failed=True)
     assert sick.mode() == "open"
-    assert well.admit().allowed
+    assert admit_one(well).allowed
+
+
+def test_what_the_breaker_refuses_keeps_no_slot(client, gone):
+    for shared in (guards(client), guards(gone)):
+        shared.leave(throttled=[30.0])
+        assert [slot for slot, _ in shared.enter(["1", "", "2"])] == ["", "", ""]
+        assert shared.in_flight() == 0
+
+
+def test_a_429_beside_a_success_keeps_the_gate_closed(client, gone):
+    for shared in (guards(client), guards(gone)):
+        shared.leave(throttled=[0.0])
+        shared.leave(outcomes=[(False, 0.0, "")], throttled=[30.0])
+        assert not admit_one(shared).allowed
 
 
 def test_without_redis_the_breaker_starts_closed_and_works_by_process(gone):
-    alone = breaker(gone)
-    assert alone.admit().allowed
+    alone = guards(gone)
+    assert admit_one(alone).allowed
     for _ in range(10):
-        alone.record(failed=True)
+        record(alone, failed=True)
     assert alone.mode() == "open"
-    assert not alone.admit().allowed
-    alone.record_probe("stranger", alive=True)
+    assert not admit_one(alone).allowed
+    assert recovery.pace(alone) == 0.0
+    recovery.record_probe(alone, "stranger", alive=True)
     assert alone.mode() == "open"
 
 
 def test_a_bulkhead_holds_over_processes(client):
     """Two objects stand for two processes: they share nothing but Redis."""
     name = uuid.uuid4().hex
-    one, other = bulkhead(client, name=name), bulkhead(client, name=name)
-    tokens = [one.acquire(), other.acquire(), one.acquire()]
+    one, other = guards(client, name, limit=3), guards(client, name, limit=3)
+    tokens = [acquire(one), acquire(other), acquire(one)]
     assert all(tokens)
-    assert other.acquire() is None
+    assert other.enter([""]) == [("", None)]
     assert one.in_flight() == 3
-    other.release(tokens[0])
-    assert other.acquire()
+    other.leave(tokens[:1])
+    assert acquire(other)
 
 
 @pytest.mark.parametrize(("owners", "each"), [(1, 32), (2, 17), (3, 12)])
 def test_owners_that_take_all_they_can_leave_a_newcomer_a_slot(client, gone, owners, each):
-    for shared in (bulkhead(client, limit=40), bulkhead(gone, limit=40)):
+    for shared in (guards(client, limit=40), guards(gone, limit=40)):
         taken = [str(number) for _ in range(40) for number in range(owners)]
-        tokens = [owner for owner in taken if shared.acquire(owner)]
+        tokens = [owner for owner in taken if acquire(shared, owner)]
         assert all(each <= tokens.count(str(number)) <= each + 1 for number in range(owners))
-        assert shared.acquire("newcomer")
-        while shared.acquire():  # what is nobody's may take the rest
+        assert acquire(shared, "newcomer")
+        while acquire(shared):  # what is nobody's may take the rest
             pass
         assert shared.in_flight() == 40
 
 
 def test_an_owner_is_not_taken_for_another_whose_name_begins_alike(client):
-    shared = bulkhead(client, limit=20)
-    while shared.acquire("12"):
+    shared = guards(client, limit=20)
+    while acquire(shared, "12"):
         pass
-    assert shared.acquire("1")
+    assert acquire(shared, "1")
 
 
 def test_a_small_bulkhead_is_its_only_owners_own(client):
-    shared = bulkhead(client, limit=4)
-    assert all(shared.acquire("1") for _ in range(4))
+    shared = guards(client, limit=4)
+    assert all(acquire(shared, "1") for _ in range(4))
 
 
 def test_a_bulkhead_is_never_overrun(redis_server):
     # Patient: a time-out on a busy machine would be a Redis that is gone, and slots of our own.
     client = redis.Redis.from_url(redis_server.url, socket_timeout=30)
-    shared = bulkhead(client, limit=5)
+    shared = guards(client, limit=5)
     inside, most, lock = 0, 0, threading.Lock()
 
     def visit(_):
         nonlocal inside, most
-        tokens = [token for token in shared.acquire_all(["", ""]) if token]
+        tokens = [token for token, _ in shared.enter(["", ""]) if token]
         with lock:
             inside += len(tokens)
             most = max(most, inside)
         time.sleep(0.002)
         with lock:
             inside -= len(tokens)
-        shared.release(*tokens)
+        shared.leave(tokens)
         return len(tokens)
 
     with ThreadPoolExecutor(16) as pool:
@@ -259,64 +281,67 @@ def test_a_bulkhead_is_never_overrun(redis_server):
 
 
 def test_the_slots_of_a_killed_process_come_back_after_the_lease(client):
-    shared = bulkhead(client, limit=1, lease=30.0)
-    assert shared.acquire(now=1000.0)
-    assert shared.acquire(now=1029.0) is None
-    assert shared.acquire(now=1031.0)
+    shared = guards(client, limit=1, lease=30.0)
+    assert acquire(shared, now=1000.0)
+    assert not acquire(shared, now=1029.0)
+    assert acquire(shared, now=1031.0)
 
 
 def test_slots_are_taken_in_order_and_given_back_together(client, gone):
-    for shared in (bulkhead(client, limit=8), bulkhead(gone, limit=8)):
-        tokens = shared.acquire_all(["1"] * 8 + ["2"])
+    for shared in (guards(client, limit=8), guards(gone, limit=8)):
+        tokens = [token for token, _ in shared.enter(["1"] * 8 + ["2"])]
         assert [bool(token) for token in tokens] == [True] * 7 + [False, True]
-        shared.release(*filter(None, tokens))
+        shared.leave([*filter(None, tokens)])
         assert shared.in_flight() == 0
 
 
 def test_without_redis_a_bulkhead_holds_by_process(gone):
-    alone = bulkhead(gone, limit=2)
-    tokens = [alone.acquire(), alone.acquire()]
-    assert alone.acquire() is None
+    alone = guards(gone, limit=2)
+    tokens = [acquire(alone), acquire(alone)]
+    assert not acquire(alone)
     assert alone.in_flight() == 2
-    alone.release(tokens[0])
-    assert alone.acquire()
+    alone.leave([tokens[0]])
+    assert acquire(alone)
 
 
 def test_health_sums_up_the_last_200_calls(client):
-    health = Health(RedisGuard(client, "health"), uuid.uuid4().hex)
+    shared = guards(client)
     for _ in range(50):
-        health.record((99.0, False))  # pushed out by what follows
-    health.record(*((number / 100, number % 10 != 0) for number in range(1, 151)))
-    health.record(*((number / 100, number % 10 != 0) for number in range(151, 201)))
-    seen = health.read()
+        shared.leave(bought=[(99.0, False)])  # pushed out by what follows
+    shared.leave(bought=[(number / 100, number % 10 != 0) for number in range(1, 151)])
+    shared.leave(bought=[(number / 100, number % 10 != 0) for number in range(151, 201)])
+    seen = shared.recent()
     assert (seen.count, seen.p50, seen.p95) == (200, 1.0, 1.9)
     assert seen.error_share == pytest.approx(0.1)
     assert seen.retry_after(10) == 1
+    shared.leave(bought=[(99.0, True)] * 200)
+    assert shared.recent(age=60).p50 == 1.0  # as it was a moment ago
+    assert shared.recent().p50 == 99.0
 
 
 def test_health_without_calls_and_without_redis(client, gone):
-    nobody = Health(RedisGuard(client, "health"), uuid.uuid4().hex).read()
+    nobody = guards(client).recent()
     assert (nobody.count, nobody.p50, nobody.error_share) == (0, None, 0.0)
     assert nobody.retry_after(default=4.2) == 5
-    alone = Health(RedisGuard(gone, "health"), "x")
-    alone.record((2.5, True))
-    assert alone.read().p50 == 2.5
-    assert alone.read().retry_after(1) == 3
+    alone = guards(gone)
+    alone.leave(bought=[(2.5, True)])
+    assert alone.recent().p50 == 2.5
+    assert alone.recent().retry_after(1) == 3
 
 
 def test_a_redis_that_swallows_everything_costs_one_caller_a_second(redis_server_of_my_own):
     troubles: list[str] = []
     with client_of(redis_server_of_my_own) as client:
         guard = RedisGuard(client, "bulkhead", on_trouble=troubles.append)
-        shared = Bulkhead(guard, "x", limit=10_000, lease=30.0)
-        assert shared.acquire()
+        shared = guards(guard, "x")
+        assert acquire(shared)
         os.kill(redis_pid(client), signal.SIGSTOP)
         started = time.monotonic()
         calls = 0
         while time.monotonic() - started < 3.0:
-            token = shared.acquire()
+            token = acquire(shared)
             assert token
-            shared.release(token)
+            shared.leave([token])
             calls += 1
         # One time-out at once, and then one per second at most.
         assert 1 <= len(troubles) == guard.troubles <= 4
@@ -327,47 +352,62 @@ def test_slots_that_a_paused_redis_kept_go_back_with_the_next_question(redis_ser
     now = [0.0]
     with client_of(redis_server_of_my_own) as client:
         guard = RedisGuard(client, "bulkhead", clock=lambda: now[0])
-        shared = Bulkhead(guard, "x", limit=3, lease=30.0)
-        kept, pid = [shared.acquire(), shared.acquire()], redis_pid(client)
+        shared = guards(guard, "x", limit=3)
+        kept, pid = [acquire(shared), acquire(shared)], redis_pid(client)
         os.kill(pid, signal.SIGSTOP)
         for token in kept:
-            shared.release(token or "")  # the first is lost by a time-out, the second not asked
+            shared.leave([token])  # the first is lost by a time-out, the second not asked
         now[0] = 1.1
-        assert (shared.acquire() or "").startswith("local:")  # asked, and carried out when it wakes
-        assert (shared.acquire() or "").startswith("local:")
+        assert acquire(shared).startswith("local:")  # asked, and carried out when it wakes
+        assert acquire(shared).startswith("local:")
         os.kill(pid, signal.SIGCONT)
         now[0] = 2.2
-        shared.release("another's")
+        shared.leave(["another's"])
         assert client.zcard("carriers:bulkhead:x") == 0
-        assert not shared._owed
+        assert not shared.local.owed
 
 
 def test_an_acquire_settles_what_is_owed(client):
     guard = RedisGuard(client, "bulkhead", clock=lambda: now[0])
     now = [0.0]
-    shared = Bulkhead(guard, uuid.uuid4().hex, limit=1, lease=30.0)
-    token = shared.acquire()
+    shared = guards(guard, limit=1)
+    token = acquire(shared)
     guard._note(redis.ConnectionError())
-    shared.release(token or "")
+    shared.leave([token])
     now[0] = 1.1
-    assert not (shared.acquire() or LOCAL).startswith(LOCAL)
+    assert not (acquire(shared) or LOCAL).startswith(LOCAL)
 
 
 def test_what_is_owed_is_forgotten_with_its_lease(gone):
-    alone = bulkhead(gone, lease=0.0)
+    alone = guards(gone, limit=3, lease=0.0)
     for _ in range(5):
-        alone.release(uuid.uuid4().hex)
-    assert len(alone._owed) <= 1
+        alone.leave([uuid.uuid4().hex])
+    assert len(alone.local.owed) <= 1
 
 
 def test_the_guard_notices_that_redis_is_back(client):
     now = [0.0]
     guard = RedisGuard(client, "test", clock=lambda: now[0])
-    shared = Bulkhead(guard, uuid.uuid4().hex, limit=5, lease=30.0)
+    shared = guards(guard, limit=5)
     guard._note(redis.ConnectionError())
-    assert (shared.acquire() or "").startswith("local:")
+    assert acquire(shared).startswith("local:")
     now[0] = 1.1
-    assert not (shared.acquire() or "local:").startswith("local:")
+    assert not (acquire(shared) or "local:").startswith("local:")
+
+
+def test_a_redis_that_is_full_gets_its_slots_back(redis_server_of_my_own):
+    """It refuses what could need memory, unless the script has written before."""
+    with client_of(redis_server_of_my_own) as client:
+        guard = RedisGuard(client, "guards")
+        shared = guards(guard, "x", limit=2)
+        client.config_set("maxmemory", 1)
+        for _ in range(3):
+            slots = [acquire(shared), acquire(shared)]
+            assert all(slot and not slot.startswith(LOCAL) for slot in slots)
+            shared.leave(slots, outcomes=[(True, 1.0, "")], bought=[(1.0, False)], throttled=[0.0])
+            assert shared.in_flight() == 0
+            client.delete(*shared.breaker_keys)
+        assert guard.troubles == 0
 
 
 PIDS: dict[str, int] = {}

@@ -10,7 +10,6 @@ import pytest
 
 from carriers import transport_async
 from carriers.base import CarrierRequest
-from carriers.call import Call, always
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
@@ -24,7 +23,7 @@ from carriers.tests.transport_cases import (
     is_not_sent,
     steps,
 )
-from carriers.transport_async import perform, time_outs
+from carriers.transport_async import perform
 
 pytestmark = pytest.mark.integration  # real sockets on loopback
 
@@ -107,11 +106,21 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch):
         assert await talk(served.url, buying()) == Answered()
 
 
-async def test_no_time_out_is_none():
-    given = time_outs(Call("http://carrier", DEADLINE, CONNECT, always))
-    for name in ("total", "connect", "sock_connect", "sock_read"):
-        assert 0 < getattr(given, name) <= DEADLINE
-    assert isinstance(given, aiohttp.ClientTimeout)
+async def test_aiohttps_own_time_outs_are_for_connecting_alone(monkeypatch):
+    given: list[aiohttp.ClientTimeout] = []
+    request = aiohttp.ClientSession._request
+
+    async def noting(*args, **options):
+        given.append(options["timeout"])
+        return await request(*args, **options)
+
+    monkeypatch.setattr(aiohttp.ClientSession, "_request", noting)
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        assert await talk(served.url, buying()) == Answered()
+    (only,) = given
+    for name in ("connect", "sock_connect"):
+        assert 0 < getattr(only, name) <= DEADLINE
+    assert only.total is only.sock_read is None  # its default would end a call after 300 s
 
 
 async def test_many_wait_at_once_on_one_loop():

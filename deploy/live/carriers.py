@@ -2,9 +2,7 @@
 
 from typing import Any
 
-from carriers.breaker import CircuitBreaker
-from carriers.bulkhead import Bulkhead
-from carriers.health import Health
+from carriers.guards import CarrierGuards
 from carriers.redis_guard import RedisGuard
 from deploy.live.target import Target
 from deploy.plan import CARRIERS
@@ -23,23 +21,18 @@ class Guards:
         guard = RedisGuard(sync_client(url, time_out=TIME_OUT), "live page")
         prefix = target.environment.get("CARRIER_GUARD_PREFIX", "carriers:")
         self._of = {
-            code: (
-                CircuitBreaker(guard, code, prefix=prefix),
-                # The lease plays no part in reading.
-                Bulkhead(guard, code, limit=target.bulkhead(code), lease=1, prefix=prefix),
-                Health(guard, code, prefix=prefix),
-            )
+            code: CarrierGuards(guard, code, limit=target.bulkhead(code), prefix=prefix)
             for code in map(str.lower, CARRIERS)
         }
 
     def read(self) -> dict[str, dict[str, Any]]:
         """Return, by carrier: breaker, bulkhead [taken, limit], p50 and p95 of recent calls."""
         found = {}
-        for code, (breaker, bulkhead, health) in self._of.items():
-            recent = health.read()
+        for code, guards in self._of.items():
+            recent = guards.recent()
             found[code] = {
-                "breaker": breaker.mode(),
-                "bulkhead": [bulkhead.in_flight(), bulkhead.limit],
+                "breaker": guards.mode(),
+                "bulkhead": [guards.in_flight(), guards.limit],
                 "p50": recent.p50,
                 "p95": recent.p95,
             }

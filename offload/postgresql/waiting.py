@@ -7,10 +7,9 @@ from collections.abc import Callable
 
 import psycopg
 
-from offload.answer import Answer, decode_answer
 from offload.postgresql import BACKEND, READ
 from offload.postgresql.listening import CONNECT_TIMEOUT
-from offload.protocol import answer_key, released_channel
+from offload.protocol import ANSWER_KEY, HOLD_CHANNEL, Answer, decode_answer
 
 TROUBLE = (psycopg.Error, OSError, ValueError)
 
@@ -22,12 +21,12 @@ def wait_on_postgresql(
     with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT) as connection:
         row = connection.execute(BACKEND).fetchone()
         if row is not None and row[0] == connection.info.backend_pid:
-            connection.execute(f'LISTEN "{released_channel(hold_id)}"')
+            connection.execute(f'LISTEN "{HOLD_CHANNEL + hold_id}"')
         else:
             connection.prepare_threshold = None
         woken = False
         while True:
-            row = connection.execute(READ, [[answer_key(hold_id)]]).fetchone()
+            row = connection.execute(READ, [[ANSWER_KEY + hold_id]]).fetchone()
             if row is not None:
                 return decode_answer(bytes(row[1]))
             left = deadline - time.monotonic()

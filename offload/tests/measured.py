@@ -49,8 +49,6 @@ if not settings.configured:
     )
 
 import offload  # noqa: E402
-from offload.answer import Answer, encode_answer  # noqa: E402
-from offload.protocol import RELEASED_CHANNEL, answer_key  # noqa: E402
 from offload.resolving import hold_middleware_options  # noqa: E402
 from offload.threads import InThreads  # noqa: E402
 
@@ -84,7 +82,9 @@ urlpatterns = [path("page", page), path("slow", slow)]
 
 async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
-    from offload.redis_clients import RedisStore  # the web process may have another offload
+    # Not above: the web process may have another offload.
+    from offload.protocol import ANSWER_KEY, RELEASED_CHANNEL, Answer, encode_answer
+    from offload.redis_clients import RedisStore
 
     client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)
     answer = encode_answer(Answer(200, (("Content-Type", "application/json"),), b'{"done": true}'))
@@ -93,7 +93,7 @@ async def work() -> None:
 
     async def one(hold_id):
         await asyncio.sleep(SECONDS)
-        await store.pipe.ask("SET", answer_key(hold_id), answer, "EX", 60)
+        await store.pipe.ask("SET", ANSWER_KEY + hold_id, answer, "EX", 60)
         await store.pipe.ask("PUBLISH", RELEASED_CHANNEL, hold_id)
 
     while True:

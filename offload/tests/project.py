@@ -45,10 +45,13 @@ settings.configure(
 )
 
 import offload  # noqa: E402
+from offload import lifespan  # noqa: E402
 from offload.asgi import HoldMiddleware  # noqa: E402
 from offload.counting import here  # noqa: E402
 from offload.resolving import hold_middleware_options  # noqa: E402
 from offload.threads import InThreads  # noqa: E402
+
+lifespan.ARRIVING_SECONDS = float(os.environ.get("ARRIVING_SECONDS", lifespan.ARRIVING_SECONDS))
 
 
 def late_answer(hold_id):

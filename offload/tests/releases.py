@@ -3,12 +3,14 @@
 import json
 import time
 
-from offload.answer import Answer, encode_answer, pack
 from offload.protocol import (
+    ANSWER_KEY,
+    LATE_KEY,
     RELEASED_CHANNEL,
-    answer_key,
-    late_key,
+    Answer,
+    encode_answer,
     make_ticket,
+    pack,
     read_ticket,
 )
 from offload.tests.processes import SECRET
@@ -37,12 +39,12 @@ def ticket(hold_id, *, wait=30.0, account="", redis_client=None, secret=SECRET):
     text = make_ticket(secret, hold_id, account=account, deadline=time.time() + wait)
     if redis_client is not None:
         nonce = read_ticket(secret, text, now=time.time()).nonce
-        redis_client.set(late_key(nonce), pack(LATE), ex=120)
+        redis_client.set(LATE_KEY + nonce, pack(LATE), ex=120)
     return text
 
 
 def store(redis_client, hold_id, value=None):
-    redis_client.set(answer_key(hold_id), encode_answer(value or answer()), ex=120)
+    redis_client.set(ANSWER_KEY + hold_id, encode_answer(value or answer()), ex=120)
 
 
 def wake(redis_client, hold_id):

@@ -1,6 +1,6 @@
 import pytest
 
-from offload.answer import (
+from offload.protocol import (
     Answer,
     decode_answer,
     encode_answer,
@@ -8,7 +8,6 @@ from offload.answer import (
     merge,
     pack,
     public_headers,
-    unpack,
 )
 
 BODIES = [b"", b'{"a": 1}', "é€".encode(), b"\xff\xfe%PDF"]
@@ -19,7 +18,7 @@ def test_stored_and_read_again(body):
     headers = (("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("X", "é"))
     answer = Answer(201, headers, body)
     assert decode_answer(encode_answer(answer)) == answer
-    assert unpack(pack(answer)) == answer
+    assert decode_answer(pack(answer)) == answer
 
 
 @pytest.mark.parametrize(
@@ -33,7 +32,7 @@ def test_unreadable_is_a_value_error(text):
 @pytest.mark.parametrize("text", [b"", b"junk"])
 def test_unpackable_is_a_value_error(text):
     with pytest.raises(ValueError, match="packed"):
-        unpack(text)
+        decode_answer(text)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from io import BytesIO
 
 import pytest
 
-from offload.asgi import DRAIN_SECONDS
+from offload.lifespan import DRAIN_SECONDS
 from offload.tests import releases
 from offload.tests.processes import answers_at, eventually, start_project, until
 
@@ -222,11 +222,15 @@ async def test_with_patience_who_is_released_meanwhile_gets_it(
     assert project.end() is not None  # at once: nobody is held any more
 
 
-async def test_a_request_that_is_on_its_way_at_the_signal_is_answered(asgi):
+async def test_a_request_that_is_on_its_way_at_the_signal_is_answered(
+    redis_server, outcomes, started
+):
     """Its connection was accepted before; the server, idle, would close it in its face."""
-    reader, writer = await asyncio.open_connection("127.0.0.1", asgi.port)
-    asgi.send(signal.SIGTERM)
-    await eventually(lambda: not answers_at(asgi.port))
+    # Longer than any machine is late.
+    project = started(start_project(redis_server.url, outcomes, ARRIVING_SECONDS="10"))
+    reader, writer = await asyncio.open_connection("127.0.0.1", project.port)
+    project.send(signal.SIGTERM)
+    await eventually(lambda: not answers_at(project.port))
     await asyncio.sleep(0.2)  # the signal's tenth of a second, and as much again
     writer.write(b"GET /echo HTTP/1.1\r\nHost: a\r\n\r\n")
     head = (await reader.read()).partition(b"\r\n\r\n")[0]

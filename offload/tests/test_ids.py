@@ -10,9 +10,8 @@ from django.test import RequestFactory
 
 import offload
 from offload import store
-from offload.arrival import KEY
 from offload.middleware import OffloadMiddleware
-from offload.protocol import make_ticket, read_ticket
+from offload.protocol import ARRIVED_AT, make_ticket, read_ticket
 from offload.tests.processes import SECRET
 
 ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")
@@ -20,7 +19,7 @@ ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")
 
 def ticket_of(response):
     request = RequestFactory().get("/")
-    request.META[KEY] = time.monotonic()  # as HoldMiddleware does
+    request.META[ARRIVED_AT] = time.monotonic()  # as HoldMiddleware does
     answer: Any = OffloadMiddleware(lambda _: response)(request)
     return read_ticket(SECRET, answer["X-Offload-Ticket"], now=time.time())
 

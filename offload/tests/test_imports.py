@@ -1,9 +1,11 @@
+import ast
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-HUB_SIDE = ["offload", "offload.protocol", "offload.answer", "offload.hub", "offload.hub_app"]
+HUB_SIDE = ["offload", "offload.protocol", "offload.hub", "offload.hub_app"]
 
 
 def imported(module):
@@ -21,3 +23,11 @@ def test_the_protocol_needs_only_the_standard_library():
     names = {name.partition(".")[0] for name in imported("offload.protocol")}
     foreign = names - set(sys.stdlib_module_names) - {"offload", "__main__"}
     assert not {name for name in foreign if name in ("redis", "uvicorn", "django", "asgiref")}
+
+
+def test_what_is_measured_beside_another_commit_s_takes_nothing_internal_from_it():
+    """The web process may have any older offload; only `work`, the worker, has always ours."""
+    body = ast.parse(Path(__file__).with_name("measured.py").read_text()).body
+    modules = {each.module or "" for each in body if isinstance(each, ast.ImportFrom)}
+    ours = {module for module in modules if module.startswith("offload")}
+    assert ours == {"offload.resolving", "offload.threads"}

@@ -11,8 +11,8 @@ from django.test import AsyncRequestFactory, Client, RequestFactory, override_se
 from django.urls import path
 
 import offload
-from offload.arrival import KEY
 from offload.middleware import OffloadMiddleware
+from offload.protocol import ARRIVED_AT
 from offload.tests import outcomes
 
 FRONTS = ["accel", "njs", "poll", "uwsgi"]
@@ -117,5 +117,5 @@ def test_a_front_is_believed_to_be_there_under_any_other_server(offload_settings
 def test_the_asgi_middleware_is_known_by_its_mark(offload_settings, hold_id):
     offload_settings(BACKEND="asgi")
     request = RequestFactory().get("/")
-    request.META[KEY] = time.monotonic()
+    request.META[ARRIVED_AT] = time.monotonic()
     assert "X-Offload-Ticket" in through_middleware(request, hold_id, wait=10)

@@ -38,7 +38,7 @@ async def headers_of(hold, version="1.1"):
 async def test_an_answer_after_the_signal_says_that_its_connection_ends(server_stands_by):
     """At once: the server itself says so only a tenth of a second later."""
     hold = HoldMiddleware(answered, redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
-    hold._watch_signals()
+    hold._lifespan.watch_signals()
     try:
         assert await headers_of(hold) == {}
         signal.raise_signal(signal.SIGTERM)
@@ -46,4 +46,27 @@ async def test_an_answer_after_the_signal_says_that_its_connection_ends(server_s
         assert await headers_of(hold) == {b"connection": b"close"}
         assert await headers_of(hold, "2") == {}  # HTTP/2 knows no such header
     finally:
-        hold._restore_signals()
+        hold._lifespan.restore_signals()
+
+
+async def test_the_server_has_its_signals_again_after_the_shutdown(server_stands_by):
+    """A second server in the same process would otherwise end with the first one's handler."""
+    before = signal.getsignal(signal.SIGTERM)
+    messages = iter([{"type": "lifespan.startup"}, {"type": "lifespan.shutdown"}])
+    during = []
+
+    async def receive():
+        return next(messages)
+
+    async def send(message):
+        during.append((message["type"], signal.getsignal(signal.SIGTERM) is before))
+
+    async def refuses(scope, receive, send):
+        raise ValueError(scope["type"])
+
+    hold = HoldMiddleware(refuses, redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    await hold({"type": "lifespan"}, receive, send)
+    assert during == [
+        ("lifespan.startup.complete", False),
+        ("lifespan.shutdown.complete", True),
+    ]

@@ -1,7 +1,7 @@
 import pytest
 
 from offload import protocol, questions
-from offload.answer import Answer
+from offload.protocol import Answer
 
 SECRET = "s" * 40
 HOLD_ID = "0123456789abcdef" * 2

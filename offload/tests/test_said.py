@@ -7,7 +7,7 @@ from django.http import HttpResponse
 
 import offload
 from offload import store
-from offload.counting import Counts
+from offload.counting import REDIS_UP, Counts
 from offload.hub_app import Hub
 from offload.redis_clients import address
 from offload.tests import releases
@@ -52,7 +52,7 @@ async def test_waiters_do_so_too(redis_server, caplog):
     caplog.set_level(logging.INFO, logger="offload")
     waiters = Waiters(redis_server.url, resolve=None, counts=Counts())
     waiters.start()
-    await eventually(lambda: waiters._counts.mine("redis_up"))
+    await eventually(lambda: waiters._counts.own[REDIS_UP])
     assert caplog.text == ""
     redis_server.kill()
     await eventually(lambda: f"127.0.0.1:{redis_server.port}" in caplog.text)

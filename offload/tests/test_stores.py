@@ -14,7 +14,7 @@ from django.http import HttpResponse
 
 import offload
 from offload import store
-from offload.counting import Counts
+from offload.counting import REDIS_UP, Counts
 from offload.hub_app import Hub
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually
@@ -77,7 +77,7 @@ def server(request, offload_settings):
 async def waiters(server):
     waiters = Waiters(store.url(), resolve=None, counts=Counts())
     waiters.start()
-    await eventually(lambda: waiters._counts.mine("redis_up"))
+    await eventually(lambda: waiters._counts.own[REDIS_UP])
     yield waiters
     await waiters.stop()
 
@@ -109,9 +109,9 @@ def test_the_address_is_the_server_s(server):
 
 
 async def test_a_release_wakes(waiters, hold_id, monkeypatch):
-    monkeypatch.setattr("offload.waiting.REREAD", 1000.0)
+    monkeypatch.setattr("offload.doubts.REREAD", 1000.0)
     task = asyncio.create_task(wait(waiters, hold_id))
-    await eventually(lambda: hold_id in waiters._futures)
+    await eventually(lambda: hold_id in waiters.futures)
     await waiters.pipe.ask("PING")
     assert await asyncio.to_thread(in_thread, offload.release, hold_id, HttpResponse("a"))
     assert (await task).body == b"a"
@@ -199,7 +199,7 @@ async def test_a_lost_server_is_noticed_and_its_return(server, request, hold_id,
 
     waiters = Waiters(store.url(), resolve=resolve, counts=Counts())
     waiters.start()
-    await eventually(lambda: waiters._counts.mine("redis_up"))
+    await eventually(lambda: waiters._counts.own[REDIS_UP])
     server.kill()
     assert (await wait(waiters, hold_id)).body == releases.answer("from the app").body
     await waiters.stop()
@@ -219,7 +219,7 @@ async def test_a_rolled_back_outcome_is_not_released(server, waiters, hold_id):
 @only_postgresql
 async def test_an_outcome_is_released_by_its_own_commit(server, waiters, hold_id):
     task = asyncio.create_task(wait(waiters, hold_id))
-    await eventually(lambda: hold_id in waiters._futures)
+    await eventually(lambda: hold_id in waiters.futures)
 
     def work():
         with transaction.atomic(using=ALIAS):
@@ -255,7 +255,7 @@ async def test_a_crash_empties_the_store_and_the_app_is_asked(tmp_path_factory, 
     waiters = Waiters(server.url, resolve=resolve, counts=Counts())
     try:
         waiters.start()
-        await eventually(lambda: waiters._counts.mine("redis_up"))
+        await eventually(lambda: waiters._counts.own[REDIS_UP])
         await asyncio.to_thread(server.kill)
         assert (await wait(waiters, hold_id, 10)).body == releases.answer("from the app").body
     finally:

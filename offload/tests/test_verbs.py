@@ -7,11 +7,9 @@ from django.test import RequestFactory
 
 import offload
 from offload import store
-from offload.answer import decode_answer, unpack
-from offload.arrival import KEY
 from offload.fronts import Front
 from offload.middleware import OffloadMiddleware
-from offload.protocol import HOLD_PATH, answer_key, late_key, read_ticket
+from offload.protocol import ANSWER_KEY, ARRIVED_AT, HOLD_PATH, LATE_KEY, decode_answer, read_ticket
 from offload.tests.processes import SECRET
 
 REMOTE = ["accel", "njs", "poll", "uwsgi"]
@@ -25,7 +23,7 @@ def late(status=202):
 
 def through_middleware(response):
     request = RequestFactory().get("/")
-    request.META[KEY] = time.monotonic()  # as HoldMiddleware does
+    request.META[ARRIVED_AT] = time.monotonic()  # as HoldMiddleware does
     return OffloadMiddleware(lambda _: response)(request)
 
 
@@ -98,6 +96,13 @@ def test_a_front_by_its_dotted_path(offload_settings):
     assert offload.holds_clients()
 
 
+def test_a_front_that_a_test_replaces_is_looked_up_again(offload_settings, monkeypatch):
+    offload_settings(BACKEND=f"{__name__}.MINE")
+    assert offload.holds_clients()
+    monkeypatch.setattr(f"{__name__}.MINE", Front(lambda late, ticket: late, holds=False))
+    assert not offload.holds_clients()
+
+
 @pytest.mark.parametrize(
     ("front", "status"), [("accel", 200), ("njs", 418), ("poll", 418), ("uwsgi", 202)]
 )
@@ -109,10 +114,10 @@ def test_remote_fronts(offload_settings, redis_server, hold_id, front, status):
     assert len(answer.headers) == 1  # nothing that the client would get twice
     assert not answer.cookies
     ticket = ticket_of(answer)
-    stored = unpack(redis_server.client.get(late_key(ticket.nonce)))
+    stored = decode_answer(redis_server.client.get(LATE_KEY + ticket.nonce))
     assert (stored.status, stored.body) == (202, b'{"state": "working"}')
     assert ("Set-Cookie", "a=1; Path=/") in stored.headers
-    life = redis_server.client.ttl(late_key(ticket.nonce))
+    life = redis_server.client.ttl(LATE_KEY + ticket.nonce)
     assert ticket.deadline - time.time() < life <= 55 + 31
 
 
@@ -126,9 +131,9 @@ def test_release_stores_and_wakes(offload_settings, redis_server, hold_id):
         assert offload.release_many(answers) is True
         heard = [channel.get_message(timeout=1)["data"].decode() for _ in answers]
     assert heard == list(answers)
-    stored = decode_answer(redis_server.client.get(answer_key(hold_id)))
+    stored = decode_answer(redis_server.client.get(ANSWER_KEY + hold_id))
     assert (stored.status, stored.body) == (400, b'{"a": 1}')
-    assert 0 < redis_server.client.ttl(answer_key(hold_id)) <= 60
+    assert 0 < redis_server.client.ttl(ANSWER_KEY + hold_id) <= 60
 
 
 @pytest.mark.integration
@@ -174,9 +179,9 @@ def test_unknown_name_of_the_package():
 def test_an_answer_is_forgotten(offload_settings, redis_server, hold_id):
     offload_settings(BACKEND="accel", REDIS_URL=redis_server.url)
     assert offload.release(hold_id, JsonResponse({"name": "Ada"}))
-    assert redis_server.client.exists(answer_key(hold_id))
+    assert redis_server.client.exists(ANSWER_KEY + hold_id)
     assert offload.forget([hold_id])
-    assert not redis_server.client.exists(answer_key(hold_id))
+    assert not redis_server.client.exists(ANSWER_KEY + hold_id)
 
 
 @pytest.mark.integration

@@ -151,7 +151,7 @@ def test_a_front_that_waited_for_a_silent_hub_is_answered(offload_settings, redi
     offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
     text = releases.ticket(hold_id, redis_client=redis_server.client, wait=1)
     store.store_late(text, releases.answer("late", status=202), request_id="b" * 32)
-    known = redis_server.client.ttl(protocol.request_key("b" * 32))
+    known = redis_server.client.ttl(protocol.REQUEST_KEY + "b" * 32)
     assert known > conf.current().answer_ttl
     assert late(releases.ticket(hold_id, wait=-100)).status_code == 202
 

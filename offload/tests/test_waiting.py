@@ -6,9 +6,9 @@ import uuid
 
 import pytest
 
-from offload import waiting
-from offload.answer import NOTHING_KNOWN, Answer
-from offload.counting import Counts
+from offload import doubts
+from offload.counting import REDIS_UP, Counts
+from offload.protocol import NOTHING_KNOWN, Answer, Ticket
 from offload.tests import releases
 from offload.tests.processes import eventually
 from offload.waiting import Ending, Waiters
@@ -30,7 +30,7 @@ async def start(redis_server):
         waiters = Waiters(redis_server.url, resolve=resolve, counts=Counts())
         waiters.start()
         made.append(waiters)
-        await eventually(lambda: waiters._counts.mine("redis_up"))
+        await eventually(lambda: waiters._counts.own[REDIS_UP])
         return waiters
 
     yield start
@@ -54,13 +54,13 @@ async def wait(waiters, hold_id, seconds=PATIENCE):
 async def after_arrival(waiters, hold_id):
     """Return the waiting task once its first reading is over."""
     task = asyncio.create_task(wait(waiters, hold_id))
-    await eventually(lambda: hold_id in waiters._futures)
+    await eventually(lambda: hold_id in waiters.futures)
     await waiters.pipe.ask("PING")
     return task
 
 
 async def test_wake_up_reaches_the_future(start, redis_server, hold_id, monkeypatch):
-    monkeypatch.setattr(waiting, "REREAD", 1000.0)
+    monkeypatch.setattr(doubts, "REREAD", 1000.0)
     waiters = await start()
     task = await after_arrival(waiters, hold_id)
     releases.release(redis_server.client, hold_id)
@@ -69,7 +69,7 @@ async def test_wake_up_reaches_the_future(start, redis_server, hold_id, monkeypa
 
 @pytest.mark.parametrize(("reread", "delivered"), [(0.3, True), (1000.0, False)])
 async def test_lost_publish(start, redis_server, hold_id, monkeypatch, reread, delivered):
-    monkeypatch.setattr(waiting, "REREAD", reread)
+    monkeypatch.setattr(doubts, "REREAD", reread)
     monkeypatch.setattr(Waiters, "_last_read", lambda *_: never_read())
     waiters = await start()
     await asyncio.sleep(0.2)  # the reading out of turn after subscribing is over
@@ -84,7 +84,7 @@ async def never_read():
 
 
 async def test_last_read_at_the_deadline(start, redis_server, hold_id, monkeypatch):
-    monkeypatch.setattr(waiting, "REREAD", 1000.0)
+    monkeypatch.setattr(doubts, "REREAD", 1000.0)
     waiters = await start()
     await asyncio.sleep(0.2)
     task = await after_arrival(waiters, hold_id)
@@ -93,12 +93,21 @@ async def test_last_read_at_the_deadline(start, redis_server, hold_id, monkeypat
 
 
 @pytest.mark.parametrize("with_app", [True, False])
-async def test_wake_up_without_its_answer(start, redis_server, hold_id, with_app):
+async def test_wake_up_without_its_answer(start, redis_server, hold_id, monkeypatch, with_app):
+    monkeypatch.setattr(doubts, "REREAD", 1000.0)  # the wake-up itself asks the app
     waiters = await start(knows(hold_id) if with_app else None)
     task = await after_arrival(waiters, hold_id)
     releases.wake(redis_server.client, hold_id)
     ending = await task
     assert (ending == Answer(200, (), b"from the app")) is with_app
+
+
+async def test_accounts_without_a_client_are_forgotten(start, redis_server, hold_id):
+    """Accounts come and go for as long as a process lives."""
+    waiters = await start()
+    ticket = Ticket(hold_id, "one", time.time() + 0.1, "a")
+    await waiters.park(ticket, None, never)
+    assert not waiters._by_account
 
 
 async def test_many_lost_answers_are_one_question(start, redis_server, hold_id):
@@ -131,8 +140,8 @@ async def test_app_that_fails_ends_in_the_late_answer(start, redis_server, hold_
 
     waiters = await start(broken)
     ticket = releases.read(hold_id)
-    assert await waiters.late(ticket, None) == NOTHING_KNOWN
-    assert await waiters.late(ticket, b"junk") == NOTHING_KNOWN
+    assert await waiters.doubts.late(ticket, None) == NOTHING_KNOWN
+    assert await waiters.doubts.late(ticket, b"junk") == NOTHING_KNOWN
 
 
 async def gone():
@@ -161,8 +170,8 @@ async def test_nothing_is_left_of_an_ended_hold(start, redis_server, hold_id):
     cancelled = await after_arrival(waiters, "f" * 32)
     cancelled.cancel()
     await asyncio.gather(cancelled, return_exceptions=True)
-    assert waiters._futures == {}
-    assert waiters._doubted == {}
+    assert waiters.futures == {}
+    assert waiters.doubts.doubted == {}
 
 
 def test_nobody_waits_less_than_was_asked_for(redis_server, monkeypatch):

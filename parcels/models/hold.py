@@ -17,7 +17,7 @@ class Hold(models.Model):
     id = models.CharField(max_length=32, primary_key=True)
     account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
     announcements = models.ManyToManyField(Announcement, related_name="holds")
-    # parcels.answers.Question as JSON.
+    # parcels.representation.Question as JSON.
     question = models.JSONField()
     deadline_at = models.DateTimeField()
     released_at = models.DateTimeField(null=True, blank=True)

@@ -14,7 +14,7 @@ class IdempotencyKey(models.Model):
     key = models.CharField(max_length=255)
     # SHA-256 of method, path, query and body: the same key with another body is refused.
     fingerprint = models.CharField(max_length=64)
-    # The first request's parcels.answers.Question, and whether its answer waits for labels.
+    # The first request's parcels.representation.Question, and whether its answer waits for labels.
     question = models.JSONField(null=True)
     expires_at = models.DateTimeField(db_index=True)
     date_created = models.DateTimeField(auto_now_add=True)

@@ -13,9 +13,8 @@ from reportlab.lib.pagesizes import A4, A6
 from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import Flowable, Paragraph, SimpleDocTemplate, Spacer, Table
 
-from parcels.customs import Kind
 from parcels.models import Parcel
-from parcels.representation import country_payload, divide_address
+from parcels.representation import Kind, country_payload, divide_address
 
 _PAGES = {"cn23": A6, "cn23-default": A4, "commercial-invoice": A4}
 # Points. What fits nine lines of goods on an A6 page, and fills an A4 page as a letter does.

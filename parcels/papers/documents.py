@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from django.conf import settings
 
-from parcels.customs import customs_kinds
 from parcels.models import Account, Document
 from parcels.papers.customs import customs_paper
 from parcels.papers.files import store
+from parcels.representation import customs_kinds
 from parcels.selectors import document_of, parcel_of
 from parcels.statuses import WITHOUT_LABEL
 

@@ -1,6 +1,9 @@
-"""Accept parcels: one transaction writes parcels, announcements and holds.
+"""Accept parcels: one transaction writes parcels, announcements and holds; then the answer.
 
 After the commit a best-effort wake-up. The request never fails because the broker is down.
+
+All strategies use this. If a front holds clients, the answer is `offload.hold` and the worker is
+free. If not, this worker announces by itself and waits for the rest.
 """
 
 from __future__ import annotations
@@ -8,7 +11,8 @@ from __future__ import annotations
 import hashlib
 import json
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence, Set
+from contextlib import nullcontext
 from dataclasses import dataclass
 from datetime import timedelta
 from decimal import Decimal
@@ -18,12 +22,20 @@ from typing import Any
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, transaction
 from django.db.models.functions import Now
+from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.exceptions import APIException
 
-from parcels.models import Account, Announcement, Parcel
-from parcels.services.announceable import make_announceable
-from parcels.services.fill import Owned, fill
+import offload
+from parcels.models import Account, Announcement, Hold, Parcel
+from parcels.representation import Question, final_answer
+from parcels.selectors import waiting_announcements
+from parcels.services import idempotency, protect
+from parcels.services.answering import announce_here, replay
+from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
+from parcels.services.rows import lost_a_race
+from parcels.services.waits import thread_to_wait
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -31,15 +43,11 @@ from parcels.statuses import Status
 FIRST_WAKE_UP = 5
 # Clients seldom send a weight for a letter; the dialect's peers assume a kilogram.
 DEFAULT_WEIGHT = Decimal("1.000")
-
-
 # How the label is asked for; it doesn't make a different parcel.
 LABEL_NOW = ("request_label", "requestLabel", "requestShipment")
 LABEL_LATER = "request_label_async"
 # What an announcement that begins changes of a stored parcel.
 BEGUN = ("status", "from_address", "sender_address", "date_updated")
-# PostgreSQL's serialization_failure and deadlock_detected: the transaction may be run again.
-LOST_RACES = ("40001", "40P01")
 
 
 class Mode(Enum):
@@ -80,44 +88,100 @@ def mode_of(fields: dict[str, Any], *, respond_async: bool) -> Mode:
     return Mode.STORE
 
 
+def create_parcels(
+    *,
+    asked: Asked,
+    orders: Sequence[Order],
+    failed: Sequence[dict[str, object]],
+    key: idempotency.Key | None = None,
+) -> HttpResponse:
+    """Store the orders, queue their announcements and answer: at once, or with the last label.
+
+    `failed` are the invalid ones of a batch with errors=verbose, for the answer. With a `key` that
+    has made its parcels already nothing is stored, and the answer is about those.
+
+    Raises:
+        ValidationError, ReferenceTaken: see `accept`.
+        KeyReused: see `idempotency.take`.
+    """
+    synchronous = any(order.mode is Mode.SYNC for order in orders)
+    out = protect.carriers_out() if synchronous else set()
+    waits = synchronous and not offload.holds_clients()
+    with thread_to_wait(asked.account.pk, buys=True) if waits else nullcontext(False) as free:
+        # Without a thread to wait in: queued, and 202 at once. If the client waits for less time
+        # than a call may take, this worker must not call: a call that was sent can't be cut short.
+        here = free and asked.seconds >= settings.CARRIER_CALL_DEADLINE
+        try:
+            stored = accept(
+                asked, orders, failed, key, out=out, holds=synchronous and not here, wakes=not here
+            )
+        except idempotency.KeyKnown as known:
+            return replay(asked=asked, row=known.row, respond_async=not synchronous)
+        if not synchronous:
+            return unfinished_answer(stored.question, stored.parcels)
+        if held_off(stored.parcels, out):
+            return unfinished_answer(stored.question, stored.parcels, late=True)
+        if here:
+            return announce_here(asked, stored.question, stored.announcements)
+        if stored.hold is None:
+            return final_answer(stored.question, stored.parcels)
+        return wait_for(asked, stored.question, stored.hold, stored.parcels)
+
+
 @dataclass(slots=True)
 class Accepted:
-    """What was stored. `announcements` are the new ones."""
+    """What was stored, and what the answer depends on. `announcements` are the new ones."""
 
     parcels: list[Parcel]
     announcements: list[Announcement]
+    question: Question
+    hold: Hold | None = None
 
 
 def accept(
-    *,
-    account: Account,
+    asked: Asked,
     orders: Sequence[Order],
-    first: Callable[[], None] | None = None,
-    inside: Callable[[Accepted], None] | None = None,
-    wake: bool = True,
+    failed: Sequence[dict[str, object]] = (),
+    key: idempotency.Key | None = None,
+    *,
+    out: Set[str] = frozenset(),
+    holds: bool = False,
+    wakes: bool = True,
 ) -> Accepted:
     """Store the orders and queue their announcements.
 
-    `first` runs before, `inside` after them in the same transaction: a hold's row must be there
-    before any outcome.
+    In the same transaction as the `key`'s row, which comes first, and with `holds` a hold for what
+    a synchronous answer waits for, unless its carrier is `out`: the hold must be there before any
+    outcome.
+
     An order whose external_reference is known with the same body yields the existing parcel, and
     announces it if its label is asked for now and was not before.
 
     Raises:
         ValidationError: an order can't be announced as it is; nothing is stored.
         ReferenceTaken: an external_reference is known with another body; nothing is stored.
+        KeyKnown, KeyReused: see `idempotency.take`.
     """
+    account = asked.account
     for attempt in range(3):
         try:
             with transaction.atomic():
-                if first:
-                    first()
-                accepted = _store(account, orders)
-                if inside:
-                    inside(accepted)
-                if wake:
-                    wake_after_commit(accepted.announcements)
-            return accepted
+                row = idempotency.take(account, key) if key else None
+                parcels, announcements = _store(account, orders)
+                question = asked.question(parcels, failed)
+                hold = None
+                if holds and not held_off(parcels, out):
+                    # New announcements, and old ones joined.
+                    new = {announcement.parcel_id for announcement in announcements}
+                    old = [parcel.pk for parcel in parcels if parcel.pk not in new]
+                    if awaited := announcements + (waiting_announcements(old) if old else []):
+                        hold = open_hold(account, question, awaited, asked.left)
+                if row is not None:  # a label in the answer, were it not for this request's Prefer
+                    modes = {mode_of(order.fields, respond_async=False) for order in orders}
+                    idempotency.fulfil(row, question, synchronous=Mode.SYNC in modes)
+                if wakes:
+                    wake_after_commit(announcements)
+            return Accepted(parcels, announcements, question, hold)
         except (IntegrityError, OperationalError) as error:
             # Another request took the external_reference or the idempotency key between our read
             # and our insert; now we can see it. Or two batches waited for each other.
@@ -126,22 +190,25 @@ def accept(
     raise AssertionError("unreachable")
 
 
-def lost_a_race(error: Exception) -> bool:
-    """Tell whether a transaction that failed may be run again as it was."""
-    return getattr(error.__cause__, "sqlstate", None) in LOST_RACES
-
-
-def _store(account: Account, orders: Sequence[Order]) -> Accepted:
-    known = _known(account, orders)
+def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], list[Announcement]]:
+    references = [order.fields.get("external_reference") for order in orders]
+    wanted = [reference for reference in references if reference]
+    known = _known(account, wanted) if wanted else {}
     owned = Owned(account)
     new: list[list[Parcel]] = []
     result: list[Parcel] = []
     announced: list[Parcel] = []
-    for order in orders:
-        reference = order.fields.get("external_reference") or ""
-        colli = known.get(reference)
+    for order, reference in zip(orders, references, strict=True):
+        colli = known.get(reference or "")
+        is_new = colli is None
         if colli is None:
-            colli = _colli(order, owned)
+            colli = [parcel_row(order, owned) for _ in range(order.fields.get("quantity") or 1)]
+            colli_uuid = uuid.uuid4()
+            for number, parcel in enumerate(colli):
+                parcel.colli_uuid, parcel.collo_nr = colli_uuid, number
+                parcel.collo_count = len(colli)
+                if number:  # the reference names the first: it is unique
+                    parcel.external_reference = None
             new.append(colli)
             if reference:
                 known[reference] = colli
@@ -149,37 +216,42 @@ def _store(account: Account, orders: Sequence[Order]) -> Accepted:
             raise ReferenceTaken
         result += colli
         if order.mode is not Mode.STORE:
-            announced += _begin(colli, account)
+            begun = [parcel for parcel in colli if parcel.status == Status.NO_LABEL]
+            for parcel in begun:
+                if not is_new:
+                    make_announceable(parcel, account)
+                parcel.status = Status.BEING_ANNOUNCED
+                if parcel.pk:
+                    parcel.save(update_fields=BEGUN)
+            announced += begun
     # Each batch in one order: two that overlap must not wait for each other's references.
     new.sort(key=lambda colli: colli[0].external_reference or "")
     Parcel.objects.bulk_create(parcel for colli in new for parcel in colli)
-    return Accepted(result, queue(announced))
+    return result, queue(announced)
 
 
-def _known(account: Account, orders: Sequence[Order]) -> dict[str, list[Parcel]]:
+def _known(account: Account, references: Sequence[str]) -> dict[str, list[Parcel]]:
     """Return the colli by reference, locked: of two requests, the second finds them announced."""
-    references = [order.fields.get("external_reference") for order in orders]
-    wanted = [reference for reference in references if reference]
-    if not wanted:
-        return {}
     parcels = Parcel.objects.filter(account=account).select_for_update(no_key=True)
     return {
         str(first.external_reference): [first]
         if first.collo_count == 1
         else list(parcels.filter(colli_uuid=first.colli_uuid).order_by("collo_nr"))
-        for first in parcels.filter(external_reference__in=wanted).order_by("pk")
+        for first in parcels.filter(external_reference__in=references).order_by("pk")
     }
 
 
-def _begin(parcels: Sequence[Parcel], account: Account) -> list[Parcel]:
-    """Have those announced that were not yet; return them."""
-    begun = [parcel for parcel in parcels if parcel.status == Status.NO_LABEL]
-    for parcel in begun:
-        make_announceable(parcel, account)
-        parcel.status = Status.BEING_ANNOUNCED
-        if parcel.pk:
-            parcel.save(update_fields=BEGUN)
-    return begun
+def parcel_row(order: Order, owned: Owned) -> Parcel:
+    """Return an unsaved parcel of the account that `owned` is about.
+
+    Raises:
+        ValidationError: its label is asked for and something for that is missing or wrong.
+    """
+    parcel = Parcel(account=owned.account, fingerprint=order.fingerprint, weight=DEFAULT_WEIGHT)
+    fill(parcel, order.fields, owned)
+    if order.mode is not Mode.STORE:
+        make_announceable(parcel, owned.account)
+    return parcel
 
 
 def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
@@ -197,27 +269,3 @@ def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
         )
         for parcel in parcels
     )
-
-
-def _colli(order: Order, owned: Owned) -> list[Parcel]:
-    count = order.fields.get("quantity") or 1
-    colli_uuid = uuid.uuid4()
-    parcels = [parcel_row(order, owned) for _ in range(count)]
-    for number, parcel in enumerate(parcels):
-        parcel.colli_uuid, parcel.collo_nr, parcel.collo_count = colli_uuid, number, count
-        if number:  # the reference names the first: it is unique
-            parcel.external_reference = None
-    return parcels
-
-
-def parcel_row(order: Order, owned: Owned) -> Parcel:
-    """Return an unsaved parcel of the account that `owned` is about.
-
-    Raises:
-        ValidationError: its label is asked for and something for that is missing or wrong.
-    """
-    parcel = Parcel(account=owned.account, fingerprint=order.fingerprint, weight=DEFAULT_WEIGHT)
-    fill(parcel, order.fields, owned)
-    if order.mode is not Mode.STORE:
-        make_announceable(parcel, owned.account)
-    return parcel

@@ -8,7 +8,6 @@ the load, the less each costs.
 from __future__ import annotations
 
 import asyncio
-import functools
 import logging
 import threading
 from collections import deque
@@ -19,13 +18,12 @@ from typing import Any, Generic, TypeVar
 import structlog
 import uvloop
 from django.conf import settings
-from django.db import connection
 
 from parcels import faults
-from parcels.services.announce import finish, prepare
-from parcels.services.broker import next_in_turn
-from parcels.services.call import Job, buy_async, leave
-from parcels.services.record import Result
+from parcels.services.call import Job, buy_async
+from parcels.services.claim import prepare
+from parcels.services.record import finish
+from parcels.services.wake import next_in_turn
 
 log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -86,7 +84,7 @@ class Grouped(Generic[T, R]):
         task.add_done_callback(self._under_way.discard)
 
     def _begin_late(self) -> None:
-        self._timer, self._next = None, 0.0
+        self._timer = None
         self._begin()
 
     async def _do(self, group: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
@@ -106,56 +104,6 @@ class Grouped(Generic[T, R]):
             self._begin()
 
 
-class Announcer:
-    """What the coroutines of one event loop share."""
-
-    def __init__(self) -> None:
-        self._prepared = Grouped(_prepare, at_once=CLAIMING, largest=LARGEST)
-        self._finished = Grouped(_finish, at_once=RECORDING, largest=LARGEST)
-
-    async def announce(self, announcement_id: int) -> None:
-        """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
-        faults.passing("before_intent")
-        job = await self._prepared(announcement_id)
-        if job is not None:
-            await self.buy(job)
-
-    async def buy(self, job: Job) -> None:
-        """Buy what was prepared, and record it.
-
-        The caller must not cancel it, since a request that was sent is bought.
-        """
-        faults.passing("after_intent")
-        outcome = None
-        try:
-            outcome, duration = await buy_async(job)
-        finally:
-            if outcome is None:
-                await asyncio.to_thread(leave, [(job, None, 0.0)])
-        faults.passing("after_reply")
-        await self._finished(Result(job, outcome, duration))
-
-
-def _prepare(announcement_ids: Sequence[int]) -> list[Job | None]:
-    jobs = {job.announcement.pk: job for job in prepare(announcement_ids)}
-    return [jobs.pop(each, None) for each in announcement_ids]
-
-
-def _finish(results: Sequence[Result]) -> list[None]:
-    try:
-        leave((each.job, each.outcome, each.duration) for each in results)
-        finish(results)
-    finally:
-        connection.close()
-    return [None] * len(results)
-
-
-@functools.cache
-def announcer() -> Announcer:
-    """Return the announcer of this process' event loop."""
-    return Announcer()
-
-
 class Loop:
     """An event loop in a separate thread, for processes that have none: the worker.
 
@@ -166,6 +114,7 @@ class Loop:
         self._loop = uvloop.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
         self._claiming = ThreadPoolExecutor(CLAIMING * len(settings.CARRIERS))
+        self._finished = Grouped(finish, at_once=RECORDING, largest=LARGEST)
         # By queue, what messages named: only queues that are at work now.
         self._named: dict[str, list[int]] = {}
         self._draining = False
@@ -175,7 +124,7 @@ class Loop:
 
     def ring(self, queue: str, announcement_ids: Sequence[int]) -> None:
         """Announce what waits in the queue; these, where nothing is known of it."""
-        self._loop.call_soon_threadsafe(self._rung, queue, announcement_ids)
+        self._loop.call_soon_threadsafe(self._begin, self._serve(queue, announcement_ids))
 
     def drain(self) -> None:
         """Wait until all that messages brought has been recorded: a call ends by its own deadline.
@@ -191,29 +140,30 @@ class Loop:
         while self._named:  # noqa: ASYNC110 # once in a process' life
             await asyncio.sleep(APART)
 
-    def _rung(self, queue: str, announcement_ids: Sequence[int]) -> None:
-        at_work = queue in self._named
-        self._named.setdefault(queue, []).extend(announcement_ids)
-        if not at_work:
-            self._begin(self._serve(queue))
-
     def _begin(self, work: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _serve(self, queue: str) -> None:
+    async def _serve(self, queue: str, announcement_ids: Sequence[int]) -> None:
+        at_work = queue in self._named
+        self._named.setdefault(queue, []).extend(announcement_ids)
+        if at_work:
+            return
         more = False
         while self._named[queue] or (more and not self._draining):
             named, self._named[queue] = self._named[queue], []
             next_round = self._loop.time() + APART
-            more = await self._loop.run_in_executor(self._claiming, self._round, queue, named)
+            taking = self._loop.run_in_executor(self._claiming, self._round, queue, named)
+            jobs, more = await taking
+            for job in jobs:
+                self._begin(self._buy(job))
             self._named[queue] += named  # what there was no room for
             await asyncio.sleep(next_round - self._loop.time())
         del self._named[queue]
 
-    def _round(self, queue: str, named: list[int]) -> bool:
-        """Claim a group and begin its calls; return whether more may wait. It waits for room."""
+    def _round(self, queue: str, named: list[int]) -> tuple[list[Job], bool]:
+        """Claim a group whose calls are to begin; tell if more may wait. It waits for room."""
         self._room.acquire()
         room = 1
         while room < LARGEST and self._room.acquire(blocking=False):
@@ -233,14 +183,13 @@ class Loop:
             chosen = []
         for _ in range(room - len(jobs)):
             self._room.release()
-        for job in jobs:
-            self._loop.call_soon_threadsafe(self._begin, self._buy(job))
-        return len(chosen) == room
+        return jobs, len(chosen) == room
 
     async def _buy(self, job: Job) -> None:
+        structlog.contextvars.clear_contextvars()  # they are the message's that rang
         structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
         try:
-            await announcer().buy(job)
+            await self._finished(await buy_async(job))
         except Exception:
             log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:

@@ -9,23 +9,22 @@ import asyncio
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from time import monotonic
 
 from django.db import transaction
 from django.http import HttpResponse
 
 from parcels import metrics
-from parcels.answers import Question, final_answer, late_answer, unfinished_answer
-from parcels.models import IdempotencyKey, Parcel
+from parcels.models import Announcement, Hold, IdempotencyKey, Parcel
+from parcels.models.announcement import OPEN
+from parcels.representation import Question, final_answer
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import idempotency, protect
-from parcels.services.accept import Accepted
-from parcels.services.announce import announce
-from parcels.services.announcer import announcer
+from parcels.services.announce import announce, announcer
 from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
-from parcels.services.holds import Asked, held_off, open_hold, wait_for
+from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for, words_of
 from parcels.services.idempotency import MadeAndDeleted
-from parcels.services.protect import retry_after
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -45,9 +44,9 @@ def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpRes
     if len(parcels) < len(question.parcels):
         raise MadeAndDeleted
     if not synchronous or respond_async:
-        return unfinished_answer(question, parcels, retry_after(parcels))
+        return unfinished_answer(question, parcels)
     if held_off(parcels, protect.carriers_out()):
-        return late_answer(question, parcels, retry_after(parcels))
+        return unfinished_answer(question, parcels, late=True)
     return _answer_announced(asked, question, asked.asked_at + asked.seconds)
 
 
@@ -55,22 +54,22 @@ def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
     """Answer a GET with `wait=N`: when the parcel's announcement ends, or then with what is."""
     question = asked.question([parcel], [])
     if not asked.seconds or parcel.status != Status.BEING_ANNOUNCED:
-        return unfinished_answer(question, [parcel], retry_after([parcel]))
+        return unfinished_answer(question, [parcel])
     hold = None
     if waiting := waiting_announcements([parcel.pk]):
-        hold = open_hold(
-            account=asked.account, question=question, announcements=waiting, wait=asked.left
-        )
+        hold = open_hold(asked.account, question, waiting, asked.left)
     if hold and waiting_announcements([parcel.pk]):
         return wait_for(asked, question, hold, [parcel], buys=False)
     parcels = in_order([parcel.pk]) or [parcel]
-    return unfinished_answer(question, parcels, retry_after(parcels))
+    return unfinished_answer(question, parcels)
 
 
-def announce_here(asked: Asked, question: Question, accepted: Accepted) -> HttpResponse:
+def announce_here(
+    asked: Asked, question: Question, announcements: Sequence[Announcement]
+) -> HttpResponse:
     """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
     end = asked.asked_at + asked.seconds
-    announcement_ids = [announcement.pk for announcement in accepted.announcements]
+    announcement_ids = [announcement.pk for announcement in announcements]
     if views_are_coroutines():
         return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids, end))
     with metrics.waiting():
@@ -100,9 +99,7 @@ def _answer_announced(asked: Asked, question: Question, end: float) -> HttpRespo
         hold = None
         if waiting:
             wake_after_commit(waiting)
-            hold = open_hold(
-                account=asked.account, question=question, announcements=waiting, wait=left
-            )
+            hold = open_hold(asked.account, question, waiting, left)
     if hold and waiting_announcements(question.parcels):
         rest = Asked(asked.account, asked.base, asked.path, asked.many, asked.errors, left)
         return wait_for(rest, question, hold, in_order(question.parcels))
@@ -115,3 +112,17 @@ def _announce_all(announcement_ids: Sequence[int]) -> None:
         return
     with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
         list(pool.map(announce, announcement_ids))
+
+
+def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:
+    """Return the answers of those holds that have one: what `offload` asks when in doubt.
+
+    With `final_only=False` also what those get whose time is over.
+    """
+    asked = Hold.objects.filter(pk__in=hold_ids)
+    answers = words_of(asked.exclude(announcements__state__in=OPEN), final_answer)
+    if not final_only:
+        answers |= words_of(
+            asked.exclude(pk__in=list(answers)), partial(unfinished_answer, late=True)
+        )
+    return answers

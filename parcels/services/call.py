@@ -1,37 +1,49 @@
-"""Call a carrier for an announcement: read its data, get permission, call, give permission back.
+"""Call a carrier for an announcement: prepare its data, get permission, call, give permission back.
 
-All calls go this way, except the breaker's probes (`protect`). No transaction, row lock or database
-connection is held while waiting for the carrier.
+All calls go this way, except the breaker's probes (`carrier_guards`): purchases in an event loop
+here, the others by `call_and_wait`. No transaction, row lock or database connection is held while
+waiting for the carrier.
 """
 
 from __future__ import annotations
 
+import asyncio
+import json
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
 from time import monotonic
-from typing import TypeVar
+from typing import Any
 
 from django.conf import settings
-from django.db import Error, connection
+from django.db import Error
+from django.db.models import IntegerField, QuerySet
+from django.db.models.expressions import RawSQL
+from django.utils.crypto import salted_hmac
 
-from carriers import registry, transport, transport_async
-from carriers.base import Carrier, Consignment, Steps
-from carriers.call import always
-from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
+from carriers import registry, transport_async
+from carriers.base import Address, Carrier, Consignment, Item
+from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
 from parcels import faults, metrics
-from parcels.consignment import consignment, contracts_of_calls, credentials_hashes
-from parcels.models import Announcement, CarrierContract, Parcel
+from parcels.models import Account, Announcement, CarrierContract, Parcel
+from parcels.representation import divide_address
 from parcels.services import protect
 
 log = logging.getLogger(__name__)
-T = TypeVar("T", Outcome, LookupResult, VoidResult)
 
 # Seconds, beside those to connect, between the send guard and a purchase's first byte: a process
 # that was paused longer may have lost its lease.
 GUARD_WINDOW = 1.0
 # For the control of the total deadline: longer than any run.
 _NO_DEADLINE = 86_400.0
+# An account has at most one. No `Subquery`: threads share the statement that claims, and to compile
+# a query within it changes that query.
+_DEFAULT_CONTRACT = (
+    f"SELECT id FROM {CarrierContract._meta.db_table} AS contract"  # noqa: S608 # no input in it
+    " WHERE contract.account_id = {0}.account_id AND contract.carrier = {0}.carrier"
+    " AND contract.is_default".format(Announcement._meta.db_table)
+)
 
 
 @dataclass(slots=True)
@@ -62,49 +74,149 @@ class Job:
 
         The guard's row was written before connecting; the monotonic clock continues during a pause.
         """
-        faults.purchase_leaves()
+        faults.passing("before_send")
         in_time = monotonic() - self.guarded_at <= settings.CARRIER_CONNECT_TIMEOUT + GUARD_WINDOW
         return in_time or faults.is_off("send_guard")
 
 
-def job_for(announcement: Announcement) -> Job | None:
-    """Prepare a call about one; None if it can't be prepared."""
-    return next(iter(jobs_for([announcement])), None)
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What a call brought; `duration` in seconds.
+
+    `others` are labels that the carrier's list has beside the outcome's.
+    """
+
+    job: Job
+    outcome: Outcome
+    duration: float
+    kind: str = "announce"
+    others: Sequence[Announced] = ()
 
 
-def jobs_for(announcements: Sequence[Announcement]) -> list[Job]:
+def calls_about() -> QuerySet[Announcement]:
+    """Return announcements with what a call about one needs, for `jobs_for`."""
+    return Announcement.objects.select_related("parcel__account").annotate(
+        default_contract=RawSQL(_DEFAULT_CONTRACT, [], IntegerField())  # noqa: S611 # no input
+    )
+
+
+def jobs_for(announcements: Sequence[Any]) -> list[Job]:
     """Prepare calls about these; one that can't be prepared is logged and left out.
 
-    `consignment.calls_about` has read them. A database error is not the row's fault: it is raised.
+    `calls_about` has read them. The contract is the one that the announcement began with; at first
+    the parcel's, or the default; else ours with that carrier, of `settings.HOUSE_CREDENTIALS`. A
+    database error is not the row's fault: it is raised.
     """
+    jobs: list[Job] = []
     try:
-        contracts = contracts_of_calls(announcements)
-        return [_job(each, contracts[each.pk]) for each in announcements]
+        wanted: dict[int, int | None] = {
+            row.pk: row.contract_id
+            if row.credentials_hash and not faults.is_off("credentials")
+            else row.parcel.contract_id or row.default_contract
+            for row in announcements
+        }
+        known = CarrierContract.objects.in_bulk(set(filter(None, wanted.values())))
+        accounts: dict[int, Account] = {}
+        for row in announcements:
+            # One for all of a group: 10,000 calls may be under way.
+            row.parcel.account = accounts.setdefault(row.parcel.account_id, row.parcel.account)
+            faults.passing("poison", row.parcel.company_name)
+            contract = known.get(wanted[row.pk] or 0)
+            credentials = (
+                contract.credentials if contract else settings.HOUSE_CREDENTIALS[row.carrier]
+            )
+            hashes = credentials_hashes(dict(credentials))
+            changed = bool(row.credentials_hash) and row.credentials_hash not in hashes
+            job = Job(
+                row,
+                registry.CARRIERS[row.carrier],
+                consignment(row, dict(credentials)),
+                row.parcel,
+                contract,
+                hashes[0],
+                changed and not faults.is_off("credentials"),
+            )
+            jobs.append(job)
     except Error:
         raise
     except Exception:
         if len(announcements) > 1:
             return [job for each in announcements for job in jobs_for([each])]
         log.exception("announcement %s can't be prepared", announcements[0].reference)
-        return []
+    return jobs
 
 
-def _job(announcement: Announcement, contract: CarrierContract | None) -> Job:
+def consignment(announcement: Announcement, credentials: dict[str, str]) -> Consignment:
+    """Return the consignment: what the carrier is told."""
     parcel = announcement.parcel
-    faults.poison(parcel.company_name)
-    ours = settings.HOUSE_CREDENTIALS[announcement.carrier]
-    credentials = dict(contract.credentials if contract else ours)
-    hashes = credentials_hashes(credentials)
-    changed = bool(announcement.credentials_hash) and announcement.credentials_hash not in hashes
-    return Job(
-        announcement,
-        registry.carrier(announcement.carrier),
-        consignment(announcement, parcel, credentials),
-        parcel,
-        contract,
-        hashes[0],
-        changed and not faults.is_off("credentials"),
+    street, number = divide_address(parcel.address, parcel.house_number)
+    receiver = Address(
+        name=parcel.name,
+        company=parcel.company_name,
+        street=street,
+        house_number=number,
+        street_2=parcel.address_2,
+        postal_code=parcel.postal_code,
+        city=parcel.city,
+        state=parcel.to_state or "",
+        country=parcel.country,
+        email=parcel.email,
+        phone=parcel.telephone,
     )
+    return Consignment(
+        reference=announcement.reference,
+        product=str(parcel.shipping_method),
+        receiver=receiver,
+        sender=sender(parcel),
+        weight_g=int(parcel.weight * 1000),
+        credentials=credentials,
+        order_number=parcel.order_number,
+        items=tuple(_item(item) for item in parcel.parcel_items),
+    )
+
+
+def sender(parcel: Parcel) -> Address:
+    """Return the sender: the parcel's own fields, else the account's name."""
+    given = parcel.from_address
+    if not given:
+        return Address(name=parcel.account.name, company=parcel.account.company_name)
+    return Address(
+        name=given.get("name", ""),
+        company=given.get("company_name", ""),
+        street=given.get("address_1", ""),
+        house_number=given.get("house_number", ""),
+        street_2=given.get("address_2", ""),
+        postal_code=given.get("postal_code", ""),
+        city=given.get("city", ""),
+        state=given.get("state", ""),
+        country=given.get("country", ""),
+        email=given.get("email", ""),
+        phone=given.get("telephone", ""),
+    )
+
+
+def _item(item: dict[str, Any]) -> Item:
+    return Item(
+        description=item["description"],
+        quantity=item["quantity"],
+        weight_g=int(Decimal(item.get("weight") or 0) * 1000),
+        value=Decimal(item.get("value") or 0),
+        hs_code=item["hs_code"],
+        origin_country=item["origin_country"],
+        sku=item["sku"],
+    )
+
+
+def credentials_hashes(credentials: dict[str, str]) -> list[str]:
+    """Return hashes that identify these credentials, one per secret key (current and fallbacks).
+
+    Keyed: a password can't be guessed from a dump.
+    """
+    text = json.dumps(credentials, sort_keys=True)
+    return [
+        salted_hmac("carrier credentials", text, secret=key).hexdigest()[:16]
+        for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
+    ]
 
 
 def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
@@ -125,15 +237,6 @@ def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
     return refused
 
 
-def sleep_for(refusal: NotSent) -> float:
-    """Return the seconds until an announcement that was turned away is due again.
-
-    At once if the breaker refused: the sweeper wakes none while it is open, and then no more than
-    its ramp admits. A row that waits longer would miss the start of the ramp.
-    """
-    return 0.0 if refusal.reason == "breaker_open" else refusal.retry_after
-
-
 def leave(
     ended: Iterable[tuple[Job, Outcome | LookupResult | VoidResult | None, float]],
     *,
@@ -149,50 +252,27 @@ def leave(
     protect.leave(*given_back)
 
 
-def call_carrier(
-    job: Job, steps: Steps[T], *, buys: bool = False
-) -> tuple[T | NotSent | Unknown, float]:
-    """Call the carrier and wait; return the result and the seconds that it took.
+async def buy_async(job: Job) -> Result:
+    """Buy in a coroutine, within the permission that the job has; `leave` gives it back.
 
-    Within the permission that the job has, else within one of its own. A purchase's was taken
-    before its send guard.
+    The caller must not cancel it, since a request that was sent is bought.
     """
-    if job.permission is None and (refused := enter([job])):
-        steps.close()
-        return refused[job.announcement.pk], 0.0
-    connection.close()
+    faults.passing("after_intent")
     started = monotonic()
-    result: T | NotSent | Unknown | None = None
     try:
-        result = transport.perform(
-            steps,
-            _url(job),
-            _deadline(),
-            settings.CARRIER_CONNECT_TIMEOUT,
-            may_buy=job.may_buy if buys else always,
+        outcome = await transport_async.perform(
+            job.carrier.announce(job.consignment), *limits(job), may_buy=job.may_buy
         )
-    finally:
-        duration = monotonic() - started
-        leave([(job, result, duration)], buys=buys)
-    return result, duration
+    except BaseException:
+        await asyncio.to_thread(leave, [(job, None, 0.0)])
+        raise
+    duration = monotonic() - started
+    faults.passing("after_reply")
+    return Result(job, outcome, duration)
 
 
-async def buy_async(job: Job) -> tuple[Outcome, float]:
-    """Buy in a coroutine, within the permission that the job has; `leave` gives it back."""
-    started = monotonic()
-    outcome = await transport_async.perform(
-        job.carrier.announce(job.consignment),
-        _url(job),
-        _deadline(),
-        settings.CARRIER_CONNECT_TIMEOUT,
-        may_buy=job.may_buy,
-    )
-    return outcome, monotonic() - started
-
-
-def _url(job: Job) -> str:
-    return str(settings.CARRIERS[job.carrier.code]["url"])
-
-
-def _deadline() -> float:
-    return _NO_DEADLINE if faults.is_off("deadline") else settings.CARRIER_CALL_DEADLINE
+def limits(job: Job) -> tuple[str, float, float]:
+    """Return the carrier's address, and the seconds for the call and for connecting."""
+    deadline = _NO_DEADLINE if faults.is_off("deadline") else settings.CARRIER_CALL_DEADLINE
+    url = str(settings.CARRIERS[job.carrier.code]["url"])
+    return url, deadline, settings.CARRIER_CONNECT_TIMEOUT

@@ -18,7 +18,7 @@ from parcels.models import Account, Announcement, Parcel, State
 from parcels.selectors import parcel_of, parcels_of
 from parcels.services.accept import FIRST_WAKE_UP
 from parcels.services.clock import DatabaseNow
-from parcels.services.ending import withdraw
+from parcels.services.next_state import withdraw
 from parcels.services.status import among, set_status
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status

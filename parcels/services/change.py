@@ -8,16 +8,13 @@ from django.db import IntegrityError, transaction
 from django.http import HttpResponse
 from rest_framework.exceptions import NotFound, ValidationError
 
-from parcels.answers import late_answer, unfinished_answer
 from parcels.models import Account, Hold, Parcel
 from parcels.selectors import parcels_of
 from parcels.serializers import SIZE, size_is_partial
 from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
-from parcels.services.announceable import make_announceable
-from parcels.services.fill import Owned, fill
-from parcels.services.holds import Asked, held_off, open_hold, wait_for
-from parcels.services.protect import retry_after
+from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -43,21 +40,14 @@ def change_parcel(
             question = asked.question([parcel], [])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
             if mode is Mode.SYNC and not held_off([parcel], out):
-                hold = open_hold(
-                    account=asked.account,
-                    question=question,
-                    announcements=announcements,
-                    wait=asked.seconds,
-                )
+                hold = open_hold(asked.account, question, announcements, asked.seconds)
             wake_after_commit(announcements)
     except IntegrityError:
         # The only constraint that a client can meet here.
         raise ReferenceTaken from None
     if hold:
         return wait_for(asked, question, hold, [parcel])
-    if mode is Mode.SYNC:
-        return late_answer(question, [parcel], retry_after([parcel]))
-    return unfinished_answer(question, [parcel], retry_after([parcel]))
+    return unfinished_answer(question, [parcel], late=mode is Mode.SYNC)
 
 
 def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mode) -> Parcel:

@@ -1,4 +1,4 @@
-"""Claim announcements: take them for the time of a lease, in one statement; give them back.
+"""Claim announcements for the time of a lease, and prepare their calls, up to the send guard.
 
 `select_for_update(skip_locked=True)` silently takes no lock on SQLite; one UPDATE with a subquery
 is atomic there in IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps claimants from
@@ -7,140 +7,183 @@ waiting for each other. The rows returned show which process won.
 
 from __future__ import annotations
 
+import functools
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import FloatField
+from django.db.models import BooleanField, FloatField, QuerySet
 from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from parcels import faults
-from parcels.consignment import calls_about
 from parcels.models import Announcement, State
+from parcels.services.call import Job, calls_about, enter, jobs_for, leave
 from parcels.services.clock import age_sql, now_sql
-from parcels.services.ending import ours
+from parcels.services.next_state import backoff, hand_back, put_under_review, sleep_for, withdraw
 from parcels.services.rows import change_rows, preceded_by
+from parcels.statuses import Status
 
+# Why 5: a claim without a result costs its process; after five the row is the cause, not chance.
+MAX_CLAIMS = 5
+FATAL = "Its processes died or failed, one after the other."
+# Of the lease, until the send guard. The rest is longer than a call's whole deadline
+# (shipping.E001): a call that has passed the guard ends before another process may take its row. A
+# second is enough at low load; on a busy machine a group of fifty takes longer.
+LEASE_SHARE = 0.25
+
+_TABLE = Announcement._meta.db_table
 _AT_WORK = f"own.state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
-_COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
-# What the ages of a claimed row count from.
-_AGES = {
-    "unknown_since": "unknown_since",
-    "call_ended_at": "coalesce(call_ended_at, sent_at)",
-    "deadline_at": "deadline_at",
+_DUE = {
+    State.PENDING: "state = %s AND run_at <= {now} AND deadline_at > {now}",
+    State.UNKNOWN: "state = %s AND run_at <= {now}"
+    " AND (lease_until IS NULL OR lease_until <= {now})",
 }
+_COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
 
 
-def claim(announcement_ids: Sequence[int]) -> list[Announcement]:
-    """Claim those that are pending, due, and not claimed by another process."""
-    if faults.is_off("claim"):
-        return _claim("state <> %s", [State.CANCELLED], announcement_ids)
-    return _claim(
-        "state = %s AND run_at <= {now} AND deadline_at > {now}", [State.PENDING], announcement_ids
-    )
+def prepare(announcement_ids: Sequence[int]) -> list[Job]:
+    """Claim these, enter and pass the send guard; return those whose label is to be bought.
 
-
-def claim_unknown(announcement_id: int) -> Announcement | None:
-    """Claim an unknown announcement for reconciling; its state stays unknown.
-
-    None when it isn't due, or somebody else has it.
+    Closes the database connection: the next step waits. A returned job holds a permission, which
+    the call gives back. The others are given back, withdrawn, or put under review.
     """
-    rows = _claim(
-        "state = %s AND run_at <= {now} AND (lease_until IS NULL OR lease_until <= {now})",
-        [State.UNKNOWN],
-        [announcement_id],
-        state=State.UNKNOWN,
-    )
-    return rows[0] if rows else None
+    try:
+        rows = []
+        for row in claim(announcement_ids):
+            if is_fatal(row):
+                put_under_review(row, FATAL)
+            else:
+                rows.append(row)
+        jobs = jobs_for(rows)
+        if len(jobs) < len(rows):
+            prepared = [job.announcement for job in jobs]
+            poor = [(row, backoff(row)) for row in rows if row not in prepared]
+            hand_back(poor, "It can't be prepared: see the log.")
+        wanted = []
+        for job in jobs:
+            if job.parcel.status == Status.CANCELLATION_REQUESTED:
+                withdraw(job.announcement, job.parcel, State.ANNOUNCING)
+            else:
+                wanted.append(job)
+        refused = enter(wanted)
+        if refused:
+            turned_away = [job.announcement for job in wanted if job.announcement.pk in refused]
+            hand_back([(row, sleep_for(refused[row.pk])) for row in turned_away])
+        entered = [job for job in wanted if job.announcement.pk not in refused]
+        passed = guard(entered)
+        if len(passed) < len(entered):
+            late = [job.announcement for job in entered if job not in passed]
+            hand_back([(row, backoff(row)) for row in late])
+        return passed
+    finally:
+        connection.close()
 
 
-def note_sending(
-    calls: Sequence[tuple[Announcement, int | None, str]], window: float
-) -> Collection[int]:
-    """Note that calls about these begin, each with its contract and the hash of its credentials.
+def is_fatal(announcement: Announcement) -> bool:
+    """Tell whether the row's processes died, or it could not be prepared, too often."""
+    return announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
 
-    Returns the ids of those that are still ours and were claimed at most `window` seconds ago.
+
+def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list[Announcement]:
+    """Claim those of this state that are due, and that no other process has.
+
+    They are read with what a call needs, and with their ages by the database's clock, which all
+    processes share. A pending one is announcing from now on; an unknown one stays so.
     """
-    return change_rows(
-        Announcement,
-        [
-            {"id": row.pk, "fence": row.fence, "contract": contract, "hash": credentials}
-            for row, contract, credentials in calls
-        ],
-        f"sent_at = {now_sql()}, tries = own.tries + 1, contract_id = given.contract,"
-        " credentials_hash = given.hash",
-        f"own.fence = given.fence AND {_AT_WORK} AND own.claimed_at >= {now_sql('%s')}",
-        condition_values=[-window],
-    )
+    unguarded = state == State.PENDING and faults.is_off("claim")
+    sql, rows = _statements(state, unguarded)
+    to = State.UNKNOWN if state == State.UNKNOWN else State.ANNOUNCING
+    values: list[Any] = [to, settings.ANNOUNCEMENT_LEASE, State.CANCELLED if unguarded else state]
+    if connection.vendor == "postgresql":
+        with preceded_by({_TABLE: (sql, [*values, list(announcement_ids)])}):
+            claimed = list(rows.all())
+    else:
+        with connection.cursor() as cursor:
+            cursor.execute(sql, [*values, json.dumps(announcement_ids)])
+            fences = dict(cursor.fetchall())
+        # Not those that somebody else has claimed since: this process was paused.
+        claimed = [row for row in rows.filter(pk__in=fences) if row.fence == fences[row.pk]]
+    if faults.is_off("clock"):
+        for row in claimed:
+            _by_own_clock(row)
+    return claimed
 
 
-def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> None:
-    """Give back claims whose call was never sent: pending again, each so many seconds from now.
+@functools.cache
+def _statements(state: State, unguarded: bool) -> tuple[str, QuerySet[Announcement]]:
+    """Return what claims, and what reads the claimed: to build them takes longer than to run them.
 
-    With an `error` the claims still count: a row that can't be prepared goes to a person.
+    All threads share the second: it is only copied.
     """
-    due = now_sql("given.delay")
-    change_rows(
-        Announcement,
-        [{"id": row.pk, "fence": row.fence, "delay": float(delay)} for row, delay in rows],
-        f"state = '{State.PENDING.value}', lease_until = NULL, run_at = {due},"
-        f" wake_at = {due}, claims = own.claims * %s, error = coalesce(nullif(%s, ''), own.error)",
-        ours(),
-        set_values=[int(bool(error)), error],
-    )
-
-
-def _claim(
-    condition: str,
-    parameters: list[Any],
-    announcement_ids: Sequence[int],
-    state: State = State.ANNOUNCING,
-) -> list[Announcement]:
-    """Claim, read them with what a call needs, and have the database compute their ages.
-
-    By its clock, which all processes share.
-    """
-    table = Announcement._meta.db_table
     # sent_at belongs to the try: an unknown keeps it, a new try has none.
     sent = "sent_at" if state == State.UNKNOWN else "NULL"
+    condition = "state <> %s" if unguarded else _DUE[state].format(now=now_sql())
     sql = (
-        f"UPDATE {table} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
+        f"UPDATE {_TABLE} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
         f" lease_until = {now_sql('%s')}, fence = fence + 1, claims = claims + 1,"
-        f" sent_at = {sent}"
-        f" WHERE id IN (SELECT id FROM {table} WHERE {condition.format(now=now_sql())} AND id "
+        f" sent_at = {sent} WHERE id IN (SELECT id FROM {_TABLE} WHERE {condition} AND id "
     )
-    values = [state, settings.ANNOUNCEMENT_LEASE, *parameters]
-    ages = {
-        f"{name}_age": RawSQL(age_sql(moment), [], FloatField())  # noqa: S611 # no input in it
-        for name, moment in _AGES.items()
-    }
-    rows = calls_about().annotate(**ages)
     if connection.vendor == "postgresql":
         # The rows are read from what the claim returns, which has the table's name. One parameter
         # for the ids: the statement is prepared once, however many come together. Not RETURNING *:
         # a prepared statement whose columns change under it, in a migration, is refused.
         sql += f"= ANY(%s) FOR UPDATE SKIP LOCKED) RETURNING {_COLUMNS}"
-        with preceded_by({table: (sql, [*values, list(announcement_ids)])}):
-            claimed = list(rows)
     else:
-        with connection.cursor() as cursor:
-            sql += "IN (SELECT value FROM json_each(%s))) RETURNING id, fence"
-            cursor.execute(sql, [*values, json.dumps(announcement_ids)])
-            fences = dict(cursor.fetchall())
-        # Not those that somebody else has claimed since: this process was paused.
-        claimed = [row for row in rows.filter(pk__in=fences) if row.fence == fences[row.pk]]
-    for row in claimed:
-        row.unknown_age = _age(row, "unknown_since")
-        row.settled_for = _age(row, "call_ended_at")
-        row.overdue = _age(row, "deadline_at") >= 0
-    return claimed
+        sql += "IN (SELECT value FROM json_each(%s))) RETURNING id, fence"
+    unknown, settled = age_sql("unknown_since"), age_sql("coalesce(call_ended_at, sent_at)")
+    ages = {
+        "unknown_age": RawSQL(f"coalesce({unknown}, 0)", [], FloatField()),  # noqa: S611 # as above
+        "settled_for": RawSQL(f"coalesce({settled}, 0)", [], FloatField()),  # noqa: S611
+        "overdue": RawSQL(f"{age_sql('deadline_at')} >= 0", [], BooleanField()),  # noqa: S611
+    }
+    return sql, calls_about().annotate(**ages)
 
 
-def _age(row: Announcement, column: str) -> float:
-    moment = getattr(row, column)
-    if faults.is_off("clock") and moment is not None:
-        return (timezone.now() - moment).total_seconds()
-    return float(getattr(row, f"{column}_age") or 0.0)
+def _by_own_clock(row: Announcement) -> None:
+    """Compute its ages again, for the control of the guard: by this process' clock."""
+    now = timezone.now()
+    if row.unknown_since:
+        row.unknown_age = (now - row.unknown_since).total_seconds()
+    if row.call_ended_at:
+        row.settled_for = (now - row.call_ended_at).total_seconds()
+    row.overdue = now >= row.deadline_at
+
+
+def guard(jobs: Sequence[Job]) -> list[Job]:
+    """Record that the carriers may book from now on, with which credentials; count the tries.
+
+    Returns those that may buy, and gives the others' permissions back. These rows are no longer
+    ours, or so much of their lease has passed that a call could outlast it: this process was
+    paused.
+    """
+    lease = settings.ANNOUNCEMENT_LEASE * LEASE_SHARE
+    window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else lease
+    now = monotonic()
+    rows = [
+        {
+            "id": job.announcement.pk,
+            "fence": job.announcement.fence,
+            "contract": job.contract and job.contract.pk,
+            "hash": job.credentials_hash,
+        }
+        for job in jobs
+    ]
+    passed = change_rows(
+        Announcement,
+        rows,
+        f"sent_at = {now_sql()}, tries = own.tries + 1, contract_id = given.contract,"
+        " credentials_hash = given.hash",
+        f"own.fence = given.fence AND {_AT_WORK} AND own.claimed_at >= {now_sql('%s')}",
+        condition_values=[-window],
+    )
+    leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
+    may_buy = [job for job in jobs if job.announcement.pk in passed]
+    for job in may_buy:
+        job.guarded_at = now
+        job.announcement.sent_at = timezone.now()
+        job.announcement.tries += 1
+    return may_buy

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from django.db import connection
@@ -15,6 +16,7 @@ _SQLITE = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now'{offset}) || '999'"
 _POSTGRESQL = "clock_timestamp(){offset}"
 
 
+@functools.cache  # a process has one database
 def now_sql(offset: str = "") -> str:
     """Return SQL for the moment of execution, not of the transaction's begin.
 

@@ -1,10 +1,10 @@
-"""End an announcement: its row, its parcel, its documents, its event, its holds. No other code does
-it: recording, reconciling, a review, a withdrawal and the sweeper use this.
+"""End an announcement: its row, its parcel, its event, its holds. And write its attempts: each call
+and each person's decision once. No other code does either: recording, reconciling, voiding, a
+review, a withdrawal and the sweeper use this.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -14,9 +14,9 @@ from django.conf import settings
 from django.db import transaction
 from django.utils import timezone
 
-from carriers import registry
+from carriers import outcomes, registry
 from parcels import faults
-from parcels.models import Announcement, Parcel, State
+from parcels.models import Announcement, Attempt, Parcel, State
 from parcels.services.clock import now_sql
 from parcels.services.holds import release_holds
 from parcels.services.rows import change_rows
@@ -24,7 +24,7 @@ from parcels.services.status import among, set_status
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
-log = logging.getLogger(__name__)
+Result = outcomes.Outcome | outcomes.LookupResult | outcomes.VoidResult
 
 # Until another decision, the process that made the call knows best: a sweeper that found its lease
 # expired has changed the state but not the fence.
@@ -36,6 +36,17 @@ _READY_FROM = among(
 )
 _FAILED_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_FAILED))
 _WITHDRAWN_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED))
+# Results' names, as attempts and metrics have them.
+_CLASSES: dict[type, str] = {
+    outcomes.Announced: "announced",
+    outcomes.Refused: "refused",
+    outcomes.Throttled: "throttled",
+    outcomes.NotSent: "not_sent",
+    outcomes.Unknown: "unknown",
+    outcomes.Found: "found",
+    outcomes.Absent: "absent",
+    outcomes.Voided: "voided",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +105,7 @@ def end_rows(
                 "error": each.error,
                 # What was unknown once may turn out to have been sold twice.
                 "looked_at": each.announcement.unknown_since is not None
-                and registry.carrier(each.announcement.carrier).repeats == "lookup",
+                and registry.CARRIERS[each.announcement.carrier].repeats == "lookup",
             }
             for each in endings
         ],
@@ -109,20 +120,16 @@ def end_rows(
 
 def tell_parcels(endings: Sequence[Ending]) -> None:
     """Give the parcels the statuses that follow, with their events; all labels in one statement."""
-    _label([each for each in endings if each.state == State.ANNOUNCED])
-    for each in endings:
-        if each.state != State.ANNOUNCED:
-            _no_label(each.announcement.parcel, each.state, each.error)
-
-
-def _label(endings: Sequence[Ending]) -> None:
-    numbers = {each.announcement.parcel_id: each.tracking_number for each in endings}
+    labels = [each for each in endings if each.state == State.ANNOUNCED]
+    numbers = {each.announcement.parcel_id: each.tracking_number for each in labels}
     changes: dict[str, Any] = {"date_announced": timezone.now(), "carrier_error": ""}
-    parcels = [each.announcement.parcel for each in endings]
+    parcels = [each.announcement.parcel for each in labels]
     moved = set_status(parcels, _READY_FROM, Status.READY_TO_SEND, numbers, **changes)
     for each in endings:
         parcel = each.announcement.parcel
-        if parcel not in moved:
+        if each.state != State.ANNOUNCED:
+            _no_label(parcel, each.state, each.error)
+        elif parcel not in moved:
             # Its cancellation was asked for meanwhile: what was bought is voided at once.
             Parcel.objects.filter(pk=parcel.pk, status__in=CANCELLING).update(
                 tracking_number=each.tracking_number, **changes
@@ -142,18 +149,47 @@ def _no_label(parcel: Parcel, state: State, error: str) -> None:
         parcel.refresh_from_db()
 
 
-def put_under_review(announcement: Announcement, error: str) -> bool:
-    """Leave the decision to a person, under our fence, with the evidence in the attempts."""
-    moved = Announcement.objects.filter(
-        pk=announcement.pk, fence=announcement.fence, state__in=OURS
-    ).update(state=State.NEEDS_REVIEW, lease_until=None, claims=0, error=error[:500])
-    if moved:
-        log.warning("announcement %s needs review: %s", announcement.reference, error)
-    return bool(moved)
+def attempt_of(
+    announcement: Announcement,
+    kind: str,
+    result: Result | str,
+    duration: float = 0.0,
+    *,
+    detail: str = "",
+    carrier_id: str = "",
+    tracking_number: str = "",
+    recorded: bool = True,
+) -> Attempt:
+    """Return an attempt, unsaved; `duration` in seconds.
+
+    `result` is a carrier's, or the name of a person's decision. The carrier's free text is left
+    out: it may repeat an address. `recorded` is False if another process had the row.
+    """
+    match result:
+        case outcomes.Announced():
+            carrier_id, tracking_number = result.carrier_id, result.tracking_number
+        case outcomes.Refused():
+            detail = result.code
+        case outcomes.NotSent() | outcomes.Unknown():
+            detail = result.reason
+    return Attempt(
+        announcement=announcement,
+        kind=kind,
+        fence=announcement.fence,
+        sent_at=announcement.sent_at,
+        duration=round(duration, 4),
+        outcome=result if isinstance(result, str) else _CLASSES[type(result)],
+        detail=detail[:500],
+        carrier_id=carrier_id,
+        tracking_number=tracking_number,
+        recorded=recorded,
+    )
 
 
-def withdraw(announcement: Announcement, parcel: Parcel, state: State) -> bool:
-    """Cancel an announcement that no carrier has heard of; False when it isn't `state` any more."""
-    announcement.parcel = parcel
-    with transaction.atomic():
-        return end([Ending(announcement, State.CANCELLED)], states=[state])
+def note_attempt(
+    announcement: Announcement, kind: str, result: Result | str, *given: Any, **more: Any
+) -> Attempt:
+    """Write one attempt; see `attempt_of`."""
+    attempt = attempt_of(announcement, kind, result, *given, **more)
+    attempt.save(force_insert=True)
+    return attempt

@@ -1,14 +1,24 @@
-"""From what a client sent to a parcel's columns; for a new parcel and for a changed one."""
+"""Make a parcel's row: from what a client sent to columns, and fit to be announced.
+
+For a new parcel and for a changed one.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from dataclasses import dataclass, field
+from decimal import Decimal
+from typing import Any, TypeVar
 
+from django.db.models import Model
 from rest_framework.exceptions import ValidationError
 
 from carriers import registry
+from carriers.methods import ShippingMethod
 from parcels.models import Account, CarrierContract, Parcel, SenderAddress
+from parcels.representation import leaves_union
 from parcels.serializers import FROM_FIELDS
+
+Row = TypeVar("Row", bound=Model)
 
 # Copied from the request as they are; missing or null leaves what is there.
 _COPIED = (
@@ -22,50 +32,42 @@ _COPIED = (
 )
 # A return's carrier must know where to fetch it.
 _RETURNS_NEED = ("name", "address_1", "city", "postal_code", "country")
+# A CN23 has these of each item; the others of what is traded only.
+_OF_ALL = ("description", "value", "weight")
+_OF_GOODS = ("hs_code", "origin_country")
+# The dialect's customs_shipment_type: gift, documents, returned goods.
+_NOT_TRADED = {0, 1, 4}
+_SIDES = ("length", "width", "height")
 
 
+@dataclass(slots=True)
 class Owned:
     """The rows of one account that a request names by id; each is looked up once."""
 
-    def __init__(self, account: Account) -> None:
-        self.account = account
-        self._contracts: dict[int, CarrierContract | None] = {}
-        self._addresses: dict[int, SenderAddress | None] = {}
+    account: Account
+    _found: dict[tuple[str, int], Model | None] = field(default_factory=dict)
 
-    def contract(self, contract_id: int) -> CarrierContract:
-        """Return the account's contract.
+    def row(self, model: type[Row], name: str, row_id: int) -> Row:
+        """Return the account's row, which the request calls `name`.
 
         Raises:
             ValidationError: there is none; somebody else's is none, too.
         """
-        if contract_id not in self._contracts:
-            found = CarrierContract.objects.filter(account=self.account, pk=contract_id)
-            self._contracts[contract_id] = found.first()
-        contract = self._contracts[contract_id]
-        if contract is None:
-            raise ValidationError({"contract": ["There is no such contract."]})
-        return contract
-
-    def sender_address(self, address_id: int) -> SenderAddress:
-        """Return the account's sender address.
-
-        Raises:
-            ValidationError: there is none; somebody else's is none, too.
-        """
-        if address_id not in self._addresses:
-            found = SenderAddress.objects.filter(account=self.account, pk=address_id)
-            self._addresses[address_id] = found.first()
-        address = self._addresses[address_id]
-        if address is None:
-            raise ValidationError({"sender_address": ["There is no such sender address."]})
-        return address
+        if (name, row_id) not in self._found:
+            found = model._default_manager.filter(account=self.account, pk=row_id)
+            self._found[name, row_id] = found.first()
+        row = self._found[name, row_id]
+        if not isinstance(row, model):
+            raise ValidationError({name: [f"There is no such {name.replace('_', ' ')}."]})
+        return row
 
 
 def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
     """Set the parcel's columns from `ParcelIn`'s fields; what is missing stays.
 
     Raises:
-        ValidationError: a contract, sender address or shipping method that there is not.
+        ValidationError: a contract, sender address or shipping method that there is not; or what a
+            return needs is missing.
     """
     for name in _COPIED:
         if fields.get(name) is not None:
@@ -80,20 +82,12 @@ def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
         fields.get("shipment") or fields.get("shipping_method") or parcel.shipping_method
     )
     if fields.get("contract") is not None:
-        parcel.contract = owned.contract(fields["contract"])
-    _fill_sender(parcel, fields, owned)
-    if parcel.shipping_method is not None:
-        method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
-        if method is None:
-            raise ValidationError({"shipment": ["There is no such shipping method."]})
-        parcel.carrier = method.carrier
-
-
-def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
-    """Copy the sender: a sender address as it is now, under what the parcel says itself."""
+        parcel.contract = owned.row(CarrierContract, "contract", fields["contract"])
+    # A sender address as it is now, under what the parcel says itself.
     if fields.get("sender_address") is not None:
         parcel.sender_address = fields["sender_address"]
-        parcel.from_address = as_from(owned.sender_address(fields["sender_address"]))
+        address = owned.row(SenderAddress, "sender_address", fields["sender_address"])
+        parcel.from_address = _as_from(address)
     said = {name.removeprefix("from_"): fields[name] for name in FROM_FIELDS if fields.get(name)}
     parcel.from_address = parcel.from_address | said
     if parcel.is_return:
@@ -101,9 +95,69 @@ def _fill_sender(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
         if missing:
             needed = "This field is required for a return."
             raise ValidationError({f"from_{name}": [needed] for name in missing})
+    if parcel.shipping_method is not None:
+        method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
+        if method is None:
+            raise ValidationError({"shipment": ["There is no such shipping method."]})
+        parcel.carrier = method.carrier
 
 
-def as_from(address: SenderAddress) -> dict[str, str]:
+def make_announceable(parcel: Parcel, account: Account) -> None:
+    """Send it from the default address if it says no other, and check it for its method.
+
+    Before anything is stored. Doing it twice changes nothing.
+
+    Raises:
+        ValidationError: by field.
+    """
+    default = account.sender_address
+    # A return comes from its sender; and an address that the parcel has is not completed from
+    # another.
+    if default and not parcel.is_return and not parcel.from_address.get("address_1"):
+        parcel.sender_address = default.pk
+        parcel.from_address = _as_from(default) | parcel.from_address
+    if parcel.shipping_method is None:
+        raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
+    method = registry.SHIPPING_METHODS[parcel.shipping_method]
+    if errors := _errors(parcel, method):
+        raise ValidationError(errors)
+
+
+def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
+    """Return by field what customs need of it, and what its method can't do."""
+    errors: dict[str, list[str]] = {}
+    if leaves_union(parcel):
+        needed = _OF_ALL if parcel.customs_shipment_type in _NOT_TRADED else _OF_ALL + _OF_GOODS
+        items = parcel.parcel_items or []
+        missing = [name for name in needed if not all(item.get(name) for item in items)]
+        if not items:
+            errors["parcel_items"] = [f"Customs need them on the way to {parcel.country}."]
+        elif missing:
+            errors["parcel_items"] = [f"Customs need of each item: {', '.join(missing)}."]
+    sides = {name: getattr(parcel, name) for name in _SIDES}
+    if None not in sides.values():
+        longest = max(sides, key=lambda name: sides[name])
+        length = sides[longest]
+        with_girth = length + 2 * (sum(sides.values()) - length)
+        if length > method.longest_side or with_girth > method.length_and_girth:
+            limits = f"{method.longest_side} cm, and {method.length_and_girth} cm with its girth"
+            errors[longest] = [f"{method.name} takes a length of {limits}."]
+    if not Decimal(method.min_weight) <= parcel.weight <= Decimal(method.max_weight):
+        errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
+    if parcel.country not in method.countries:
+        errors["country"] = [f"{method.name} does not go to {parcel.country}."]
+    # Refused and not ignored: otherwise the shop relies on insurance or an address that isn't used.
+    if parcel.insured_value:
+        errors["insured_value"] = [f"{method.name} can't be insured."]
+    for name in ("to_service_point", "to_post_number"):
+        if getattr(parcel, name) and method.service_point_input == "none":
+            errors[name] = [f"{method.name} does not go to service points."]
+    if parcel.contract and parcel.contract.carrier != method.carrier:
+        errors["contract"] = [f"This contract is not with {method.carrier}."]
+    return errors
+
+
+def _as_from(address: SenderAddress) -> dict[str, str]:
     """Return a sender address as a parcel's `from_address`."""
     copied = {
         "name": address.contact_name,

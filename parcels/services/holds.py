@@ -5,31 +5,27 @@ Both kinds of strategy use this: a front holds the client, or this worker waits.
 
 from __future__ import annotations
 
-import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from time import monotonic
+from typing import Any
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
 
 import offload
-from parcels import metrics
-from parcels.answers import Question, final_answer, late_answer
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.models.announcement import OPEN
+from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
-from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
 from parcels.services.protect import retry_after
 from parcels.services.rows import inserting
-from parcels.services.waits import thread_to_wait
+from parcels.services.waits import wait_here
 from parcels.statuses import Status
-
-log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +43,7 @@ class Asked:
     wait: float | None = None
     asked_at: float = field(default_factory=monotonic, compare=False)
 
-    def question(self, parcels: Sequence[Parcel], failed: list[dict[str, object]]) -> Question:
+    def question(self, parcels: Sequence[Parcel], failed: Sequence[dict[str, Any]]) -> Question:
         """Return what the answer's wording depends on."""
         return Question(
             parcels=[parcel.pk for parcel in parcels],
@@ -56,7 +52,7 @@ class Asked:
             many=self.many,
             errors=self.errors,  # type: ignore[arg-type] # checked by the view
             preferred="" if self.wait is None else f"wait={self.seconds:.0f}",
-            failed=failed,
+            failed=list(failed),
         )
 
     @property
@@ -72,7 +68,7 @@ class Asked:
 
 
 def open_hold(
-    *, account: Account, question: Question, announcements: Sequence[Announcement], wait: float
+    account: Account, question: Question, announcements: Sequence[Announcement], wait: float
 ) -> Hold:
     """Store which announcements a client waits for, for at most `wait` seconds.
 
@@ -96,13 +92,34 @@ def open_hold(
     return hold
 
 
-def held_off(parcels: Sequence[Parcel], out: set[str]) -> bool:
+def held_off(parcels: Sequence[Parcel], out: Set[str]) -> bool:
     """Tell whether a label can't come now, because a carrier's breaker is open.
 
     Then the client doesn't wait: stored, 202, announced later.
     """
     carriers = {parcel.carrier for parcel in parcels if parcel.status == Status.BEING_ANNOUNCED}
     return not out.isdisjoint(carriers)
+
+
+def unfinished_answer(
+    question: Question, parcels: Sequence[Parcel], *, late: bool = False
+) -> HttpResponse:
+    """Answer with the parcels as they are; with `Retry-After` (seconds) while one is announced.
+
+    A `late` answer, after a wait without outcome, is 202 to a POST or PUT.
+    """
+    response = final_answer(question, parcels)
+    seconds = retry_after(parcels)
+    if seconds is not None:
+        response["Retry-After"] = str(seconds)
+    if late and question.creates:
+        response.status_code = 202
+        ids = ",".join(map(str, question.parcels))
+        where = f"/{ids}" if len(question.parcels) == 1 else f"?ids={ids}"
+        response["Location"] = f"{question.base}/api/v2/parcels{where}"
+        if question.preferred:
+            response["Preference-Applied"] = question.preferred
+    return response
 
 
 def wait_for(
@@ -112,30 +129,16 @@ def wait_for(
 
     Where the account has its share of this worker's threads, the late answer comes at once.
     """
-    late = _late(question, parcels)
+    late = unfinished_answer(question, parcels, late=True)
     if not asked.seconds:
         return late
     if offload.holds_clients():
         return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
-    if views_are_coroutines():
-        return PendingResponse(lambda: _wait_in_loop(asked, question, hold))
-    connection.close()  # no database connection is held while waiting
-    with thread_to_wait(asked.account.pk, buys=buys) as free:
-        if not free:
-            return late
-        with metrics.waiting():
-            answer = offload.wait(hold.pk, asked.left)
-    return _late_now(question) if answer is None else answer
 
+    def late_now() -> HttpResponse:
+        return unfinished_answer(question, in_order(question.parcels), late=True)
 
-async def _wait_in_loop(asked: Asked, question: Question, hold: Hold) -> HttpResponse:
-    with metrics.waiting():
-        answer = await offload.wait_async(hold.pk, asked.left)
-    return await in_thread(_late_now, question) if answer is None else answer
-
-
-def _late_now(question: Question) -> HttpResponse:
-    return _late(question, in_order(question.parcels))
+    return wait_here(hold, lambda: asked.left, late, late_now, buys=buys)
 
 
 def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ()) -> None:
@@ -143,21 +146,16 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
 
     `known` are parcels as they are now: they are not read again.
     """
-    release(_settled(announcement_ids), known)
-
-
-def _settled(announcement_ids: Sequence[int]) -> list[Hold]:
-    """Return the holds that wait for these announcements and whose last one has ended."""
     holds = list(
         Hold.objects.filter(announcements__in=announcement_ids, released_at=None).distinct()
     )
     # Most wait for one alone, and it has ended: no second question to the database then.
     several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]
-    if not several:
-        return holds
-    waiting = Hold.objects.filter(pk__in=several, announcements__state__in=OPEN)
-    still = set(waiting.values_list("pk", flat=True))
-    return [hold for hold in holds if hold.pk not in still]
+    if several:
+        waiting = Hold.objects.filter(pk__in=several, announcements__state__in=OPEN)
+        still = set(waiting.values_list("pk", flat=True))
+        holds = [hold for hold in holds if hold.pk not in still]
+    release(holds, known)
 
 
 def release(holds: Sequence[Hold], known: Iterable[Parcel] = ()) -> int:
@@ -165,26 +163,14 @@ def release(holds: Sequence[Hold], known: Iterable[Parcel] = ()) -> int:
 
     The others stay open, and the sweeper tries again.
     """
-    if not holds or not offload.release_many(_words(holds, final_answer, known)):
+    if not holds or not offload.release_many(words_of(holds, final_answer, known)):
         return 0
     return Hold.objects.filter(pk__in=[hold.pk for hold in holds]).update(
         released_at=timezone.now()
     )
 
 
-def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:
-    """Return the answers of those holds that have one: what `offload` asks when in doubt.
-
-    With `final_only=False` also what those get whose time is over.
-    """
-    asked = Hold.objects.filter(pk__in=hold_ids)
-    answers = _words(asked.exclude(announcements__state__in=OPEN), final_answer)
-    if not final_only:
-        answers |= _words(asked.exclude(pk__in=list(answers)), _late)
-    return answers
-
-
-def _words(
+def words_of(
     holds: Iterable[Hold],
     wording: Callable[[Question, Sequence[Parcel]], HttpResponse],
     known: Iterable[Parcel] = (),
@@ -200,7 +186,3 @@ def _words(
         for hold_id, question in questions.items()
         if parcels.keys() >= set(question.parcels)
     }
-
-
-def _late(question: Question, parcels: Sequence[Parcel]) -> HttpResponse:
-    return late_answer(question, parcels, retry_after(parcels))

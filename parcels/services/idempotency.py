@@ -17,8 +17,8 @@ from django.utils import timezone
 from rest_framework.exceptions import APIException, ValidationError
 
 from parcels import faults, limits
-from parcels.answers import Question
 from parcels.models import Account, IdempotencyKey
+from parcels.representation import Question
 
 KEYS_AT_ONCE = 1000
 

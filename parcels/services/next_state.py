@@ -1,27 +1,33 @@
-"""From an outcome to the row's next state: the policy of `carriers.backoff`, with our settings."""
+"""What follows for a row without a label: by the policy of `carriers.backoff` with our settings it
+is tried again, asked about, put under review, or withdrawn.
+"""
 
 from __future__ import annotations
 
+import logging
 import random
+from collections.abc import Sequence
+from typing import Any
 
 from django.conf import settings
+from django.db import transaction
+from django.db.models.functions import Coalesce
 
-from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup
+from carriers import registry
+from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup, jittered
 from carriers.base import Carrier
-from carriers.outcomes import LookupResult, Outcome, Unknown
+from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels import faults
-from parcels.models import Announcement, Attempt, State
+from parcels.models import Announcement, Attempt, Parcel, State
 from parcels.services.call import Job
+from parcels.services.clock import DatabaseNow, now_sql
+from parcels.services.ending import OURS, Ending, end, ours
+from parcels.services.rows import change_rows
+
+log = logging.getLogger(__name__)
 
 _rng = random.Random()
-# Why 5: a claim without a result costs its process; after five the row is the cause, not chance.
-MAX_CLAIMS = 5
-FATAL = "Its processes died or failed, one after the other."
-
-
-def is_fatal(announcement: Announcement) -> bool:
-    """Tell whether the row's processes died, or it could not be prepared, too often."""
-    return announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
+ERROR_LENGTH = 500
 
 
 def policy() -> Policy:
@@ -37,7 +43,7 @@ def policy() -> Policy:
     )
 
 
-def after_buying(job: Job, outcome: Outcome) -> Decision:
+def after_buying(job: Job, outcome: Refused | Throttled | NotSent | Unknown) -> Decision:
     """Decide after a purchase: the first, one after a proved absence, or a reference sent again."""
     announcement = job.announcement
     if isinstance(outcome, Unknown) and faults.is_off("unknown"):
@@ -79,3 +85,92 @@ def settling(carrier: Carrier) -> float:
     if faults.is_off("settling"):
         return faults.SHORT_SETTLING
     return carrier.settling * settings.TIME_SCALE
+
+
+def sleep_for(refusal: NotSent) -> float:
+    """Return the seconds until an announcement that was turned away is due again.
+
+    At once if the breaker refused: the sweeper wakes none while it is open, and then no more than
+    its ramp admits. A row that waits longer would miss the start of the ramp.
+    """
+    return 0.0 if refusal.reason == "breaker_open" else refusal.retry_after
+
+
+def backoff(announcement: Announcement) -> float:
+    """Return the seconds until a try that could not begin is repeated.
+
+    If the guard refuses because the database is slow, it must not be repeated each second.
+    """
+    return jittered(announcement.fence, random.Random(), policy().first, policy().longest)
+
+
+def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> None:
+    """Give back claims whose call was never sent: pending again, each so many seconds from now.
+
+    With an `error` the claims still count: a row that can't be prepared goes to a person.
+    """
+    due = now_sql("given.delay")
+    change_rows(
+        Announcement,
+        [{"id": row.pk, "fence": row.fence, "delay": float(delay)} for row, delay in rows],
+        f"state = '{State.PENDING.value}', lease_until = NULL, run_at = {due},"
+        f" wake_at = {due}, claims = own.claims * %s, error = coalesce(nullif(%s, ''), own.error)",
+        ours(),
+        set_values=[int(bool(error)), error],
+    )
+
+
+def go_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> bool:
+    """Move the row on after a call that ended nothing, as was decided; False: no longer ours."""
+    unknown = {
+        "call_ended_at": DatabaseNow(),
+        "unknown_since": Coalesce("unknown_since", DatabaseNow()),
+    }
+    changes = unknown if isinstance(outcome, Unknown) or decision.state != State.PENDING else {}
+    error = error_text(announcement, outcome)
+    return move_on(announcement, State(decision.state), decision.delay, error=error, **changes)
+
+
+def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:
+    """Give the row back in a state that is no end, due in `delay` seconds; under our fence."""
+    row = Announcement.objects.filter(pk=announcement.pk)
+    if not faults.is_off("fence"):
+        row = row.filter(fence=announcement.fence, state__in=OURS)
+    due = DatabaseNow(delay)
+    moved = row.update(
+        **{"state": state, "lease_until": None, "claims": 0, "run_at": due, "wake_at": due}
+        | changes
+    )  # fmt: skip
+    return bool(moved)
+
+
+def put_under_review(announcement: Announcement, error: str) -> bool:
+    """Leave the decision to a person, under our fence, with the evidence in the attempts."""
+    moved = Announcement.objects.filter(
+        pk=announcement.pk, fence=announcement.fence, state__in=OURS
+    ).update(state=State.NEEDS_REVIEW, lease_until=None, claims=0, error=error[:500])
+    if moved:
+        log.warning("announcement %s needs review: %s", announcement.reference, error)
+    return bool(moved)
+
+
+def withdraw(announcement: Announcement, parcel: Parcel, state: State) -> bool:
+    """Cancel an announcement that no carrier has heard of; False when it isn't `state` any more."""
+    announcement.parcel = parcel
+    with transaction.atomic():
+        return end([Ending(announcement, State.CANCELLED)], states=[state])
+
+
+def error_text(announcement: Announcement, outcome: Outcome) -> str:
+    """Return what went wrong in the dialect's words; empty for a label."""
+    name = registry.CARRIERS[announcement.carrier].name
+    match outcome:
+        case Announced():
+            return ""
+        case Refused(message=message):
+            text = f"{name} service error: {message}"
+        case Throttled():
+            text = f"{name} service error: too many requests"
+        case NotSent(reason=reason, detail=detail) | Unknown(reason=reason, detail=detail):
+            text = f"{name} service error: {detail or reason}"
+    return text[:ERROR_LENGTH]

@@ -19,16 +19,21 @@ from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
 from parcels.books.compare import Ours, Sold, compare
-from parcels.consignment import calls_about
 from parcels.models import Announcement, State
-from parcels.services.announce import backoff, buy, finish, guard
-from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, enter, job_for, sleep_for
-from parcels.services.claim import claim_unknown
+from parcels.services.call import Job, Result, calls_about, enter
+from parcels.services.call_and_wait import buy, call_carrier, job_for
+from parcels.services.claim import FATAL, claim, guard, is_fatal
 from parcels.services.clock import DatabaseNow, StatementNow
-from parcels.services.ending import Ending, end, put_under_review
-from parcels.services.next_state import FATAL, after_lookup, is_fatal, settling
-from parcels.services.record import Result, move_on, record
+from parcels.services.ending import Ending, end, note_attempt
+from parcels.services.next_state import (
+    after_lookup,
+    backoff,
+    move_on,
+    put_under_review,
+    settling,
+    sleep_for,
+)
+from parcels.services.record import finish, record
 from parcels.services.spares import note_spares
 
 log = logging.getLogger(__name__)
@@ -38,8 +43,7 @@ ROWS_AT_ONCE = 100
 
 def reconcile(announcement_id: int) -> None:
     """Reconcile an unknown announcement that is due; does nothing when it isn't, or not ours."""
-    announcement = claim_unknown(announcement_id)
-    if announcement is not None:
+    for announcement in claim([announcement_id], State.UNKNOWN):
         _reconcile(announcement)
     connection.close()
 
@@ -64,7 +68,7 @@ def _for_a_person(announcement: Announcement) -> str:
     """Return why no process can resolve it; empty where one may."""
     if announcement.overdue:
         return "Its maximum age has passed."
-    if registry.carrier(announcement.carrier).repeats == "none":
+    if registry.CARRIERS[announcement.carrier].repeats == "none":
         return "The carrier can't be asked what it has sold."
     return FATAL if is_fatal(announcement) else ""
 
@@ -78,7 +82,7 @@ def _send_again(job: Job) -> None:
         move_on(job.announcement, State.UNKNOWN, backoff(job.announcement))
         return
     connection.close()
-    finish([Result(job, *buy(job))])
+    finish([buy(job)])
 
 
 def _look_up(job: Job) -> None:

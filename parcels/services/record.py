@@ -6,51 +6,57 @@ or voided when the row has ended. A label is never discarded.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 from django.conf import settings
-from django.db import transaction
-from django.db.models.functions import Coalesce
+from django.db import InterfaceError, OperationalError, connection, transaction
 
-from carriers import registry
-from carriers.backoff import Decision
-from carriers.outcomes import Announced, NotSent, Outcome, Refused, Throttled, Unknown
+from carriers.outcomes import Announced
 from parcels import faults, metrics
-from parcels.models import Announcement, Attempt, Document, State
+from parcels.models import Attempt, Document, State
 from parcels.papers.files import store
-from parcels.services.attempts import attempt_of, outcome_class
-from parcels.services.call import Job
-from parcels.services.clock import DatabaseNow
-from parcels.services.ending import OURS, Ending, end_rows, tell_parcels
+from parcels.services.call import Result, leave
+from parcels.services.ending import Ending, attempt_of, end_rows, tell_parcels
 from parcels.services.holds import release_holds
-from parcels.services.next_state import after_buying
-from parcels.services.rows import inserting
-from parcels.services.spares import extras, note_spares
+from parcels.services.next_state import after_buying, error_text, go_on
+from parcels.services.rows import inserting, lost_a_race
+from parcels.services.spares import extras, keep_spare, note_spares
 
-ERROR_LENGTH = 500
+log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
-    """What a call brought; `duration` in seconds.
+def finish(results: Sequence[Result]) -> list[None]:
+    """Give the permissions back, record the outcomes and tell the clients that wait.
 
-    `others` are labels that the carrier's list has beside the outcome's.
+    One that can't be recorded is left until its lease expires, and blocks no other. Closes the
+    database connection; returns a None for each.
     """
+    leave((each.job, each.outcome, each.duration) for each in results)
+    try:
+        record(results)
+    except Exception as error:
+        if len(results) == 1 or _is_away(error):
+            raise
+        for each in results:
+            try:
+                record([each])
+            except Exception:
+                log.exception("%s can't be recorded", each.job.announcement.reference)
+    finally:
+        connection.close()
+    faults.passing("after_notify")
+    return [None] * len(results)
 
-    job: Job
-    outcome: Outcome
-    duration: float
-    kind: str = "announce"
-    others: Sequence[Announced] = ()
+
+def _is_away(error: Exception) -> bool:
+    """Distinguish a database that is down from two groups that waited for each other's rows."""
+    return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)
 
 
 def record(results: Sequence[Result]) -> None:
     """Write these outcomes in one transaction, and release the clients that wait for them."""
-    attempts: list[Attempt] = []
-    documents: list[Document] = []
     papers = {
         each.job.announcement.pk: [
             Document(
@@ -68,98 +74,49 @@ def record(results: Sequence[Result]) -> None:
         store([paper for each in papers.values() for paper in each])
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        endings, moved_on = _change_rows(results)
-        ended = [each.announcement.pk for each in endings]
-        for each in results:
-            ours = each.job.announcement.pk in {*ended, *moved_on}
-            _keep(each, papers.get(each.job.announcement.pk, []), attempts, documents, ours=ours)
+        endings, ours = _change_rows(results)
+        tried = [
+            attempt_of(each.job.announcement, each.kind, each.outcome, each.duration, recorded=own)
+            for each, own in zip(results, ours, strict=True)
+        ]
+        attempts: list[Attempt] = []
+        documents: list[Document] = []
+        for each, attempt in zip(results, tried, strict=True):
+            announcement, outcome = each.job.announcement, each.outcome
+            if isinstance(outcome, Announced) and not attempt.recorded:
+                keep_spare(announcement, outcome, attempt, papers[announcement.pk])
+            else:
+                attempts.append(attempt)
+                documents += papers.get(announcement.pk, [])
+            if each.others:
+                note_spares(extras(announcement, each.others), each.kind)
         with inserting(attempts, documents):
             tell_parcels(endings)
         faults.passing("before_commit")
-        if ended:
+        if endings:
+            ended = [each.announcement.pk for each in endings]
             known = [each.announcement.parcel for each in endings]
             transaction.on_commit(partial(release_holds, ended, known), robust=True)
-    for each in results:
+    for each, attempt in zip(results, tried, strict=True):
         code = each.job.carrier.code
-        metrics.TRIES.labels(code, each.kind, outcome_class(each.outcome)).inc()
+        metrics.TRIES.labels(code, each.kind, attempt.outcome).inc()
         metrics.TRY_SECONDS.labels(code).observe(each.duration)
 
 
-def _change_rows(results: Sequence[Result]) -> tuple[list[Ending], set[int]]:
-    """Give each row that is ours its next state; return those ended, and the ids that continue."""
-    moved_on: set[int] = set()
+def _change_rows(results: Sequence[Result]) -> tuple[list[Ending], list[bool]]:
+    """Give each row that is ours its next state; return those ended, and which were ours."""
     endings: list[Ending] = []
+    ours: set[int] = set()
     for each in results:
         announcement, outcome = each.job.announcement, each.outcome
-        decision = after_buying(each.job, outcome)
         if isinstance(outcome, Announced):
             label = outcome.carrier_id, outcome.tracking_number
             endings.append(Ending(announcement, State.ANNOUNCED, *label))
-        elif decision.state == State.FAILED:
+        elif (decision := after_buying(each.job, outcome)).state == State.FAILED:
             error = error_text(announcement, outcome)
             endings.append(Ending(announcement, State.FAILED, error=error))
-        elif _goes_on(announcement, outcome, decision):
-            moved_on.add(announcement.pk)
-    return end_rows(endings), moved_on
-
-
-def _goes_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> bool:
-    unknown = {
-        "call_ended_at": DatabaseNow(),
-        "unknown_since": Coalesce("unknown_since", DatabaseNow()),
-    }
-    changes = unknown if isinstance(outcome, Unknown) or decision.state != State.PENDING else {}
-    error = error_text(announcement, outcome)
-    return move_on(announcement, State(decision.state), decision.delay, error=error, **changes)
-
-
-def _keep(
-    result: Result,
-    papers: list[Document],
-    attempts: list[Attempt],
-    documents: list[Document],
-    *,
-    ours: bool,
-) -> None:
-    """Have the attempt and its papers written; at once where they are evidence of a spare."""
-    announcement, outcome = result.job.announcement, result.outcome
-    attempt = attempt_of(announcement, result.kind, outcome, result.duration, recorded=ours)
-    if isinstance(outcome, Announced) and not ours:
-        attempt.save()
-        for paper in papers:
-            paper.attempt = attempt
-        Document.objects.bulk_create(papers)
-        note_spares(extras(announcement, [outcome]), "answer", attempt)
-    else:
-        attempts.append(attempt)
-        documents += papers
-    if result.others:
-        note_spares(extras(announcement, result.others), result.kind)
-
-
-def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:
-    """Give the row back in a state that is no end, due in `delay` seconds; under our fence."""
-    row = Announcement.objects.filter(pk=announcement.pk)
-    if not faults.is_off("fence"):
-        row = row.filter(fence=announcement.fence, state__in=OURS)
-    due = DatabaseNow(delay)
-    moved = row.update(
-        **{"state": state, "lease_until": None, "claims": 0, "run_at": due, "wake_at": due}
-        | changes
-    )  # fmt: skip
-    return bool(moved)
-
-
-def error_text(announcement: Announcement, outcome: Outcome) -> str:
-    """Return what went wrong in the dialect's words; empty for a label."""
-    name = registry.carrier(announcement.carrier).name
-    match outcome:
-        case Announced():
-            return ""
-        case Refused(message=message):
-            text = f"{name} service error: {message}"
-        case Throttled():
-            text = f"{name} service error: too many requests"
-        case NotSent(reason=reason, detail=detail) | Unknown(reason=reason, detail=detail):
-            text = f"{name} service error: {detail or reason}"
-    return text[:ERROR_LENGTH]
+        elif go_on(announcement, outcome, decision):
+            ours.add(announcement.pk)
+    ended = end_rows(endings)
+    ours |= {each.announcement.pk for each in ended}
+    return ended, [each.job.announcement.pk in ours for each in results]

@@ -10,9 +10,9 @@ from django.conf import settings
 from django.db import models, transaction
 from django.db.models import Max, Min
 
-from parcels.consignment import credentials_hashes
 from parcels.models import Announcement, CarrierContract
 from parcels.models.encrypted import EncryptedJSONField
+from parcels.services.call import credentials_hashes
 
 # Rows per query: some milliseconds, so that no request waits for a lock.
 ROWS_AT_ONCE = 10_000

@@ -1,18 +1,23 @@
 """After a restored backup or a failover: a label that isn't recorded may have been bought.
 
+After a broker's restart: messages may be missing.
+
 A promoted standby lacks the last commits of the old primary, unless commits waited for it
 (`synchronous_standby_names`). Each promotion begins a new timeline.
 """
 
 from __future__ import annotations
 
+import redis
 from django.conf import settings
 from django.db import connection
 from django.db.models import F, Max, Min, QuerySet
 from django.db.models.functions import Coalesce
 
+from offload.redis_clients import sync_client
 from parcels.models import Announcement, State
 from parcels.services.clock import DatabaseNow
+from parcels.services.wake import REDIS
 
 ROWS_AT_ONCE = 10_000
 TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
@@ -25,6 +30,21 @@ def timeline() -> str | None:
     with connection.cursor() as cursor:
         cursor.execute(TIMELINE)
         return str(cursor.fetchone()[0])
+
+
+def broker_identity() -> str | None:
+    """Return an identity that changes when a Redis broker restarts empty; None if unknown.
+
+    A broker that keeps its queue over a restart has another identity, too: that costs one
+    unnecessary round of wake-ups.
+    """
+    if not settings.BROKER_URL.startswith(REDIS):
+        return None
+    try:
+        with sync_client(settings.BROKER_URL) as client:
+            return str(client.info("server")["run_id"])
+    except redis.RedisError:
+        return None
 
 
 def distrust_unsent() -> int:

@@ -14,8 +14,7 @@ from django.utils import timezone
 
 from parcels.models import Announcement, Document, SpareLabel, SpareState, State
 from parcels.papers.files import contents, store
-from parcels.services.attempts import note_attempt
-from parcels.services.ending import Ending, end
+from parcels.services.ending import Ending, end, note_attempt
 
 
 class NotUnderReview(Exception):

@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 from django.db import connection
 from django.db.models import AutoField, Model
 from django.db.models.sql import InsertQuery
 
+# PostgreSQL's serialization_failure and deadlock_detected: the transaction may be run again.
+LOST_RACES = ("40001", "40P01")
 # PostgreSQL's types, by the first value that isn't None.
 _TYPES = {bool: "boolean", int: "bigint", float: "double precision", str: "text"}
 
@@ -40,15 +42,28 @@ def change_rows(
     if not given:
         return {}
     columns = {name: [row[name] for row in given] for name in given[0]}
-    table, (source, values) = model._meta.db_table, _source(columns)
+    names = [f"{name}_" if name == "id" else name for name in columns]  # beside the table's own
+    values: list[Any]
+    if connection.vendor == "postgresql":
+        arrays = ", ".join(f"%s::{_type_of(each)}[]" for each in columns.values())
+        source, values = f"unnest({arrays}) AS given ({', '.join(names)})", list(columns.values())
+    else:
+        places = (f"json_extract(value, '$[{at}]') AS {name}" for at, name in enumerate(names))
+        source = f"(SELECT {', '.join(places)} FROM json_each(%s)) AS given"  # noqa: S608 # no input in it
+        values = [json.dumps(list(zip(*columns.values(), strict=True)))]
     # UPDATE comes first, not WITH: by it SQLite's queue of writers knows a writer.
     sql = (
-        f"UPDATE {table} AS own SET {sets} FROM {source}"  # noqa: S608 # no input in it
+        f"UPDATE {model._meta.db_table} AS own SET {sets} FROM {source}"  # noqa: S608 # no input in it
         f" WHERE own.id = given.id_ AND {condition} RETURNING id, {returning}"
     )
     with connection.cursor() as cursor:
         cursor.execute(sql, [*set_values, *values, *condition_values])
         return dict(cursor.fetchall())
+
+
+def lost_a_race(error: Exception) -> bool:
+    """Tell whether a transaction that failed may be run again as it was."""
+    return getattr(error.__cause__, "sqlstate", None) in LOST_RACES
 
 
 @contextmanager
@@ -77,7 +92,7 @@ def inserting(*groups: Sequence[Model]) -> Iterator[None]:
     filled = [rows for rows in groups if rows]
     together = connection.vendor == "postgresql"
     waiting = {f"part_{place}": _insert(rows) for place, rows in enumerate(filled) if together}
-    with preceded_by(waiting):
+    with preceded_by(waiting) if together else nullcontext():
         yield
     if waiting or not together:  # or there was no next statement
         for rows in filled:
@@ -90,17 +105,6 @@ def _insert(rows: Sequence[Model]) -> tuple[str, Sequence[Any]]:
     query.insert_values(fields, list(rows))
     ((sql, params),) = query.get_compiler(connection=connection).as_sql()
     return sql, params
-
-
-def _source(columns: dict[str, list[Any]]) -> tuple[str, list[Any]]:
-    """Return what follows FROM: a table `given`, whose `id` is `id_` beside the own one."""
-    names = [f"{name}_" if name == "id" else name for name in columns]
-    if connection.vendor == "postgresql":
-        arrays = ", ".join(f"%s::{_type_of(values)}[]" for values in columns.values())
-        return f"unnest({arrays}) AS given ({', '.join(names)})", list(columns.values())
-    places = [f"json_extract(value, '$[{place}]') AS {name}" for place, name in enumerate(names)]
-    rows = list(zip(*columns.values(), strict=True))
-    return f"(SELECT {', '.join(places)} FROM json_each(%s)) AS given", [json.dumps(rows)]  # noqa: S608 # no input in it
 
 
 def _type_of(values: Iterable[Any]) -> str:

@@ -4,7 +4,7 @@ gone."""
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import timedelta
 
 from django.conf import settings
@@ -27,12 +27,20 @@ from carriers.outcomes import (
 )
 from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
-from parcels.consignment import calls_about
-from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State, TrackingEvent
+from parcels.models import (
+    Announcement,
+    Attempt,
+    Document,
+    SpareLabel,
+    SpareState,
+    State,
+    TrackingEvent,
+)
 from parcels.models.announcement import OPEN
-from parcels.services.attempts import note_attempt
-from parcels.services.call import Job, call_carrier, job_for
+from parcels.services.call import Job, calls_about
+from parcels.services.call_and_wait import call_carrier, job_for
 from parcels.services.clock import DatabaseNow, StatementNow
+from parcels.services.ending import note_attempt
 from parcels.services.next_state import settling
 
 log = logging.getLogger(__name__)
@@ -100,6 +108,17 @@ def extras(announcement: Announcement, labels: Iterable[Announced]) -> list[Extr
         Extra(ours, Sold(announcement.reference, label.carrier_id, label.tracking_number))
         for label in labels
     ]
+
+
+def keep_spare(
+    announcement: Announcement, label: Announced, attempt: Attempt, papers: Sequence[Document]
+) -> None:
+    """Keep an answer's label that its row can't have, with the attempt and papers as evidence."""
+    attempt.save()
+    for paper in papers:
+        paper.attempt = attempt
+    Document.objects.bulk_create(papers)
+    note_spares(extras(announcement, [label]), "answer", attempt)
 
 
 def due_spares() -> list[int]:

@@ -21,10 +21,10 @@ from carriers import registry
 from parcels import faults
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
-from parcels.services import protect
+from parcels.services import carrier_guards
 from parcels.services.clock import DatabaseNow, StatementNow, age_sql, now_sql
-from parcels.services.ending import withdraw
 from parcels.services.holds import release
+from parcels.services.next_state import withdraw
 from parcels.services.status import among, set_status
 from parcels.statuses import Status
 
@@ -107,11 +107,11 @@ def end_overdue() -> int:
 
 def due_announcements() -> Iterator[Due]:
     """Yield what is due for a wake-up, and note when it would be next."""
-    for carrier in registry.all_carriers():
+    for carrier in registry.CARRIERS:
         # More than the free slots, or any at an open breaker, would only be turned away.
-        room = protect.room(carrier.code)
+        room = carrier_guards.room(carrier)
         if room:
-            yield from _due_of(carrier.code, room)
+            yield from _due_of(carrier, room)
 
 
 def _due_of(carrier: str, limit: int) -> list[Due]:
@@ -154,8 +154,8 @@ def not_woken(announcement_ids: list[int]) -> None:
 
 def tend_breakers() -> None:
     """Probe each carrier whose breaker is due for it."""
-    for carrier in registry.all_carriers():
-        protect.probe_if_due(carrier.code)
+    for carrier in registry.CARRIERS:
+        carrier_guards.probe_if_due(carrier)
 
 
 def wake_all_again() -> int:

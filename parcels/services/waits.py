@@ -8,15 +8,18 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
 
 from django.conf import settings
+from django.db import connection
+from django.http import HttpResponse
 
 import offload
 from parcels import faults, metrics
-from parcels.services.awaiting import views_are_coroutines
+from parcels.models import Hold
+from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
 
 # Seconds after its last request until an account no longer counts as active. A minute: a shop that
 # prints labels one after the other stays active, and soon after it stops the others have all
@@ -75,3 +78,34 @@ def thread_to_wait(account_id: int, *, buys: bool) -> Iterator[bool]:
         if not entered:
             metrics.NOT_WAITED.labels("buys" if buys else "reads").inc()
         yield entered
+
+
+def wait_here(
+    hold: Hold,
+    left: Callable[[], float],
+    late: HttpResponse,
+    late_now: Callable[[], HttpResponse],
+    *,
+    buys: bool,
+) -> HttpResponse:
+    """Wait for the hold's answer in this process, for the seconds that are `left`.
+
+    Without a thread for the account it is `late`, and after the time `late_now`.
+    """
+    if views_are_coroutines():
+        return PendingResponse(lambda: _wait_in_loop(hold, left, late_now))
+    connection.close()  # no database connection is held while waiting
+    with thread_to_wait(hold.account_id, buys=buys) as free:
+        if not free:
+            return late
+        with metrics.waiting():
+            answer = offload.wait(hold.pk, left())
+    return late_now() if answer is None else answer
+
+
+async def _wait_in_loop(
+    hold: Hold, left: Callable[[], float], late_now: Callable[[], HttpResponse]
+) -> HttpResponse:
+    with metrics.waiting():
+        answer = await offload.wait_async(hold.pk, left())
+    return await in_thread(late_now) if answer is None else answer

@@ -1,18 +1,38 @@
-"""Wake a worker for an announcement. Best effort: the row and the sweeper guarantee the rest."""
+"""Wake a worker for announcements, and tell it which are next.
+
+Best effort: the row and the sweeper guarantee the rest.
+
+A queue is first in, first out over all accounts. So a message is only a bell: the ids are in a list
+per account, and a worker that hears one takes from these in turn, many at once. While a bell is on
+its way no other is rung: in a burst there are far fewer messages than labels. Lost with the queue
+or left over, a list costs nothing: each message also names its own announcements, and the sweeper
+wakes what nobody took.
+
+The lists are in the broker's own Redis. With another broker it is the guards' Redis, which says
+nothing about the broker: publishing shows whether that is up, and messages are sent even without
+that Redis.
+"""
 
 from __future__ import annotations
 
+import functools
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
+from typing import Any
 
 from celery import current_app
+from django.conf import settings
 from django.db import transaction
 
+from carriers.redis_guard import Gone, RedisGuard
+from offload.redis_clients import sync_client
+from parcels import faults, metrics
 from parcels.models import Announcement
-from parcels.services import broker
 
 log = logging.getLogger(__name__)
 
@@ -24,36 +44,48 @@ QUIET = 2.0
 CONFIRM = 2.0
 # Seconds that such a request may take: a connection, and publishing, with all their time-outs.
 TRYING = 20.0
+# Milliseconds after which a bell that no worker has heard is rung again by the next announcement:
+# the workers are busy, or the message is lost.
+BELL = 1000
+_PREFIX = "turns:"
+REDIS = ("redis://", "rediss://", "redis+sentinel://")
 _quiet_until = 0.0
 _away = False
+
+
+@dataclass(frozen=True, slots=True)
+class _Broker:
+    """Asked with a short time-out, and once a second while it is gone."""
+
+    guard: RedisGuard
+    enter: Any
+    next: Any
+    has_queues: bool  # else they are another broker's
+
+
+@functools.cache
+def _broker_at(url: str) -> _Broker:
+    own = url.startswith(REDIS)
+    client = sync_client(
+        url if own else settings.GUARDS_URL, time_out=settings.CARRIER_GUARD_TIMEOUT
+    )
+    enter, following = (
+        client.register_script((Path(__file__).parent / name).read_text())
+        for name in ("turn_enter.lua", "turn_next.lua")
+    )
+    guard = RedisGuard(client, "broker", on_trouble=metrics.guard_trouble)
+    return _Broker(guard, enter, following, has_queues=own)
 
 
 def wake_after_commit(announcements: Iterable[Announcement], task: str = "announce") -> None:
     """Wake workers for these announcements, once the transaction has committed."""
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
     for each in announcements:
-        together[each.carrier, each.account_id].append(each.pk)
-    for (carrier, account_id), ids in together.items():
+        together[f"announce.{each.carrier}", each.account_id].append(each.pk)
+    for (queue, account_id), ids in together.items():
         for some in [ids] if task == "announce" else [[each] for each in ids]:
-            ring = partial(wake, task, some, carrier, account_id, bell=broker.BELL)
+            ring = partial(send, task, some, queue, account_id, bell=BELL)
             transaction.on_commit(ring, robust=True)
-
-
-def wake(
-    task: str,
-    announcement_ids: Sequence[int],
-    carrier: str,
-    account_id: int | None = None,
-    *,
-    bell: int = 0,
-) -> bool:
-    """Send the task to the carrier's queue; False when the broker can't be reached.
-
-    Announcing takes several, and turns by account; the other tasks are too few for that. The
-    sweeper's message is sent although a `bell` is on its way: that one may be lost.
-    """
-    turn_of = account_id if task == "announce" else None
-    return send(task, announcement_ids, f"announce.{carrier}", turn_of, bell=bell)
 
 
 def send(
@@ -66,14 +98,15 @@ def send(
 ) -> bool:
     """Send a task with rows' ids; False when the broker can't be reached.
 
-    With an account, which of its rows a worker takes next is decided when a worker is free; for
-    `bell` see `broker.enter`.
+    Announcing takes several, and turns by account: which of its rows a worker takes next is decided
+    when a worker is free. The other tasks are too few for that. The sweeper's message is sent
+    although a `bell` (see `enter`) is on its way: that one may be lost.
     """
     global _quiet_until, _away
     if time.monotonic() < _quiet_until:
         return False
     try:
-        ring = broker.enter(queue, account_id, row_ids, bell=bell)
+        ring = enter(queue, account_id if task == "announce" else None, row_ids, bell=bell)
         if not ring:
             return ring is not None
         if _away:  # this caller goes and looks; the others would pay as much
@@ -96,3 +129,39 @@ def send(
     if _away:
         _away, _quiet_until = False, 0.0
     return True
+
+
+def enter(
+    queue: str, account_id: int | None, row_ids: Sequence[int | str], *, bell: int = 0
+) -> bool | None:
+    """Enter an account's rows for its turn; say whether to send a message.
+
+    None: the broker is away. With a `bell` (milliseconds) not while one is on its way. Without an
+    account: only whether it answers.
+    """
+    broker = _broker_at(settings.BROKER_URL)
+    turns = account_id is not None and not faults.is_off("turns")
+    if not turns and not broker.has_queues:
+        return True
+    keys = [f"{_PREFIX}{queue}", f"{_PREFIX}{queue}:{account_id}", f"{_PREFIX}{queue}:bell"]
+    given = [account_id, bell, *row_ids]
+    try:
+        if turns:
+            return bool(broker.guard.ask(lambda: broker.enter(keys, given)))
+        broker.guard.ask(broker.guard.client.ping)  # publishing has time-outs of seconds
+        return True
+    except Gone:
+        return None if broker.has_queues else True
+
+
+def next_in_turn(queue: str, most: int) -> list[int]:
+    """Take at most so many announcements whose turn it is; none where nothing is known."""
+    if not queue or faults.is_off("turns"):
+        return []
+    broker = _broker_at(settings.BROKER_URL)
+    keys = [f"{_PREFIX}{queue}", f"{_PREFIX}{queue}:bell"]
+    try:
+        found = broker.guard.ask(lambda: broker.next(keys, [f"{_PREFIX}{queue}:", most]))
+    except Gone:
+        return []
+    return [int(each) for each in found or ()]

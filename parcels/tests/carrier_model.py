@@ -34,9 +34,9 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
-from parcels import consignment as consigning
 from parcels.models import Announcement
 from parcels.services import protect
+from parcels.services.call import consignment
 from parcels.tests.factories import PDF
 
 DEADLINE = 30.0
@@ -147,7 +147,7 @@ class World:
         outside = all(getattr(each, "_from_testcase", False) for each in connection.atomic_blocks)
         writes = sql.startswith(("UPDATE", "INSERT", "DELETE", "SAVEPOINT"))
         # What PostgreSQL claims is read by the same statement, which begins to write after this.
-        claims = connection.vendor == "postgresql" and "call_ended_at_age" in sql
+        claims = connection.vendor == "postgresql" and "settled_for" in sql
         if self.running and outside and (writes or claims):
             self.running.stop()
         return execute(sql, params, many, context)
@@ -156,7 +156,7 @@ class World:
         """Stand in for the preparation, which kills its process where the row is poison."""
         if announcement.pk in self.poison:
             raise greenlet.GreenletExit
-        return consigning.consignment(announcement, *rest)
+        return consignment(announcement, *rest)
 
     def enter(self, code: str, accounts: Sequence[int]) -> list[object]:
         """Stand in for bulkhead and breaker."""

@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from parcels.models import Account
-from parcels.services import protect
+from parcels.services import carrier_guards
 from parcels.tests.factories import AccountFactory
 from parcels.tests.requests import Shop
 from shipping import authentication
@@ -39,11 +39,11 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
     """Take the broker away, and return what would have been sent to it."""
     sent: list[tuple[str, int, str]] = []
 
-    def note(task: str, ids: Sequence[int], carrier: str, *_: Any, **__: Any) -> bool:
-        sent.extend((task, each, carrier) for each in ids)
+    def note(task: str, ids: Sequence[int], queue: str, *_: Any, **__: Any) -> bool:
+        sent.extend((task, each, queue.removeprefix("announce.")) for each in ids)
         return True
 
-    monkeypatch.setattr("parcels.services.wake.wake", note)
+    monkeypatch.setattr("parcels.services.wake.send", note)
     return sent
 
 
@@ -51,11 +51,11 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
 def guards_by_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
     """Have breaker, bulkhead and health count in this process, as they do when Redis is gone."""
     nowhere = redis.Redis(unix_socket_path=str(tmp_path / "redis"), retry=Retry(NoBackoff(), 0))
-    protect.forget()
-    monkeypatch.setattr(protect, "_client", lambda: nowhere)
+    carrier_guards.forget()
+    monkeypatch.setattr(carrier_guards, "_client", lambda: nowhere)
     yield
     monkeypatch.undo()
-    protect.forget()
+    carrier_guards.forget()
 
 
 @pytest.fixture(autouse=True)

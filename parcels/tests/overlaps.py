@@ -43,13 +43,14 @@ def main() -> None:
 def accept_batch(start: Barrier, account: Any, references: list[str]) -> dict[str, Any]:
     """Accept a batch on a connection of this thread's own."""
     from parcels.services.accept import Mode, Order, accept
+    from parcels.services.holds import Asked
     from parcels.tests.requests import BODY
 
     orders = [Order(BODY | {"external_reference": name}, Mode.STORE) for name in references]
     connection.ensure_connection()
     start.wait(30)
     try:
-        parcels = accept(account=account, orders=orders).parcels
+        parcels = accept(Asked(account, "", ""), orders).parcels
         return {"ids": sorted(parcel.pk for parcel in parcels), "error": ""}
     except Exception as error:
         return {"ids": [], "error": str(error)}

@@ -74,11 +74,11 @@ def play(pool: ThreadPoolExecutor, chance: random.Random, lead: float) -> dict[s
         time.sleep(APART)  # a call is where a cancellation comes in between most often
         return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
 
-    def note(task: str, announcement_ids: Sequence[int], *_: Any, **__: Any) -> bool:
-        woken.extend((task, each) for each in announcement_ids)
+    def note(task: str, row_ids: Sequence[int | str], *_: Any, **__: Any) -> bool:
+        woken.extend((task, int(each)) for each in row_ids)
         return True
 
-    transport.perform, wake.wake = perform, note
+    transport.perform, wake.send = perform, note
     row = AnnouncementFactory.create(state=State.PENDING)
     start = Barrier(2)
     waits = [max(ahead, 0.0) + chance.uniform(0, APART) for ahead in (lead, -lead)]

@@ -10,14 +10,13 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import connection
+from django.db import OperationalError, connection
 from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from carriers.outcomes import Announced, Document, NotSent, Unknown
 from parcels import faults, metrics
-from parcels.answers import Question, final_answer
 from parcels.models import (
     Announcement,
     Attempt,
@@ -28,13 +27,14 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.models import Document as DocumentRow
+from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
-from parcels.services import protect
-from parcels.services.announce import finish, guard, prepare
-from parcels.services.call import jobs_for
-from parcels.services.claim import claim, hand_back
+from parcels.services import carrier_guards, protect
+from parcels.services.call import Result, jobs_for
+from parcels.services.claim import claim, guard, prepare
 from parcels.services.holds import open_hold
-from parcels.services.record import Result
+from parcels.services.next_state import hand_back
+from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
 
@@ -104,6 +104,7 @@ def test_a_client_waits_on_when_a_try_has_brought_nothing(
         finish([Result(jobs[row.pk], said, 1.0) for row, said in zip(rows, outcomes, strict=True)])
     assert list(told) == [rows[1].holds.get().pk]
     assert rows[0].holds.get().released_at is None
+    assert set(Attempt.objects.values_list("recorded", flat=True)) == {True}
 
 
 def test_of_a_group_only_those_whose_status_still_fits_are_moved(
@@ -159,7 +160,7 @@ def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
 
 def test_one_that_can_t_be_prepared_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = awaited(3)
-    monkeypatch.setattr(faults, "poison", lambda company: 1 / (company != "broken"))
+    monkeypatch.setattr(faults, "passing", lambda _, company="": 1 / (company != "broken"))
     rows[1].parcel.company_name = "broken"
     rows[1].parcel.save()
     assert {job.announcement for job in prepare([row.pk for row in rows])} == {rows[0], rows[2]}
@@ -230,3 +231,52 @@ def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
     )
     assert [job.announcement for job in guard(jobs_for(claimed))] == [rows[2]]
     assert list(Announcement.objects.filter(tries=1)) == [rows[2]]
+
+
+def test_a_guard_that_refuses_gives_its_slot_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    row, late = awaited(2)
+    assert prepare([row.pk])
+    monkeypatch.setattr("parcels.services.claim.LEASE_SHARE", -1)
+    assert not prepare([late.pk])
+    assert carrier_guards.guards_of(row.carrier).in_flight() == 1
+
+
+@pytest.mark.parametrize("tries", [1, 9])
+def test_a_label_is_taken_however_late(tries: int) -> None:
+    """Its row was given up as unknown, long ago, and waits for a person."""
+    row = awaited(1)[0]
+    (job,) = prepare([row.pk])
+    long_ago = timezone.now() - timedelta(days=10)
+    given_up = Announcement.objects.filter(pk=row.pk)
+    given_up.update(state=State.NEEDS_REVIEW, tries=tries, unknown_since=long_ago)
+    job.announcement.state, job.announcement.tries = State.UNKNOWN, tries
+    job.announcement.unknown_since, job.announcement.unknown_age = long_ago, 9e5
+    finish([Result(job, label(1), 1.0)])
+    row.refresh_from_db()
+    assert (row.state, row.carrier_id) == (State.ANNOUNCED, "c-1")
+    assert row.attempts.get().recorded
+
+
+def test_permissions_go_back_once_and_before_the_answers_are_recorded(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Also where the database is away then."""
+    rows = awaited(2)
+    jobs = prepare([row.pk for row in rows])
+    permits = {job.permission for job in jobs}
+    ended: list[protect.Ended] = []
+    monkeypatch.setattr(protect, "leave", lambda *given: ended.extend(given))
+
+    def away(results: Sequence[Result]) -> None:
+        assert len(ended) == 2
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr("parcels.services.record.record", away)
+    results = [Result(job, label(number), 1.5) for number, job in enumerate(jobs)]
+    for _ in range(2):
+        with pytest.raises(OperationalError):
+            finish(results)
+    assert {each.permit for each in ended} == permits
+    assert [(each.outcome, each.duration, each.buys, each.key) for each in ended] == [
+        (each.outcome, 1.5, True, each.job.announcement.reference) for each in results
+    ]

@@ -11,9 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from structlog import contextvars
 
+from carriers import transport_async
 from parcels.services import announcer as module
-from parcels.services.announcer import Announcer, Grouped, Loop
+from parcels.services import call
+from parcels.services.announcer import Grouped, Loop
 
 POSTNL = "announce.postnl"
 
@@ -106,15 +109,15 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     here.rounds, here.claim, here.claimed = [], threading.Event(), threading.Semaphore(0)
     here.claim.set()
 
-    async def buy(job: Any) -> tuple[str, float]:
+    async def perform(number: int, *_: Any, **__: Any) -> str:
         here.in_flight += 1
         here.most = max(here.most, here.in_flight)
         while not here.go.is_set():  # noqa: ASYNC110 # the test is another thread
             await asyncio.sleep(0.01)
         here.in_flight -= 1
-        if job.announcement.pk == 13:
+        if number == 13:
             raise OSError("broken")
-        return "announced", 0.1
+        return "announced"
 
     def prepare(ids: Sequence[int]) -> list[Any]:
         here.rounds.append(list(ids))
@@ -122,21 +125,24 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         assert here.claim.wait(10)
         if ids[0] == 99:
             raise OSError("the database is away")
-        return [SimpleNamespace(announcement=SimpleNamespace(pk=pk)) for pk in ids if pk]
+        return [job(pk) for pk in ids if pk]
+
+    def job(number: int) -> SimpleNamespace:
+        postnl = SimpleNamespace(code="postnl", announce=lambda consignment: consignment)
+        row = SimpleNamespace(pk=number)
+        return SimpleNamespace(announcement=row, carrier=postnl, consignment=number, may_buy=None)
 
     def finish(results: Sequence[Any]) -> list[None]:
         here.seen += [result.job.announcement.pk for result in results]
         return [None] * len(results)
 
-    monkeypatch.setattr(module, "buy_async", buy)
+    monkeypatch.setattr(transport_async, "perform", perform)
     monkeypatch.setattr(module, "next_in_turn", lambda *_: [])
     monkeypatch.setattr(module, "prepare", prepare)
-    monkeypatch.setattr(module, "_finish", finish)
+    monkeypatch.setattr(module, "finish", finish)
     monkeypatch.setattr(
-        module, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
+        call, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
     )
-    made = Announcer()
-    monkeypatch.setattr(module, "announcer", lambda: made)
     return here
 
 
@@ -152,6 +158,24 @@ def test_a_thousand_calls_take_no_thread_each(carrier: SimpleNamespace, settings
     loop.drain()
     assert sorted(carrier.seen) == [number for number in range(1, 1001) if number != 13]
     assert carrier.left == [13]  # its permission goes back
+
+
+def test_a_call_logs_its_own_row_and_not_the_messages(
+    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A round takes what waits: not only what the message that rang has named."""
+    bound: list[dict[str, Any]] = []
+
+    async def perform(number: int, *_: Any, **__: Any) -> str:
+        bound.append(contextvars.get_contextvars())
+        return "announced"
+
+    monkeypatch.setattr(transport_async, "perform", perform)
+    loop = Loop()
+    with contextvars.bound_contextvars(task="parcels.tasks.announce", row=1):
+        loop.ring(POSTNL, [1, 2])
+    loop.drain()
+    assert sorted(bound, key=str) == [{"announcement": 1}, {"announcement": 2}]
 
 
 def test_more_than_there_is_room_for_waits(carrier: SimpleNamespace, settings: Any) -> None:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from time import monotonic
 
 import pytest
+from django.http import HttpResponse
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from offload.arrival import KEY, note_arrival
+from offload.middleware import OffloadMiddleware
+from offload.protocol import ARRIVED_AT
 from parcels.models import Account
 from parcels.services.holds import Asked
 from parcels.views.request import asked
@@ -19,9 +21,9 @@ QUEUED = 4.0
 def ask(account: Account, *, noted: bool) -> Asked:
     """Return how a client asked that queued for QUEUED seconds."""
     request = RequestFactory().post("/api/v2/parcels")
-    request.scope = {KEY: monotonic() - QUEUED}  # type: ignore[attr-defined] # as ASGIRequest
+    request.scope = {ARRIVED_AT: monotonic() - QUEUED}  # type: ignore[attr-defined] # as ASGIRequest
     if noted:
-        note_arrival(request)
+        OffloadMiddleware(lambda _: HttpResponse())(request)
     wrapped = Request(request)
     wrapped.user = account  # type: ignore[assignment] # as our authentication sets it
     return asked(wrapped, wait=10)

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from parcels.models import Parcel
+from parcels.models import Account, Parcel
 from parcels.serializers import PARCEL_IN
+from parcels.services.holds import Asked
 from parcels.tests.requests import Shop, body
-from parcels.views.parcels import read_orders
+from parcels.views.create import read_orders
 
 pytestmark = pytest.mark.django_db
 # One parcel that is stored, and one that is echoed with its errors.
@@ -56,12 +57,11 @@ def test_what_only_looks_like_it_is_repeated(shop: Shop, literal: str) -> None:
 
 
 @pytest.mark.parametrize("value", [float("inf"), "\ud800"])
-def test_an_answer_that_cannot_be_rendered_stores_nothing(rf: Any, value: Any) -> None:
+def test_an_answer_that_cannot_be_rendered_stores_nothing(account: Account, value: Any) -> None:
     """Behind the parser: the words that the answer repeats are rendered before the commit."""
-    request = rf.post("/")
-    request.user = None
+    how = Asked(account, "", "", many=True, errors="verbose")
     with pytest.raises(ValueError, match=r"JSON|surrogates"):
-        read_orders(request, [body(name="", echoed=value)], verbose=True, respond_async=False)
+        read_orders(how, [body(name="", echoed=value)], respond_async=False)
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "punycode", "utf-16", "iso-8859-1", "no-such"])

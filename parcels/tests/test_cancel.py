@@ -23,7 +23,6 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
-from parcels.answers import Question
 from parcels.models import (
     Announcement,
     Attempt,
@@ -34,11 +33,13 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
+from parcels.representation import Question
 from parcels.services import protect, review, void
-from parcels.services.announce import announce, finish, prepare
-from parcels.services.claim import claim
+from parcels.services.announce import announce
+from parcels.services.call import Result
+from parcels.services.claim import claim, prepare
 from parcels.services.holds import open_hold
-from parcels.services.record import Result
+from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop

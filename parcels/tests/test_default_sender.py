@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 from pypdf import PdfReader
 
-from parcels.consignment import sender
 from parcels.models import Account, Parcel, SenderAddress
 from parcels.papers.customs import customs_paper
+from parcels.services.call import sender
 from parcels.tests.requests import Shop, body
 
 pytestmark = pytest.mark.django_db

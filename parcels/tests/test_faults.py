@@ -32,14 +32,14 @@ def test_each_nth_passing_is_struck(settings: Any, struck: list[int]) -> None:
 
 def test_a_pause_is_a_stop(settings: Any, struck: list[int]) -> None:
     settings.DEMO, settings.FAULT_PAUSE_AT = True, "before_send"
-    faults.purchase_leaves()
+    faults.passing("before_send")
     assert struck == [signal.SIGSTOP]
 
 
 @pytest.mark.parametrize(("company", "deaths"), [("sim:kill ", 1), ("SIM:HANG", 0), ("", 0)])
 def test_one_payload_is_poison(settings: Any, struck: list[int], company: str, deaths: int) -> None:
     settings.DEMO, settings.FAULT_CRASH_AT = True, "poison"
-    faults.poison(company)
+    faults.passing("poison", company)
     assert len(struck) == deaths
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from parcels.services import protect
+from parcels.services.carrier_guards import guards_of
 from parcels.tests.requests import Shop
 
 pytestmark = pytest.mark.django_db
@@ -29,12 +29,10 @@ def test_a_carrier_that_was_never_called(shop: Shop) -> None:
 
 
 def test_what_its_calls_have_shown(shop: Shop) -> None:
-    guards = protect.guards_of("colibri")
-    guards.bulkhead.acquire()
-    for duration in (0.5, 1.5, 2.5):
-        guards.health.record((duration, duration > 1))
-    for _ in range(10):
-        guards.breaker.record(failed=True)
+    guards = guards_of("colibri")
+    guards.enter([""])
+    bought = [(duration, duration > 1) for duration in (0.5, 1.5, 2.5)]
+    guards.leave(outcomes=[(True, 0.0, "")] * 10, bought=bought)
     seen = of(shop, "colibri")
     assert (seen["breaker"], seen["in_flight"]) == ("open", 1)
     assert seen["recent"] == {"calls": 3, "p50": 1.5, "p95": 2.5, "error_share": 0.3333}

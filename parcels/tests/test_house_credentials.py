@@ -8,9 +8,9 @@ import pytest
 
 from carriers import registry, transport
 from carriers.outcomes import Answered
-from parcels.consignment import calls_about
-from parcels.services import protect
-from parcels.services.call import job_for
+from parcels.services import carrier_guards
+from parcels.services.call import calls_about
+from parcels.services.call_and_wait import job_for
 from parcels.tests.factories import AnnouncementFactory
 
 OURS = {"postnl": {"api_key": "p"}, "colibri": {"api_key": "c"}}
@@ -32,7 +32,7 @@ def test_a_probe_takes_those_of_its_carrier(
 ) -> None:
     settings.HOUSE_CREDENTIALS = OURS
     shown: list[Any] = []
-    monkeypatch.setattr(registry.carrier(code), "probe", shown.append)
+    monkeypatch.setattr(registry.CARRIERS[code], "probe", shown.append)
     monkeypatch.setattr(transport, "perform", lambda *_: Answered())
-    protect.probe(protect.guards_of(code), "token")
+    carrier_guards.probe(carrier_guards.guards_of(code), "token")
     assert shown == [OURS[code]]

@@ -10,7 +10,8 @@ from django.db import IntegrityError
 from django.utils import timezone
 
 from parcels.models import Announcement, IdempotencyKey, Parcel, State
-from parcels.services import idempotency, protect
+from parcels.services import idempotency
+from parcels.services.carrier_guards import guards_of
 from parcels.statuses import Status
 from parcels.tests.requests import Shop, body
 
@@ -122,7 +123,7 @@ def test_who_comes_second_in_a_race_joins_the_first(
     def create(**fields: Any) -> Any:
         raise IntegrityError("idempotency_key_once")
 
-    monkeypatch.setattr("parcels.views.parcels.find", lambda *_: None)
+    monkeypatch.setattr("parcels.views.create.find", lambda *_: None)
     looks.append(1)
     monkeypatch.setattr(idempotency, "find", blind)
     monkeypatch.setattr(IdempotencyKey.objects, "create", create)
@@ -138,9 +139,7 @@ def test_a_deleted_parcel_s_key_is_409(shop: Shop) -> None:
 
 
 def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> None:
-    guards = protect.guards_of("postnl")
-    for _ in range(10):
-        guards.breaker.record(failed=True)
+    guards_of("postnl").leave(outcomes=[(True, 0.0, "")] * 10)
     response = shop.post("parcels", {"parcel": body(shipment=8, request_label=True)})
     parcel = response.json()["parcel"]
     assert response.status_code == 202
@@ -151,6 +150,5 @@ def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> No
 
 
 def test_retry_after_is_the_carrier_s_recent_median(shop: Shop) -> None:
-    for duration in (9.0, 11.2, 30.0):
-        protect.guards_of("postnl").health.record((duration, True))
+    guards_of("postnl").leave(bought=[(duration, True) for duration in (9.0, 11.2, 30.0)])
     assert shop.post("parcels", ASYNC)["Retry-After"] == "12"

@@ -24,9 +24,10 @@ from hypothesis import strategies as st
 
 from deploy import plan
 from parcels import limits
+from parcels.fields import ItemIn, Text
 from parcels.models import Announcement, IdempotencyKey, Parcel, WebhookEndpoint
 from parcels.openapi.document import document
-from parcels.serializers import PARCEL_IN, ItemIn, Text
+from parcels.serializers import PARCEL_IN
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop, body
 from shipping.management.commands.limits import PAGE, rows, written

@@ -21,8 +21,8 @@ from pypdf import PdfWriter
 import offload
 from carriers import transport
 from carriers.outcomes import Announced, Document
-from parcels.answers import Question, final_answer
 from parcels.models import Brand, CarrierContract, Hold, Integration, SenderAddress
+from parcels.representation import Question, final_answer
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import answering
 from parcels.services.announce import announce

@@ -25,10 +25,12 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.models import Document as DocumentRow
-from parcels.services import protect, spares, sweep
-from parcels.services.announce import announce, finish, prepare
+from parcels.services import carrier_guards, spares, sweep
+from parcels.services.announce import announce
+from parcels.services.call import Result
+from parcels.services.claim import prepare
 from parcels.services.reconcile import due_late_looks, look_again, reconcile
-from parcels.services.record import Result
+from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
 
@@ -77,7 +79,7 @@ class Carrier:
 def carrier(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Carrier:
     # The breaker counts real seconds, which don't pass here; it has tests of its own.
     settings.CARRIER_BREAKER_WINDOW = settings.CARRIER_BREAKER_MIN_CALLS = 10**6
-    protect.forget()
+    carrier_guards.forget()
     made = Carrier()
     monkeypatch.setattr(transport, "perform", made.perform)
     return made
@@ -354,7 +356,7 @@ def test_claims_that_end_in_an_outcome_don_t_count(carrier: Carrier) -> None:
 
 def test_a_guard_that_refuses_backs_off(carrier: Carrier, monkeypatch: pytest.MonkeyPatch) -> None:
     """Finding 15: a database so slow that no guard passes gets fewer statements, not as many."""
-    monkeypatch.setattr("parcels.services.announce.LEASE_SHARE", -1)
+    monkeypatch.setattr("parcels.services.claim.LEASE_SHARE", -1)
     row = AnnouncementFactory.create(fence=10)
     waits = []
     for _ in range(30):

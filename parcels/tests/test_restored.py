@@ -12,7 +12,7 @@ from django.core.management import call_command
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import Announcement, State
 from parcels.services import restored
-from parcels.services.claim import claim_unknown
+from parcels.services.claim import claim
 from parcels.services.clock import DatabaseNow
 from parcels.tests.factories import AnnouncementFactory
 
@@ -29,7 +29,7 @@ def test_what_waits_is_looked_up_first(state: State, capsys: pytest.CaptureFixtu
     assert waiting.sent_at is not None
     assert waiting.call_ended_at is not None
     assert waiting.call_ended_at > waiting.sent_at
-    assert claim_unknown(waiting.pk) is not None
+    assert claim([waiting.pk], State.UNKNOWN)
 
 
 @pytest.mark.parametrize("state", sorted(set(State.values) - {"pending", "announcing", "unknown"}))

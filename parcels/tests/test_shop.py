@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 from django.core.management import call_command
 
-from parcels.consignment import sender
 from parcels.models import (
     Account,
     Attempt,
@@ -20,6 +19,7 @@ from parcels.models import (
     SenderAddress,
     State,
 )
+from parcels.services.call import sender
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.requests import Shop, body

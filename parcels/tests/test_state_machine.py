@@ -43,10 +43,22 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.services import announce as announcing
-from parcels.services import call, protect, reconcile, review, spares, sweep, void
+from parcels.services import (
+    call,
+    call_and_wait,
+    carrier_guards,
+    claim,
+    next_state,
+    protect,
+    reconcile,
+    review,
+    spares,
+    sweep,
+    void,
+)
 from parcels.services.cancel import cancel
+from parcels.services.claim import MAX_CLAIMS
 from parcels.services.ending import CANCELLING
-from parcels.services.next_state import MAX_CLAIMS
 from parcels.statuses import Status
 from parcels.tests.carrier_model import (
     DEADLINE,
@@ -270,7 +282,7 @@ class Protocol(RuleBasedStateMachine):
                 del self.seen[pk]
             waits = state in (State.PENDING, State.UNKNOWN)
             assert not waits or claims <= MAX_CLAIMS + 1, "it ends its processes"
-            if registry.carrier(carrier).repeats == "lookup":
+            if registry.CARRIERS[carrier].repeats == "lookup":
                 bought = self.world.unanswered[reference]
                 assert bought <= 1 + backoff.DEFAULT.max_repeats, "bought without end"
 
@@ -358,12 +370,11 @@ def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[
     monkeypatch.setattr(call, "consignment", world.consignment)
     monkeypatch.setattr(protect, "enter", world.enter)
     monkeypatch.setattr(protect, "leave", lambda *_, **__: None)
-    monkeypatch.setattr(protect, "room", lambda _: 10)
-    used = [registry.carrier(code) for code in ALL]
-    monkeypatch.setattr(registry, "all_carriers", lambda: used)
-    for module in (announcing, call):
+    monkeypatch.setattr(carrier_guards, "room", lambda _: 10)
+    monkeypatch.setattr(registry, "CARRIERS", {code: registry.CARRIERS[code] for code in ALL})
+    for module in (call, call_and_wait, claim):
         monkeypatch.setattr(module, "monotonic", world.clock)
-    for module in (announcing, backoff):
+    for module in (next_state, backoff):
         # The least that it may draw: most happens then.
         monkeypatch.setattr(module, "jittered", lambda *_, **__: 0.0)
     logging.disable()

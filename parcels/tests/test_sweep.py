@@ -20,9 +20,8 @@ from django.utils import timezone
 from parcels.management.commands import sweeper as command
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import Announcement, Hold, State
-from parcels.services import protect, sweep
-from parcels.services.announce import prepare
-from parcels.services.claim import claim
+from parcels.services import carrier_guards, sweep
+from parcels.services.claim import claim, prepare
 from parcels.statuses import Status
 from parcels.tests.factories import AccountFactory, AnnouncementFactory
 
@@ -87,11 +86,11 @@ def test_each_is_woken_once_in_a_while_and_by_one_sweeper() -> None:
 
 def test_no_more_are_woken_than_there_is_room_for(settings: Any) -> None:
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 10}}
-    protect.forget()
+    carrier_guards.forget()
     for _ in range(15):
         AnnouncementFactory.create()
     for _ in range(4):
-        protect.guards_of("postnl").bulkhead.acquire()
+        carrier_guards.guards_of("postnl").enter([""])
     assert len(list(sweep.due_announcements())) == 6
 
 
@@ -101,7 +100,7 @@ def test_a_long_backlog_leaves_another_account_its_turn(
 ) -> None:
     settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 6}}
-    protect.forget()
+    carrier_guards.forget()
     shops = [AccountFactory.create(), AccountFactory.create()]
     for number, shop in enumerate([shops[0]] * 20 + [shops[1]] * 2):
         row = AnnouncementFactory.create(account=shop)
@@ -117,7 +116,7 @@ def test_the_only_free_slot_is_for_the_account_with_fewer_calls(
     """The scenario `neighbour`: a backlog's oldest was always older, and took every slot."""
     settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 1}}
-    protect.forget()
+    carrier_guards.forget()
     shops = [AccountFactory.create(), AccountFactory.create()]
     for calls, shop in zip((3, 1), shops, strict=True):
         for _ in range(calls):
@@ -155,7 +154,7 @@ def sweeper(monkeypatch: pytest.MonkeyPatch) -> Sweeper:
     """Return a sweeper without a broker and with no thread of its own to spare."""
     made = Sweeper()
     monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
-    monkeypatch.setattr("parcels.management.commands.sweeper.wake", lambda *_: False)
+    monkeypatch.setattr("parcels.management.commands.sweeper.send", lambda *_: False)
     monkeypatch.setattr(made, "_do_myself", lambda *_: False)
     return made
 

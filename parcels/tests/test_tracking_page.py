@@ -9,7 +9,7 @@ from django.test import Client
 from django.utils import timezone
 
 from parcels.models import Parcel, TrackingEvent
-from parcels.representation import tracking_token, tracking_url
+from parcels.representation import tracking_url
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
 
@@ -79,7 +79,8 @@ def test_a_guess_costs_no_statement(
 def test_what_was_not_sent_has_no_page(client: Client) -> None:
     parcel = ParcelFactory.create()
     assert tracking_url(parcel, "") == ""
-    assert client.get(f"/tracking/{tracking_token(parcel.pk)}").status_code == 404
+    parcel.tracking_number = "3S1"  # here, and not in its row
+    assert client.get(tracking_url(parcel, "")).status_code == 404
 
 
 def test_it_is_only_read(parcel: Parcel, client: Client) -> None:

@@ -11,16 +11,16 @@ from typing import Any
 import pytest
 from celery import current_app
 
-from parcels.services import broker, wake
+from parcels.services import wake
 
 
 @pytest.fixture(autouse=True)
 def _fresh() -> Iterator[None]:
     wake._quiet_until, wake._away = 0.0, False
-    broker._broker_at.cache_clear()
+    wake._broker_at.cache_clear()
     yield
     wake._quiet_until, wake._away = 0.0, False
-    broker._broker_at.cache_clear()
+    wake._broker_at.cache_clear()
 
 
 @pytest.fixture
@@ -50,7 +50,9 @@ def test_a_broker_that_never_answers_costs_one_short_time_out(
     monkeypatch.setattr(current_app, "send_task", lambda *args, **_: published.append(args))
     settings.BROKER_URL = black_hole
     began = time.monotonic()
-    assert [wake.wake("announce", [number], "postnl") for number in range(20)] == [False] * 20
+    assert [wake.send("announce", [number], "announce.postnl") for number in range(20)] == [
+        False
+    ] * 20
     # One time-out of 0.25 s for all of them; publishing alone would wait for five.
     assert time.monotonic() - began < 4
     assert published == []
@@ -63,10 +65,10 @@ def test_whatever_the_transport_raises_is_no_failure(monkeypatch: pytest.MonkeyP
         tried.append(1)
         raise RuntimeError("of a kind that nobody has listed")
 
-    monkeypatch.setattr(broker, "enter", lambda *_, **__: True)
+    monkeypatch.setattr(wake, "enter", lambda *_, **__: True)
     monkeypatch.setattr(current_app, "send_task", refuse)
-    assert not wake.wake("announce", [1], "postnl")
-    assert not wake.wake("announce", [2], "postnl")  # left alone for a while
+    assert not wake.send("announce", [1], "announce.postnl")
+    assert not wake.send("announce", [2], "announce.postnl")  # left alone for a while
     assert len(tried) == 1
 
 
@@ -75,17 +77,17 @@ def test_one_caller_looks_whether_a_broker_is_back(monkeypatch: pytest.MonkeyPat
     beside: list[bool] = []
 
     def silent(*_: Any, **__: Any) -> None:
-        beside.append(wake.wake("announce", [2], "postnl"))
+        beside.append(wake.send("announce", [2], "announce.postnl"))
         raise TimeoutError
 
     def well(*_: Any, **__: Any) -> None:
         beside.append(True)
 
-    monkeypatch.setattr(broker, "enter", lambda *_, **__: True)
+    monkeypatch.setattr(wake, "enter", lambda *_, **__: True)
     monkeypatch.setattr(wake, "QUIET", 0.0)
     monkeypatch.setattr(wake, "_away", True)
     monkeypatch.setattr(current_app, "send_task", silent)
-    assert not wake.wake("announce", [1], "postnl")
+    assert not wake.send("announce", [1], "announce.postnl")
     assert beside == [False]
     monkeypatch.setattr(current_app, "send_task", well)
-    assert [wake.wake("announce", [number], "postnl") for number in (3, 4)] == [True, True]
+    assert [wake.send("announce", [number], "announce.postnl") for number in (3, 4)] == [True, True]

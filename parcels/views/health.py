@@ -8,7 +8,7 @@ from rest_framework.views import APIView
 
 from carriers import registry
 from carriers.base import Carrier
-from parcels.services import protect
+from parcels.services.carrier_guards import guards_of
 
 
 class CarriersView(APIView):
@@ -16,18 +16,18 @@ class CarriersView(APIView):
 
     def get(self, request: Request) -> Response:
         """Show each carrier's breaker, its calls in flight and its recent purchases."""
-        return Response({"carriers": [health_payload(each) for each in registry.all_carriers()]})
+        return Response({"carriers": [health_payload(each) for each in registry.CARRIERS.values()]})
 
 
 def health_payload(carrier: Carrier) -> dict[str, object]:
     """Return a carrier's health: durations in seconds, null where there were no calls."""
-    standing = protect.status(carrier.code)
-    recent = standing.recent
+    standing = guards_of(carrier.code)
+    recent = standing.recent()
     return {
         "code": carrier.code,
         "name": carrier.name,
-        "breaker": standing.mode,
-        "in_flight": standing.in_flight,
+        "breaker": standing.mode(),
+        "in_flight": standing.in_flight(),
         "limit": standing.limit,
         "recent": {
             "calls": recent.count,

@@ -12,10 +12,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels import limits
+from parcels.fields import Text, optional
 from parcels.models import Integration
 from parcels.query import identifier
 from parcels.selectors import integrations_of
-from parcels.serializers import Text, optional
 from parcels.services.integrations import change_integration
 from parcels.shop import integration_payload
 from parcels.views.request import account_of, base_url

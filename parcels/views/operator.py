@@ -47,7 +47,7 @@ def parcel_list(request: HttpRequest) -> HttpResponse:
         "given": given,
         "query": query.urlencode(),
         "statuses": Status.choices,
-        "carriers": [carrier.code for carrier in registry.all_carriers()],
+        "carriers": [*registry.CARRIERS],
         "accounts": Account.objects.order_by("name"),
         "under_review": _under_review().count(),
     })  # fmt: skip
@@ -140,7 +140,7 @@ def review_list(request: HttpRequest) -> HttpResponse:
     """List what waits for a person, the oldest first, with its evidence and what to do."""
     found = _under_review().select_related("parcel__account").prefetch_related("attempts")
     page = Paginator(found.order_by("pk"), PER_PAGE).get_page(request.GET.get("page"))
-    advised = [(each, what_to_do(registry.carrier(each.carrier).repeats)) for each in page]
+    advised = [(each, what_to_do(registry.CARRIERS[each.carrier].repeats)) for each in page]
     context = {"page": page, "advised": advised}
     return render(request, "parcels/operator/review.html", context)
 

@@ -1,25 +1,140 @@
-"""What views read from a request, beside its body."""
+"""What is done with a request before its view: its account's limits, its body, how it asks.
+
+`rest_framework.views` imports this module, and what it imports may not import that one.
+"""
 
 from __future__ import annotations
 
+import json
+import logging
+import math
 import re
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, cast
+from collections.abc import Mapping
+from typing import IO, TYPE_CHECKING, Any, cast
 
 from django.conf import settings
-from rest_framework.exceptions import ValidationError
+from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
+from rest_framework.throttling import BaseThrottle
+from rest_framework.utils.json import strict_constant
 
 import offload
+from parcels import limits, metrics
+from parcels.json_values import check_texts, is_too_deep
 from parcels.models import Account
 from parcels.services.holds import Asked
 from parcels.services.idempotency import Key, read_key
+from parcels.throttling.counting import windows
+from parcels.throttling.limits import Limit, parse_limits
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from rest_framework.views import APIView
 
+log = logging.getLogger(__name__)
+_READING = ("GET", "HEAD", "OPTIONS")
+# The escapes that stand for what no database takes, or UTF-8 can't have. A pair of surrogates is
+# one character, and a backslash may be escaped itself: a find is looked at, not refused.
+_SUSPECT = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
+TOO_DEEP = f"JSON parse error - nested deeper than {limits.DEPTH}"
 ERROR_MODES = ("", "verbose", "verbose-carrier")
 _WAIT = re.compile(r"^wait\s*=\s*\"?(\d{1,6})\"?$", re.IGNORECASE)
+
+
+class AccountThrottle(BaseThrottle):
+    """Reading and writing have windows of their own; an account's own limits win."""
+
+    _wait: float | None = None
+
+    def allow_request(self, request: Request, view: APIView) -> bool:
+        account = request.user
+        if not isinstance(account, Account):
+            return True
+        kind = "read" if request.method in _READING else "write"
+        found = limits_of(account, kind)
+        if not found:
+            return True
+        self._wait = windows().wait(f"{account.pk}:{kind}", found)
+        if self._wait:
+            metrics.THROTTLED.labels(kind).inc()
+        return not self._wait
+
+    def wait(self) -> float | None:
+        """Return what Retry-After says, in seconds; the framework rounds it up."""
+        return self._wait
+
+
+def charge_parcels(account: Account, parcels: int) -> None:
+    """Charge a request that makes `parcels`, 2 or more, for all but the one that it has counted as.
+
+    The batch passes if one would: its size is known only when it has been read. Later requests wait
+    longer.
+    """
+    found = limits_of(account, "write")
+    if found:
+        windows().wait(f"{account.pk}:write", found, charge=parcels - 1)
+
+
+def limits_of(account: Account, kind: str) -> tuple[Limit, ...]:
+    """Return the account's own limits, else the general ones."""
+    general = settings.THROTTLE_READ if kind == "read" else settings.THROTTLE_WRITE
+    own = account.read_limit if kind == "read" else account.write_limit
+    try:
+        return parse_limits(own or general)
+    except ValueError:
+        log.error("account %s has a %s_limit that can't be read", account.pk, kind)
+        return parse_limits(general)
+
+
+class AnyTypeJSONParser(JSONParser):
+    """Read the body as JSON, whatever its Content-Type.
+
+    Published clients of this dialect send JSON without a Content-Type, and one sends a form
+    labelled JSON: the first must work, the second is a 400 like any other malformed body.
+    """
+
+    media_type = "*/*"
+
+    def parse(
+        self,
+        stream: IO[Any],
+        media_type: str | None = None,
+        parser_context: Mapping[str, Any] | None = None,
+    ) -> Any:
+        try:
+            text = stream.read().decode()  # JSON is UTF-8: see shipping.charset
+            containers = text.count("{") + text.count("[")
+            if containers + text.count(",") > limits.VALUES:  # counted before each takes memory
+                raise ParseError(f"JSON parse error - more than {limits.VALUES} values")
+            value = _DECODER.decode(text)
+        except ValueError as error:
+            raise ParseError(f"JSON parse error - {error}") from None
+        except RecursionError:
+            raise ParseError(TOO_DEEP) from None
+        if containers > limits.DEPTH and is_too_deep(value):
+            raise ParseError(TOO_DEEP)
+        if _SUSPECT.search(text):
+            check_texts(value)
+        return value
+
+
+def _whole(literal: str) -> int:
+    if len(literal) > limits.NUMBER:
+        raise ValueError(f"a number of more than {limits.NUMBER} characters")
+    return int(literal)
+
+
+def _real(literal: str) -> float:
+    if len(literal) > limits.NUMBER:
+        raise ValueError(f"a number of more than {limits.NUMBER} characters")
+    value = float(literal)
+    if not math.isfinite(value):
+        raise ValueError("a number is out of range")
+    return value
+
+
+# Made once: a decoder with hooks costs as much to make as a parcel to read.
+_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=strict_constant)
 
 
 def account_of(request: Request) -> Account:
@@ -32,20 +147,15 @@ def base_url(request: Request) -> str:
     return settings.PUBLIC_URL or f"{request.scheme}://{request.get_host()}"
 
 
-def error_mode(parameters: Mapping[str, str]) -> str:
-    """Read `errors`; an unknown value is ignored."""
-    mode = parameters.get("errors", "")
-    return mode if mode in ERROR_MODES else ""
-
-
 def asked(request: Request, *, many: bool = False, wait: float | None = None) -> Asked:
-    """Return how the client asked."""
+    """Return how the client asked; an unknown value of `errors` is ignored."""
+    errors = request.query_params.get("errors", "")
     return Asked(
-        account=account_of(request),
+        account=cast(Account, request.user),
         base=base_url(request),
         path=request.path,
         many=many,
-        errors=error_mode(request.query_params),
+        errors=errors if errors in ERROR_MODES else "",
         wait=wait,
         # Not when the view begins: in a burst, requests queue before it.
         asked_at=offload.arrived_at(request),
@@ -58,33 +168,24 @@ def idempotency_key(request: Request) -> Key | None:
     Raises:
         ValidationError: it can't be one.
     """
-    text = request.headers.get("Idempotency-Key")
-    if text is None:
-        return None
     query = request.META.get("QUERY_STRING", "").encode()
-    return read_key(
-        text, (request.method or "").encode(), request.path.encode(), query, request.body
-    )
+    head = (request.method or "").encode(), request.path.encode(), query
+    return read_key(request.headers["Idempotency-Key"], *head, request.body)
 
 
-@dataclass(frozen=True, slots=True)
-class Preferences:
-    """What the client prefers; `wait` in seconds, None when it didn't say."""
+def read_preferences(request: Request) -> tuple[bool, int | None]:
+    """Return what Prefer asks for (RFC 7240): `respond-async`, and `wait` in seconds.
 
-    respond_async: bool = False
-    wait: int | None = None
-
-
-def read_preferences(header: str) -> Preferences:
-    """Read a Prefer header (RFC 7240). What isn't understood is ignored, as the RFC asks."""
+    What isn't understood is ignored, as the RFC asks.
+    """
     respond_async, wait = False, None
-    for preference in header.split(","):
+    for preference in request.headers.get("Prefer", "").split(","):
         name = preference.split(";")[0].strip()
         if name.lower() == "respond-async":
             respond_async = True
         elif wait is None and (match := _WAIT.match(name)):
             wait = int(match[1])
-    return Preferences(respond_async, wait)
+    return respond_async, wait
 
 
 def read_wait(value: str | None) -> float | None:

@@ -11,10 +11,10 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels import limits
+from parcels.fields import Text
 from parcels.models import WebhookDelivery, WebhookEndpoint
 from parcels.query import identifier
 from parcels.representation import dialect_date
-from parcels.serializers import Text
 from parcels.services import webhooks
 from parcels.views.request import account_of, base_url
 from parcels.webhooks.addresses import NotAllowed, current_policy, target

@@ -24,7 +24,8 @@ from typing import Any
 from django.db import OperationalError
 from django.db.backends.sqlite3 import base
 
-WRITES = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+# Django begins each transaction by a statement.
+WRITES = ("BEGIN", "INSERT", "UPDATE", "DELETE", "REPLACE")
 # Idle connections kept per process: as many as ever run statements at once on a few cores.
 KEPT = 16
 # Seconds between two looks at the file's lock; only one thread of a process looks.
@@ -51,12 +52,20 @@ class WriteLock:
         if not self._lock.acquire(timeout=patience):
             raise OperationalError("database is locked")
         try:
-            while not self._lock_file():
-                if time.monotonic() > end:
-                    raise OperationalError("database is locked")
-                time.sleep(LOOK_EVERY)
-        except BaseException:
+            if self._file is None:
+                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+            while True:
+                try:
+                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                    return
+                except BlockingIOError:
+                    if time.monotonic() > end:
+                        raise OperationalError("database is locked") from None
+                    time.sleep(LOOK_EVERY)
+        except BaseException as error:
             self._lock.release()
+            if isinstance(error, OSError):
+                raise OperationalError(f"no turn to write: {error}") from error
             raise
 
     def give_up(self) -> None:
@@ -64,17 +73,6 @@ class WriteLock:
         if self._file is not None:
             fcntl.flock(self._file, fcntl.LOCK_UN)
         self._lock.release()
-
-    def _lock_file(self) -> bool:
-        try:
-            if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        except OSError as error:
-            raise OperationalError(f"no turn to write: {error}") from error
-        return True
 
 
 # By process and file: neither a lock's state nor a connection survives a fork.
@@ -103,13 +101,29 @@ class DatabaseWrapper(base.DatabaseWrapper):
                 pass
         return super().get_new_connection(conn_params)
 
-    def _start_transaction_under_autocommit(self) -> None:
-        self._take_turn()
+    def _execute_in_turn(
+        self, execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]
+    ) -> Any:
+        writes = sql.lstrip().upper().startswith(WRITES)
+        if self._turn is not None or not writes or self.is_in_memory_db():
+            return execute(sql, params, many, context)
+        key = self._key
+        turn = _turns.get(key) or _turns.setdefault(key, WriteLock(f"{key[1]}-turn"))
+        turn.take(self.settings_dict["OPTIONS"].get("timeout", 5))
+        self._turn = turn
+        kept = False
         try:
-            super()._start_transaction_under_autocommit()  # type: ignore[misc] # not in the stubs
-        except BaseException:
-            self._pass_turn()
-            raise
+            result = execute(sql, params, many, context)
+            kept = sql.startswith("BEGIN")  # a transaction keeps it until its end
+            return result
+        finally:
+            if not kept:
+                self._pass_turn()
+
+    def _pass_turn(self) -> None:
+        turn, self._turn = self._turn, None
+        if turn is not None:
+            turn.give_up()
 
     def _commit(self) -> None:
         super()._commit()  # type: ignore[misc] # not in the stubs
@@ -122,41 +136,13 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._pass_turn()
 
     def _close(self) -> None:
-        try:
-            if self.is_in_memory_db() or not self._keep():
-                super()._close()  # type: ignore[misc] # not in the stubs
-        finally:
-            self._pass_turn()
-
-    def _keep(self) -> bool:
         idle = _idle[self._key]
-        if self.connection is None or len(idle) >= KEPT:
-            return False
-        if self.connection.in_transaction:
-            self.connection.rollback()
-        idle.append(self.connection)
-        return True
-
-    def _execute_in_turn(
-        self, execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]
-    ) -> Any:
-        if self._turn is not None or not sql.lstrip().upper().startswith(WRITES):
-            return execute(sql, params, many, context)
-        self._take_turn()
         try:
-            return execute(sql, params, many, context)
+            if self.is_in_memory_db() or self.connection is None or len(idle) >= KEPT:
+                super()._close()  # type: ignore[misc] # not in the stubs
+            else:
+                if self.connection.in_transaction:
+                    self.connection.rollback()
+                idle.append(self.connection)
         finally:
             self._pass_turn()
-
-    def _take_turn(self) -> None:
-        if self._turn is not None or self.is_in_memory_db():
-            return
-        key = self._key
-        turn = _turns.get(key) or _turns.setdefault(key, WriteLock(f"{key[1]}-turn"))
-        turn.take(self.settings_dict["OPTIONS"].get("timeout", 5))
-        self._turn = turn
-
-    def _pass_turn(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.give_up()

@@ -14,7 +14,7 @@ from parcels import limits
 from parcels.models import ApiKey
 from parcels.tests.factories import AccountFactory
 from parcels.tests.requests import Shop, basic
-from shipping import authentication
+from shipping import authentication, failed_keys
 
 pytestmark = pytest.mark.django_db
 WRONG = basic("nobody", "guess")
@@ -22,7 +22,7 @@ WRONG = basic("nobody", "guess")
 
 @pytest.fixture
 def shop(monkeypatch: pytest.MonkeyPatch) -> Shop:
-    monkeypatch.setattr(authentication, "FAILURES", authentication.Failures())
+    monkeypatch.setattr(authentication, "FAILURES", failed_keys.Failures())
     monkeypatch.setattr(authentication, "_worked", {})
     return Shop(AccountFactory.create())
 
@@ -49,8 +49,8 @@ def test_an_address_that_fails_too_often_costs_no_query(
 def test_the_limit_ends_with_its_minute(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     fail(shop, limits.FAILED_KEYS)
     assert fail(shop, 1) == [429]
-    now = authentication.monotonic()
-    monkeypatch.setattr(authentication, "monotonic", lambda: now + 61)
+    now = failed_keys.monotonic()
+    monkeypatch.setattr(failed_keys, "monotonic", lambda: now + 61)
     assert fail(shop, 1) == [401]
 
 
@@ -96,8 +96,8 @@ def test_nobody_s_address_is_everybody_s_and_not_limited(shop: Shop) -> None:
 
 
 def test_memory_is_bounded(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(authentication, "REMEMBERED", 10)
-    failures = authentication.Failures()
+    monkeypatch.setattr(failed_keys, "REMEMBERED", 10)
+    failures = failed_keys.Failures()
     for number in range(100):
         failures.count(RequestFactory().get("/", REMOTE_ADDR=f"192.0.2.{number}"))
-    assert len(failures._windows) <= 10
+    assert len(failures.windows) <= 10

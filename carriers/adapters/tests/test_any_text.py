@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from carriers.adapters.lantern import LanternFreight
 from carriers.base import Purchase
 from carriers.outcomes import Announced, Refused
-from carriers.registry import all_carriers, carrier
+from carriers.registry import CARRIERS
 from carriers.shapes import documents
 from carriers.tests.bodies import PDF64, ZPL64, response
 from carriers.tests.transport_cases import CONSIGNMENT
@@ -171,11 +171,11 @@ def check(outcome: Any) -> None:
             assert (label.carrier_id + label.tracking_number).isprintable()
 
 
-@pytest.mark.parametrize("code", [adapter.code for adapter in all_carriers()])
+@pytest.mark.parametrize("code", CARRIERS)
 @given(data=st.data())
 def test_every_string_of_an_outcome_can_be_stored(code: str, data: Any) -> None:
     # Lantern's cache would keep a token of one example for the next.
-    adapter = LanternFreight() if code == "lantern" else carrier(code)
+    adapter = LanternFreight() if code == "lantern" else CARRIERS[code]
     answers = json_answers(code) if code in JSON else xml_answers(code)
     check(outcome_of(adapter.announce(CONSIGNMENT), answers, data))
     check(outcome_of(adapter.lookup("ref-1", CREDENTIALS), answers, data))
@@ -187,7 +187,7 @@ UNUSABLE = ["", " ", "x" * 65, "a\0b", "\ud800", "a\nb", "a\x85b"]
 
 @pytest.mark.parametrize("tracking", UNUSABLE)
 def test_a_label_with_an_unusable_number_is_unknown(tracking: str) -> None:
-    steps = carrier("postnl").announce(CONSIGNMENT)
+    steps = CARRIERS["postnl"].announce(CONSIGNMENT)
     next(steps)
     with pytest.raises(StopIteration) as end:
         steps.send(response(201, json.dumps(LABEL | {"tracking_number": tracking})))
@@ -203,7 +203,7 @@ def test_a_refusal_is_made_to_fit() -> None:
 
 @pytest.mark.parametrize("location", ["http://[", "//\u2100", "\0", ""])
 def test_an_order_that_is_said_to_be_nowhere_is_unknown(location: str) -> None:
-    steps = carrier("meridian").announce(CONSIGNMENT)
+    steps = CARRIERS["meridian"].announce(CONSIGNMENT)
     next(steps)
     with pytest.raises(StopIteration) as end:
         steps.send(response(201, Location=location))

@@ -9,7 +9,7 @@ import pytest
 
 from carriers.base import Purchase
 from carriers.outcomes import Absent, Announced, Found, Refused, Throttled, Unknown, Voided
-from carriers.registry import carrier
+from carriers.registry import CARRIERS
 from carriers.tests.bodies import DOCUMENTS, PDF64, ZPL64, drive, response
 from carriers.tests.transport_cases import CONSIGNMENT
 
@@ -65,7 +65,7 @@ POSTED = [
 @pytest.mark.parametrize("code", ["postnl", "tortoise"])
 @pytest.mark.parametrize(("answer", "expected", "remark"), POSTED)
 def test_an_announcement(code, answer, expected, remark):
-    requests, outcome = drive(carrier(code).announce(CONSIGNMENT), answer)
+    requests, outcome = drive(CARRIERS[code].announce(CONSIGNMENT), answer)
     assert len(requests) == 1
     if isinstance(expected, str):
         assert isinstance(outcome, Unknown), remark
@@ -75,7 +75,7 @@ def test_an_announcement(code, answer, expected, remark):
 
 
 def test_the_request_is_what_the_wire_format_says():
-    request = next(carrier("postnl").announce(CONSIGNMENT))
+    request = next(CARRIERS["postnl"].announce(CONSIGNMENT))
     sent = json.loads(request.body)
     assert (request.method, request.path, request.buys) == ("POST", "/shipments", True)
     assert request.headers["Authorization"] == "Bearer k"
@@ -106,7 +106,7 @@ LOOKED_UP = [
 
 @pytest.mark.parametrize(("answer", "expected", "remark"), LOOKED_UP)
 def test_a_lookup(answer, expected, remark):
-    _, outcome = drive(carrier("postnl").lookup("ref-1", CREDENTIALS), answer)
+    _, outcome = drive(CARRIERS["postnl"].lookup("ref-1", CREDENTIALS), answer)
     if isinstance(expected, str):
         assert outcome.reason == expected, remark
     else:
@@ -114,7 +114,7 @@ def test_a_lookup(answer, expected, remark):
 
 
 def test_a_reference_is_quoted():
-    request = next(carrier("postnl").lookup("ref/1&é", CREDENTIALS))
+    request = next(CARRIERS["postnl"].lookup("ref/1&é", CREDENTIALS))
     assert request.path == "/shipments?reference=ref%2F1%26%C3%A9"
 
 
@@ -128,7 +128,7 @@ def test_a_reference_is_quoted():
     ],
 )
 def test_a_void(answer, expected):
-    (request,), outcome = drive(carrier("postnl").void(PURCHASE, CREDENTIALS), answer)
+    (request,), outcome = drive(CARRIERS["postnl"].void(PURCHASE, CREDENTIALS), answer)
     assert (request.method, request.path) == ("DELETE", "/shipments/S%2F1")
     assert outcome == expected
 
@@ -164,7 +164,7 @@ COLIBRI = [
 
 @pytest.mark.parametrize(("answer", "expected", "remark"), COLIBRI)
 def test_colibri_answers_per_item(answer, expected, remark):
-    (request,), outcome = drive(carrier("colibri").announce(CONSIGNMENT), answer)
+    (request,), outcome = drive(CARRIERS["colibri"].announce(CONSIGNMENT), answer)
     item = json.loads(request.body)["items"][0]
     assert set(item) == {"client_id", "product", "to", "from", "grams"}
     assert request.headers["X-Api-Key"] == "k"
@@ -188,6 +188,6 @@ def test_colibri_answers_per_item(answer, expected, remark):
     ],
 )
 def test_colibri_voids_the_label_that_is_named(answer, expected):
-    (request,), outcome = drive(carrier("colibri").void(PURCHASE, CREDENTIALS), answer)
+    (request,), outcome = drive(CARRIERS["colibri"].void(PURCHASE, CREDENTIALS), answer)
     assert json.loads(request.body) == {"items": [{"client_id": "ref-1", "barcode": "T1"}]}
     assert outcome == expected or (expected is None and isinstance(outcome, Unknown))

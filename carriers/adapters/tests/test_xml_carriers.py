@@ -20,7 +20,7 @@ from carriers.outcomes import (
     Unknown,
     Voided,
 )
-from carriers.registry import carrier
+from carriers.registry import CARRIERS
 from carriers.tests.bodies import DOCUMENTS, PDF64, ZPL64, drive, response
 from carriers.tests.transport_cases import CONSIGNMENT
 
@@ -162,7 +162,7 @@ def test_lantern_is_alive_when_it_refuses_a_login(lantern):
     assert not lantern.is_sign_of_life(fault("soap:Server"))
 
 
-MERIDIAN = carrier("meridian")
+MERIDIAN = CARRIERS["meridian"]
 ORDERED = response(201, Location="/orders/ref-1")
 
 

@@ -12,7 +12,7 @@ import time
 
 ROOT = os.environ["WALK_ROOT"] + os.sep
 FOLDER = os.environ["WALK_DIR"]
-called: dict[tuple[str, str], None] = {}
+called: dict[tuple[str, str], int] = {}  # how many lines the function has
 
 
 def note(frame, event, _):
@@ -20,7 +20,10 @@ def note(frame, event, _):
         code = frame.f_code
         # A comprehension or a lambda is part of the function that it stands in.
         if code.co_filename.startswith(ROOT) and not code.co_name.startswith("<"):
-            called[code.co_filename.removeprefix(ROOT), code.co_qualname] = None
+            name = code.co_filename.removeprefix(ROOT), code.co_qualname
+            if name not in called:
+                last = max(line or 0 for _, _, line in code.co_lines())
+                called[name] = last - code.co_firstlineno + 1
 
 
 def watch():
@@ -29,7 +32,7 @@ def watch():
         for name in os.listdir(FOLDER):
             if name.startswith("mark-") and name not in written:
                 written.add(name)
-                stretch = list(called)
+                stretch = [(*name, lines) for name, lines in list(called.items())]
                 called.clear()
                 target = os.path.join(FOLDER, f"{name.removeprefix('mark-')}-{os.getpid()}.json")
                 with open(target + ".new", "w") as file:

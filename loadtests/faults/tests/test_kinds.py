@@ -15,19 +15,19 @@ from loadtests.faults.rig import DEADLINE
 from parcels import faults
 
 
-@pytest.mark.parametrize("carrier", registry.all_carriers(), ids=lambda carrier: carrier.code)
+@pytest.mark.parametrize("carrier", registry.CARRIERS.values(), ids=lambda carrier: carrier.code)
 def test_a_slow_carrier_keeps_its_promise_all_the_same(carrier: Carrier) -> None:
     assert DEADLINE < f20.SLOW < f20.SLOWER <= DEADLINE + carrier.longest_work
 
 
 @pytest.mark.parametrize("code", f20.LISTING)
 def test_the_slowest_outlasts_the_settling_window(code: str) -> None:
-    assert registry.carrier(code).settling + DEADLINE < f20.SLOWEST
+    assert registry.CARRIERS[code].settling + DEADLINE < f20.SLOWEST
 
 
 @pytest.mark.parametrize("code", f23.CARRIERS)
 def test_a_wrong_clock_believes_an_absence_before_the_booking(code: str) -> None:
-    settling = registry.carrier(code).settling
+    settling = registry.CARRIERS[code].settling
     assert settling - f23.SKEW < f23.COMMIT < settling
 
 

@@ -19,7 +19,8 @@ from django.test import Client
 from django.utils import timezone
 
 from parcels.models import Account, Announcement, ApiKey, Hold, Parcel, State
-from parcels.services.claim import claim, hand_back
+from parcels.services.claim import claim
+from parcels.services.next_state import hand_back
 from parcels.services.sweep import due_announcements, forget_old_holds, release_forgotten
 from parcels.statuses import Status
 

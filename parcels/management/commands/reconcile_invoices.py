@@ -74,7 +74,7 @@ class Command(BaseCommand):
 def _lists(options: dict[str, Any]) -> dict[str, list[str]]:
     """Return each carrier's sources."""
     carrier, sources = options["carrier"], options["sources"]
-    codes = [adapter.code for adapter in registry.all_carriers()]
+    codes = [*registry.CARRIERS]
     if carrier and carrier not in codes:
         raise CommandError(f"no such carrier: {carrier}; known: {', '.join(codes)}", returncode=2)
     if not options["from_simulator"]:

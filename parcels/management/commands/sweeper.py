@@ -37,11 +37,11 @@ from parcels.services import (
 )
 from parcels.services import reconcile as reconciling
 from parcels.services.announce import announce
-from parcels.services.broker import broker_identity
 from parcels.services.reconcile import reconcile
+from parcels.services.restored import broker_identity
 from parcels.services.tidy import tidy
 from parcels.services.tracking_feed import Follower
-from parcels.services.wake import WEBHOOK_QUEUE, send, wake
+from parcels.services.wake import WEBHOOK_QUEUE, send
 
 log = logging.getLogger(__name__)
 
@@ -170,7 +170,7 @@ class Sweeper:
         lost = [
             due.id
             for due in sweep.due_announcements()
-            if not wake(due.task, [due.id], due.carrier, due.account_id)
+            if not send(due.task, [due.id], f"announce.{due.carrier}", due.account_id)
             and not self._do_myself(WORK[due.task], due.id)
         ]
         sweep.not_woken(lost)
@@ -185,7 +185,7 @@ class Sweeper:
 
     def _sweep_cancellations(self) -> None:
         for announcement_id, carrier in void.due_voids():
-            if not wake("void", [announcement_id], carrier):
+            if not send("void", [announcement_id], f"announce.{carrier}"):
                 self._do_myself(void.void, announcement_id)
         void.give_up()
 

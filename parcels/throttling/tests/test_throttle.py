@@ -9,8 +9,9 @@ import pytest
 from parcels.models import Account, ApiKey
 from parcels.tests.factories import AccountFactory
 from parcels.tests.requests import Shop, body
-from parcels.throttling import counting, throttle
+from parcels.throttling import counting
 from parcels.throttling.limits import Limit, parse_limits
+from parcels.views import request as views
 
 
 class Counting:
@@ -27,7 +28,7 @@ class Counting:
 @pytest.fixture
 def counts(monkeypatch: pytest.MonkeyPatch) -> dict[str, int]:
     fake = Counting()
-    monkeypatch.setattr(throttle, "windows", lambda: fake)
+    monkeypatch.setattr(views, "windows", lambda: fake)
     return fake.counts
 
 
@@ -97,7 +98,7 @@ def test_whoever_is_not_let_in_is_not_counted(counts: dict[str, int]) -> None:
 )
 def test_an_accounts_own_limit_wins(own: str, requests: list[int], settings: Any) -> None:
     settings.THROTTLE_READ = "1000/min"
-    limits = throttle.limits_of(Account(read_limit=own), "read")
+    limits = views.limits_of(Account(read_limit=own), "read")
     assert [limit.requests for limit in limits] == requests
 
 

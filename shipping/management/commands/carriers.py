@@ -9,7 +9,7 @@ from django.conf import settings
 
 from carriers import registry
 from deploy.readiness import why_not_ready
-from parcels.services import protect
+from parcels.services.carrier_guards import guards_of
 from shipping.simulation import ask
 from shipping.terminal import TerminalCommand, Trouble
 
@@ -21,7 +21,7 @@ class Command(TerminalCommand):
         if why := why_not_ready(f"redis {settings.GUARDS_URL}"):
             raise Trouble(f"Nothing is known of the carriers: {why}", "make doctor")
         faults = _faults() if os.environ.get("SIMULATOR_URL") else {}
-        self.show([_row(carrier, faults) for carrier in registry.all_carriers()], as_json=json)
+        self.show([_row(carrier, faults) for carrier in registry.CARRIERS.values()], as_json=json)
 
 
 def _faults() -> dict[str, list[str]]:
@@ -33,12 +33,12 @@ def _faults() -> dict[str, list[str]]:
 
 
 def _row(carrier: Any, faults: dict[str, list[str]]) -> dict[str, Any]:
-    standing = protect.status(carrier.code)
-    recent = standing.recent
+    standing = guards_of(carrier.code)
+    recent = standing.recent()
     return {
         "carrier": carrier.code,
-        "breaker": standing.mode,
-        "in_flight": f"{standing.in_flight}/{standing.limit}",
+        "breaker": standing.mode(),
+        "in_flight": f"{standing.in_flight()}/{standing.limit}",
         "p50": recent.p50,
         "p95": recent.p95,
         "error_share": round(recent.error_share, 3),

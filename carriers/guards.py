@@ -1,0 +1,235 @@
+"""What guards a carrier, over Redis for all processes: its slots, breaker and recent calls.
+
+Slots (a bulkhead): at most N calls are in flight to a carrier, so that one that hangs fills only
+its own. Each is a lease in a sorted set: a killed process doesn't give its slot back, but its lease
+expires. An owner may take a slot while it has fewer than SHARE times the free ones (dynamic
+thresholds, as in switches whose ports share a buffer: Choudhury and Hahne, 1998). Whatever one
+owner does, another one finds a free slot, and nothing need be known of who is there.
+
+The breaker's rules, and why: `carriers.breaker_rules`. While Redis is away each process counts for
+itself: `carriers.guards_local`.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import math
+import uuid
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from time import monotonic
+from typing import Any
+
+from carriers.backoff import OWN_GUARDS, PERMANENT
+from carriers.breaker_rules import Admission, BreakerConfig, Mode
+from carriers.guards_local import LOCAL, RECENT, SHARE, Entry, LocalGuards
+from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
+from carriers.redis_guard import Gone, RedisGuard
+
+# The carrier was not called, or the answer says nothing about its health.
+SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
+LUA = Path(__file__).parent / "lua"
+# Why a day: yesterday's durations say nothing about today's.
+EXPIRY = 86_400
+# Why 1 and 60: a client should neither poll too often nor miss the answer for long.
+SHORTEST_RETRY, LONGEST_RETRY = 1, 60
+
+
+def is_failure(outcome: Outcome | LookupResult | VoidResult) -> bool | None:
+    """Tell whether an outcome counts against the carrier; None: it says nothing, don't record it.
+
+    Time-outs and all other unknowns count, and what could not be sent; refusals do not, nor what
+    one account's credentials cause.
+    """
+    if isinstance(outcome, Throttled) or getattr(outcome, "reason", "") in SILENT:
+        return None
+    return isinstance(outcome, NotSent | Unknown) and outcome.reason != "credentials"
+
+
+def throttled_for(outcome: Outcome | LookupResult | VoidResult) -> float | None:
+    """Return the seconds for which a 429 asks for no calls, 0 if it names none; else None."""
+    if isinstance(outcome, Throttled):
+        return outcome.retry_after or 0.0
+    return 0.0 if isinstance(outcome, Unknown) and outcome.reason == "throttled" else None
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """Durations in seconds over the recent calls, None where there were none; share 0..1."""
+
+    count: int
+    p50: float | None
+    p95: float | None
+    error_share: float
+
+    def retry_after(self, default: float) -> int:
+        """Return whole seconds after which asking again makes sense: the recent median."""
+        seconds = math.ceil(default if self.p50 is None else self.p50)
+        return max(SHORTEST_RETRY, min(seconds, LONGEST_RETRY))
+
+
+def snapshot(samples: Iterable[tuple[float, bool]]) -> Snapshot:
+    """Sum up (duration, ok) pairs."""
+    pairs = list(samples)
+    if not pairs:
+        return Snapshot(0, None, None, 0.0)
+    durations = sorted(duration for duration, _ in pairs)
+    errors = sum(not ok for _, ok in pairs)
+    p50, p95 = (
+        durations[math.ceil(share * len(pairs)) - 1] for share in (0.5, 0.95)
+    )  # nearest rank
+    return Snapshot(len(pairs), p50, p95, errors / len(pairs))
+
+
+@functools.cache
+def script(name: str, **parts: str) -> str:
+    """Read a script of `carriers/lua`; it finds other ones as functions of these names."""
+    texts = {each: (LUA / f"{each}.lua").read_text() for each in (name, *parts.values())}
+    functions = (
+        f"local function {function}(KEYS, ARGV)\n{texts[part]}\nend\n"
+        for function, part in parts.items()
+    )
+    return "".join(functions) + texts[name]
+
+
+class CarrierGuards:
+    """The guards of one carrier. `now` is for tests: else Redis' own clock.
+
+    `lease` in seconds: longer than any call's total deadline; without `limit` nothing can enter.
+    """
+
+    def __init__(
+        self,
+        redis: RedisGuard,
+        carrier: str,
+        *,
+        limit: int = 0,
+        lease: float = 0.0,
+        share: int = SHARE,
+        config: BreakerConfig | None = None,
+        prefix: str = "carriers:",
+    ) -> None:
+        self.carrier = carrier
+        self.limit = limit
+        self.config = config or BreakerConfig()
+        self.local = LocalGuards(limit, lease, share, self.config)
+        self.redis = redis
+        self.breaker_keys = [f"{prefix}breaker:{carrier}", f"{prefix}breaker:{carrier}:outcomes"]
+        self._slots, self._recent = f"{prefix}bulkhead:{carrier}", f"{prefix}health:{carrier}"
+        parts = {"acquire": "bulkhead_acquire", "admit": "breaker_admit"}
+        self._enter = redis.client.register_script(script("enter", **parts))
+        parts = {"record": "breaker_record", "throttle": "breaker_throttle"}
+        self._leave = redis.client.register_script(script("leave", **parts))
+        self._read_mode: tuple[float, Mode] = (-math.inf, "closed")
+        self._read_recent: tuple[float, Snapshot] = (-math.inf, snapshot(()))
+
+    def enter(self, owners: Sequence[str], now: float | None = None) -> list[Entry]:
+        """Ask for a call for each of these owners, in their order; never wait.
+
+        Each gets its slot's token, empty where it may not call, and what the breaker said: None
+        where there was no slot. An owner without a name (word characters) is asked for no share.
+        """
+        local, config, moment = self.local, self.config, "" if now is None else now
+        tokens = [f"{owner}.{uuid.uuid4().hex}" for owner in owners]
+        rest = [config.open_for, config.ramp_for, config.ramp_from, config.ramp_to]
+        calls: list[tuple[list[Any], list[Any]]] = [
+            (
+                [self.limit, local.lease, token, moment, local.share, owner],
+                [moment, token, *rest, config.trial_every],
+            )
+            for token, owner in zip(tokens, owners, strict=True)
+        ]
+        owed = local.take_owed() if local.owed else {}
+        calls[0][0].extend(owed)
+        try:
+            answers = self.redis.ask(
+                lambda: self._enter([self._slots, *self.breaker_keys], [json.dumps(calls)])
+            )
+        except Gone as gone:
+            # Redis may still execute the request.
+            local.owe(owed, tokens if gone.asked else ())
+            return local.enter(tokens)
+        entries: list[Entry] = []
+        for token, answer in zip(tokens, answers, strict=True):
+            if not answer:
+                entries.append(("", None))
+                continue
+            allowed, retry_after, probe = answer
+            admission = Admission(bool(allowed), float(retry_after), probe.decode())
+            entries.append((token if allowed else "", admission))
+        return entries
+
+    def leave(
+        self,
+        slots: Sequence[str] = (),
+        *,
+        outcomes: Sequence[tuple[bool, float, str]] = (),
+        bought: Sequence[tuple[float, bool]] = (),
+        throttled: Sequence[float] = (),
+        now: float | None = None,
+    ) -> None:
+        """Note what calls have shown and give their slots back, both at once.
+
+        `outcomes`: (failed, seconds that it lasted, key), see `is_failure`; further failures of the
+        same key are not counted, the empty one is no key. `bought`: a purchase's seconds, and
+        whether the carrier answered well. `throttled`: seconds that 429s ask for. What Redis does
+        not take back goes back with the next question that it answers.
+        """
+        local, config, moment = self.local, self.config, "" if now is None else now
+        local.recent.extend(bought)
+        owed = local.take_owed() if local.owed else {}
+        shared = [slot for slot in slots if not slot.startswith(LOCAL)]
+        limits = [config.window, config.horizon, config.min_calls, config.share]
+        ended = {
+            "recorded": [[moment, str(int(bad)), *limits, *rest] for bad, *rest in outcomes],
+            "throttled": [[moment, seconds, config.trial_every] for seconds in throttled],
+            "recent": [f"{duration:.4f}:{int(ok)}" for duration, ok in bought],
+            "slots": [*owed, *shared],
+        }
+        try:
+            if any(ended.values()):
+                keys = [self._slots, *self.breaker_keys, self._recent]
+                self.redis.ask(lambda: self._leave(keys, [RECENT, EXPIRY, json.dumps(ended)]))
+        except Gone:
+            local.owe(owed, shared)
+            local.note(outcomes, throttled)
+        if len(shared) < len(slots):
+            local.free(slots)
+
+    def mode(self, age: float = 0.0) -> Mode:
+        """Return the breaker's state, as it was so many seconds ago at most."""
+        asked_at = monotonic()
+        if asked_at - self._read_mode[0] < age:
+            return self._read_mode[1]
+        try:
+            kept = self.redis.ask(lambda: self.redis.client.hget(self.breaker_keys[0], "mode"))
+        except Gone:
+            mode = self.local.breaker.mode
+        else:
+            mode = "open" if kept == b"open" else "half_open" if kept == b"half_open" else "closed"
+        self._read_mode = asked_at, mode
+        return mode
+
+    def recent(self, age: float = 0.0) -> Snapshot:
+        """Sum up the recent calls, as they were so many seconds ago at most."""
+        asked_at = monotonic()
+        if asked_at - self._read_recent[0] < age:
+            return self._read_recent[1]
+        try:
+            raw = self.redis.ask(lambda: self.redis.client.lrange(self._recent, 0, RECENT - 1))
+        except Gone:
+            seen = snapshot(list(self.local.recent))
+        else:
+            pairs = (entry.split(b":") for entry in raw)
+            seen = snapshot((float(duration), ok == b"1") for duration, ok in pairs)
+        self._read_recent = asked_at, seen
+        return seen
+
+    def in_flight(self) -> int:
+        """Count the slots taken, leases that have run out included until the next `enter`."""
+        try:
+            return int(self.redis.ask(lambda: self.redis.client.zcard(self._slots)))
+        except Gone:
+            return len(self.local.slots)

@@ -1,0 +1,184 @@
+"""The safety nets below waiting.py: what no wake-up told is found.
+
+- Each REREAD everything that waits is read again: a lost wake-up costs two seconds at most;
+- if Redis itself is in doubt (connection lost, data lost, a wake-up without an answer) the app is
+asked, all holds in one request. Otherwise it is never asked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import secrets
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+from offload.batching import Batcher
+from offload.counting import APP_ASKED, REDIS_UP, Counts
+from offload.protocol import (
+    EPOCH_KEY,
+    LATE_KEY,
+    NOTHING_KNOWN,
+    Answer,
+    Ticket,
+    decode_answer,
+    public_headers,
+)
+from offload.redis_clients import StoreTrouble
+
+if TYPE_CHECKING:
+    from offload.waiting import Waiters
+
+logger = logging.getLogger("offload")
+
+# Seconds between two readings of all that waits; with the reading itself it stays under two.
+REREAD = 1.5
+# Seconds that a doubt lasts. A release that failed or was left out (redis_clients.PAUSE) while
+# Redis came back was committed before: asked about for this long, it is found.
+DOUBT = 5.0
+# Seconds for a last look when the client's deadline has come: its answer is due now. Redis answers
+# in a millisecond; the rest is for a busy loop, and is what a black hole adds to each wait.
+LAST_READ = 0.25
+# Hold ids in one question to the app: one indexed query, and under SQLite's limit of variables.
+ASK_CHUNK = 500
+# Seconds for the app's answer. Longer than its slowest query should be.
+ASK_TIMEOUT = 3.0
+# Seconds between two questions, and between two readings out of turn.
+PAUSE_BETWEEN = 0.1
+
+
+class Resolve(Protocol):
+    """Ask the app. `final_only`: leave out what would still be a late answer."""
+
+    async def __call__(self, hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]: ...
+
+
+class Doubts:
+    """What one process doubts of its store, and what it does about it."""
+
+    def __init__(
+        self, waiters: Waiters, store: str, resolve: Resolve | None, counts: Counts
+    ) -> None:
+        self._waiters = waiters
+        self._address = store
+        self._resolve = resolve
+        self._counts = counts
+        self._lost = False
+        self._until = 0.0
+        self._epoch: bytes | None = None
+        self._kick = asyncio.Event()
+        self._late_questions: Batcher[str, Answer | None] = Batcher(self._ask_late, most=ASK_CHUNK)
+        self.doubted: dict[str, float] = {}
+
+    # What is in doubt ------------------------------------------------------------------------
+
+    def begin(self, why: str) -> None:
+        """Doubt the whole store, for DOUBT seconds."""
+        now = time.monotonic()
+        if now >= self._until:
+            logger.warning("%s is in doubt, the app is asked: %s", self._address, why)
+            self._lost = True
+            self._kick.set()
+        self._until = now + DOUBT
+
+    def miss(self, hold_ids: Iterable[str]) -> None:
+        """Doubt these, which were released and are not there: evicted, flushed or never written."""
+        until = time.monotonic() + DOUBT
+        self.doubted |= {each: until for each in hold_ids if each in self._waiters.futures}
+        self._waiters.run("ask", self._ask)
+
+    def hear(self) -> None:
+        """Note that the wake-ups come (again), and read all: until now they went unheard."""
+        self._counts.own[REDIS_UP] = 1
+        if self._lost:
+            self._lost = False
+            logger.warning("%s answers again", self._address)
+        self._kick.set()
+
+    def _in_doubt(self) -> list[str]:
+        now = time.monotonic()
+        if now < self._until:
+            return list(self._waiters.futures)
+        self.doubted = {key: until for key, until in self.doubted.items() if now < until}
+        return list(self.doubted)
+
+    # Rereading -------------------------------------------------------------------------------
+
+    async def reread_forever(self) -> None:
+        """Read everything that waits, every REREAD seconds and when there is cause."""
+        while True:
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(REREAD):
+                    await self._kick.wait()
+            self._kick.clear()
+            try:
+                await self._reread()
+            except Exception:
+                logger.exception("rereading failed; tried again")
+            await asyncio.sleep(PAUSE_BETWEEN)
+
+    async def _reread(self) -> None:
+        if self._in_doubt():
+            self._waiters.run("ask", self._ask)
+        await self._check_epoch()
+        await self._waiters.read(self._waiters.futures)
+        if self._in_doubt():
+            self._waiters.run("ask", self._ask)
+
+    async def _check_epoch(self) -> None:
+        pipe = self._waiters.pipe
+        with contextlib.suppress(StoreTrouble):
+            made = pipe.ask("SET", EPOCH_KEY, secrets.token_hex(8), "NX")
+            epoch = await pipe.ask("GET", EPOCH_KEY)
+            await made
+            if self._epoch not in (None, epoch):
+                self.begin("it has lost its memory")
+            self._epoch = epoch
+
+    # Asking the app --------------------------------------------------------------------------
+
+    async def late(self, ticket: Ticket, packed: bytes | None) -> Answer:
+        """Return the late answer: the given one, or Redis', or the app's, or a bare 202."""
+        late = await self._late(ticket, packed)
+        return late._replace(headers=public_headers(late.headers))
+
+    async def _late(self, ticket: Ticket, packed: bytes | None) -> Answer:
+        if packed is None:
+            with contextlib.suppress(StoreTrouble, TimeoutError):
+                async with asyncio.timeout(LAST_READ):
+                    packed = await self._waiters.pipe.ask("GET", LATE_KEY + ticket.nonce)
+        if packed is not None:
+            try:
+                return decode_answer(packed)
+            except ValueError:
+                logger.exception("the stored late answer is unreadable")
+        with contextlib.suppress(Exception):  # logged where it was asked
+            return await self._late_questions.ask(ticket.hold_id) or NOTHING_KNOWN
+        return NOTHING_KNOWN
+
+    async def _ask(self) -> None:
+        doubted = self._in_doubt()
+        for start in range(0, len(doubted), ASK_CHUNK):
+            chunk = doubted[start : start + ASK_CHUNK]
+            for hold_id, answer in (await self._ask_app(chunk, final_only=True)).items():
+                self._waiters.deliver(hold_id, answer)
+        await asyncio.sleep(PAUSE_BETWEEN)
+
+    async def _ask_late(self, hold_ids: list[str]) -> list[Answer | None]:
+        answers = await self._ask_app(hold_ids, final_only=False)
+        return [answers.get(hold_id) for hold_id in hold_ids]
+
+    async def _ask_app(self, hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
+        if self._resolve is None:
+            return {}
+        self._counts.own[APP_ASKED] += 1
+        try:
+            async with asyncio.timeout(ASK_TIMEOUT):
+                return await self._resolve(hold_ids, final_only=final_only)
+        except Exception as error:
+            logger.warning(
+                "the app could not say anything about %d holds: %r", len(hold_ids), error
+            )
+            return {}

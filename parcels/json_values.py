@@ -1,0 +1,47 @@
+"""JSON values that are too deep to be sent back, or whose texts can't be stored."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from rest_framework.exceptions import ValidationError
+
+from parcels import limits
+
+_UNSTORABLE = re.compile("[\0\ud800-\udfff]")
+UNSTORABLE = "NUL and half surrogate pairs are not allowed."
+
+
+def is_too_deep(value: Any) -> bool:
+    """Tell whether containers are nested deeper than they may be."""
+    layer = [value]
+    for _ in range(limits.DEPTH + 1):
+        layer = [outer for outer in layer if isinstance(outer, dict | list)]
+        if not layer:
+            return False
+        layer = [
+            inner
+            for outer in layer
+            for inner in (outer.values() if isinstance(outer, dict) else outer)
+        ]
+    return True
+
+
+def check_texts(value: Any, path: str = "") -> None:
+    """Refuse NUL and lone surrogates anywhere in a value that is not too deep.
+
+    Raises:
+        ValidationError: by dotted path, as far as its names are fit to be sent back.
+    """
+    if isinstance(value, str):
+        if _UNSTORABLE.search(value):
+            raise ValidationError({path: [UNSTORABLE]} if path else [UNSTORABLE])
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            check_texts(name, path)
+            known = name.isidentifier() and len(name) <= limits.NUMBER
+            check_texts(inner, f"{path}.{name}".lstrip(".") if known else path)
+    elif isinstance(value, list):
+        for inner in value:
+            check_texts(inner, path)

@@ -1,0 +1,119 @@
+"""Each carrier's guards, made from the settings; and its probes.
+
+Calls go through `parcels.services.protect`.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import math
+import threading
+
+import redis
+from django.conf import settings
+
+from carriers import recovery, registry, transport
+from carriers.breaker_rules import BreakerConfig
+from carriers.guards import CarrierGuards
+from carriers.guards_local import SHARE
+from carriers.outcomes import Answered, ProbeResult
+from carriers.redis_guard import RedisGuard
+from offload.redis_clients import sync_client
+from parcels import faults, metrics
+
+log = logging.getLogger(__name__)
+
+# For the fault suite's controls: more calls, and a larger share of failures, than there can be.
+NO_BOUND = 1_000_000
+NEVER = 2.0
+
+
+def breaker_config() -> BreakerConfig:
+    """Return the breakers' numbers from the settings."""
+    return BreakerConfig(
+        window=settings.CARRIER_BREAKER_WINDOW,
+        horizon=settings.CARRIER_BREAKER_HORIZON,
+        min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
+        share=NEVER if faults.is_off("breaker") else settings.CARRIER_BREAKER_SHARE,
+        open_for=settings.CARRIER_BREAKER_OPEN_FOR,
+        ramp_for=0.0 if faults.is_off("ramp") else settings.CARRIER_BREAKER_RAMP_FOR,
+        ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
+        ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
+        trial_every=settings.TIME_SCALE,
+    )
+
+
+@functools.cache
+def _client() -> redis.Redis:
+    return sync_client(settings.GUARDS_URL, time_out=settings.CARRIER_GUARD_TIMEOUT)
+
+
+@functools.cache
+def _redis() -> RedisGuard:
+    return RedisGuard(_client(), "guards", on_trouble=metrics.guard_trouble)
+
+
+@functools.cache
+def guards_of(code: str) -> CarrierGuards:
+    """Return this process's guards to a carrier."""
+    slots = NO_BOUND if faults.is_off("bulkhead") else int(settings.CARRIERS[code]["bulkhead"])
+    return CarrierGuards(
+        _redis(),
+        code,
+        limit=slots,
+        # A lease that a killed process leaves behind ends with the announcement's own.
+        lease=settings.ANNOUNCEMENT_LEASE,
+        share=0 if faults.is_off("turns") else SHARE,
+        config=breaker_config(),
+        prefix=settings.CARRIER_GUARD_PREFIX,
+    )
+
+
+def forget() -> None:
+    """Drop all connections and local states, e.g. when a test changes the settings."""
+    for cached in (_redis, guards_of):
+        cached.cache_clear()
+
+
+def probe_if_due(code: str) -> None:
+    """Probe a carrier whose breaker is due for it, even without calls."""
+    guards = guards_of(code)
+    if guards.mode() == "closed":
+        return
+    admission = recovery.admit(guards)
+    if admission.probe:
+        probe_aside(guards, admission.probe)
+
+
+def probe_aside(guards: CarrierGuards, token: str) -> None:
+    """Probe a carrier in a separate thread."""
+    threading.Thread(target=probe, args=(guards, token), name=f"probe-{guards.carrier}").start()
+
+
+def probe(guards: CarrierGuards, token: str) -> ProbeResult:
+    """Find out, without buying, whether the carrier is back, and tell the breaker."""
+    carrier = registry.CARRIERS[guards.carrier]
+    result = transport.perform(
+        # A refusal of these credentials also shows that the carrier is up.
+        carrier.probe(settings.HOUSE_CREDENTIALS[guards.carrier]),
+        str(settings.CARRIERS[guards.carrier]["url"]),
+        settings.CARRIER_PROBE_DEADLINE,
+        settings.CARRIER_CONNECT_TIMEOUT,
+    )
+    alive = isinstance(result, Answered)
+    recovery.record_probe(guards, token, alive=alive)
+    log.warning("probed %s: %s", guards.carrier, "alive" if alive else "still down")
+    return result
+
+
+def room(code: str) -> int:
+    """Return how many announcements it makes sense to wake in the next second.
+
+    No more than there are slots: the share that a single account leaves free is enough reserve for
+    slots that become free meanwhile.
+    """
+    guards = guards_of(code)
+    pace = recovery.pace(guards)
+    free = guards.limit - guards.in_flight()
+    return max(0, math.ceil(free if pace is None else min(pace, free)))

@@ -1,0 +1,131 @@
+"""Make parcels: from a request's body to orders."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from django.http import HttpResponse
+from rest_framework.exceptions import ValidationError
+from rest_framework.renderers import JSONRenderer
+from rest_framework.request import Request
+from rest_framework.views import APIView
+
+from parcels import limits
+from parcels.serializers import PARCEL_IN
+from parcels.services.accept import Mode, Order, create_parcels, mode_of, parcel_row
+from parcels.services.answering import replay
+from parcels.services.fill import Owned
+from parcels.services.holds import Asked
+from parcels.services.idempotency import find
+from parcels.views.request import (
+    account_of,
+    asked,
+    charge_parcels,
+    idempotency_key,
+    read_preferences,
+)
+
+
+class CreateView(APIView):
+    """The POST of `/parcels`."""
+
+    def post(self, request: Request) -> HttpResponse:
+        """Create one parcel or several."""
+        respond_async, wait = read_preferences(request)
+        key = idempotency_key(request) if "Idempotency-Key" in request.headers else None
+        known = find(account_of(request), key) if key else None
+        if known:
+            return replay(asked=asked(request, wait=wait), row=known, respond_async=respond_async)
+        bodies, many = parcel_bodies(request.data)
+        check_sizes(bodies, len(request.body))
+        how = asked(request, many=many, wait=wait)
+        orders, failed = read_orders(how, bodies, respond_async=respond_async)
+        colli = check_colli(orders, many)
+        if colli > 1:
+            charge_parcels(how.account, colli)
+        response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
+        if respond_async and any(order.mode is Mode.ASYNC for order in orders):
+            response["Preference-Applied"] = "respond-async"
+        return response
+
+
+def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
+    """Return the parcels of a body and whether it was the form for several.
+
+    Raises:
+        ValidationError: it is neither form, empty, or too many.
+    """
+    if not isinstance(data, dict):
+        raise ValidationError("The body must be a JSON object.")
+    if "parcels" in data:
+        bodies = data["parcels"]
+        if not isinstance(bodies, list) or not bodies:
+            raise ValidationError({"parcels": ["A list with at least one parcel is needed."]})
+        if len(bodies) > limits.PARCELS:
+            raise ValidationError({"parcels": [f"At most {limits.PARCELS} parcels at once."]})
+        return bodies, True
+    if "parcel" not in data:
+        raise ValidationError({"parcel": ["This field is required."]})
+    return [data["parcel"]], False
+
+
+def check_sizes(bodies: list[Any], length: int) -> None:
+    """Check how much there is to validate; `length` is the whole request's, in bytes.
+
+    Raises:
+        ValidationError: a parcel is too large, or there are too many items.
+    """
+    # A body that is no longer than a parcel may be has none that is.
+    if length > limits.PARCEL and any(_size(body) > limits.PARCEL for body in bodies):
+        raise ValidationError(f"At most {limits.PARCEL} bytes for one parcel.")
+    items = [body.get("parcel_items") for body in bodies if isinstance(body, dict)]
+    if sum(len(some) for some in items if isinstance(some, list)) > limits.ITEMS_IN_ALL:
+        raise ValidationError(f"At most {limits.ITEMS_IN_ALL} items at once.")
+
+
+def _size(body: Any) -> int:
+    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+def read_orders(
+    how: Asked, bodies: list[Any], *, respond_async: bool
+) -> tuple[list[Order], list[dict[str, Any]]]:
+    """Validate each parcel; return the good ones, and the others with their errors.
+
+    Raises:
+        ValidationError: one is invalid, and the client didn't ask for each one's errors.
+    """
+    verbose = how.many and how.errors == "verbose"
+    orders: list[Order] = []
+    owned = Owned(how.account)
+    failed: list[dict[str, Any]] = []
+    for body in bodies:
+        try:
+            fields = PARCEL_IN.run_validation(body)
+            order = Order(fields, mode_of(fields, respond_async=respond_async))
+            if verbose:  # sort it out before anything is stored
+                parcel_row(order, owned)
+            orders.append(order)
+        except ValidationError as error:
+            if not verbose:
+                raise
+            failed.append({"parcel": body, "errors": error.detail})
+    if failed:
+        JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
+    return orders, failed
+
+
+def check_colli(orders: list[Order], many: bool) -> int:
+    """Check how many parcels the orders make; return it.
+
+    Raises:
+        ValidationError: too many, or several to announce in the form for one.
+    """
+    colli = [order.fields.get("quantity") or 1 for order in orders]
+    if sum(colli) > limits.PARCELS:
+        raise ValidationError({"quantity": [f"At most {limits.PARCELS} parcels at once."]})
+    if not many and colli[0] > 1 and orders[0].mode is not Mode.STORE:
+        message = "Several colli are announced in the form {'parcels': [...]}."
+        raise ValidationError({"quantity": [message]})
+    return sum(colli)
