@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from collections.abc import Sequence
 from datetime import timedelta
@@ -15,6 +16,7 @@ from django.db.models import F
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
+from carriers import transport, transport_async
 from carriers.outcomes import Announced, Document, NotSent, Unknown
 from parcels import faults, metrics
 from parcels.models import (
@@ -30,7 +32,8 @@ from parcels.models import Document as DocumentRow
 from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
 from parcels.services import carrier_guards, protect
-from parcels.services.call import Result, jobs_for
+from parcels.services.call import Result, buy_async, jobs_for
+from parcels.services.call_and_wait import buy
 from parcels.services.claim import claim, guard, prepare
 from parcels.services.holds import open_hold
 from parcels.services.next_state import hand_back
@@ -239,6 +242,26 @@ def test_a_guard_that_refuses_gives_its_slot_back(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("parcels.services.claim.LEASE_SHARE", -1)
     assert not prepare([late.pk])
     assert carrier_guards.guards_of(row.carrier).in_flight() == 1
+
+
+@pytest.mark.parametrize("paused", [0, 60])
+@pytest.mark.parametrize("waits", [True, False], ids=["in a thread", "in the loop"])
+def test_who_was_paused_after_the_guard_does_not_buy(
+    monkeypatch: pytest.MonkeyPatch, waits: bool, paused: int
+) -> None:
+    def bought(steps: Any, *_: Any, may_buy: Any) -> bool:
+        steps.close()
+        return bool(may_buy())
+
+    async def bought_in_loop(steps: Any, *_: Any, may_buy: Any) -> bool:
+        return bought(steps, may_buy=may_buy)
+
+    monkeypatch.setattr(transport, "perform", bought)
+    monkeypatch.setattr(transport_async, "perform", bought_in_loop)
+    (job,) = prepare([awaited(1)[0].pk])
+    job.guarded_at -= paused
+    result = buy(job) if waits else asyncio.run(buy_async(job))
+    assert result.outcome is (not paused)
 
 
 @pytest.mark.parametrize("tries", [1, 9])
