@@ -36,7 +36,7 @@ from parcels.services.call import Result, buy_async, jobs_for
 from parcels.services.call_and_wait import buy
 from parcels.services.claim import claim, guard, prepare
 from parcels.services.holds import open_hold
-from parcels.services.next_state import hand_back
+from parcels.services.next_state import hand_back, move_on
 from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
@@ -209,6 +209,16 @@ def test_what_is_handed_back_is_ours(settings: Any) -> None:
     hand_back([(row, 60.0) for row in claimed])
     states = [Announcement.objects.get(pk=row.pk).state for row in rows]
     assert states == [State.ANNOUNCING, State.ANNOUNCED, State.PENDING]
+
+
+def test_what_moves_on_is_ours() -> None:
+    rows = awaited(3)
+    claimed = claim([row.pk for row in rows])
+    Announcement.objects.filter(pk=rows[0].pk).update(fence=7)
+    Announcement.objects.filter(pk=rows[1].pk).update(state=State.ANNOUNCED)
+    assert [move_on(row, State.UNKNOWN, 60.0) for row in claimed] == [False, False, True]
+    states = [Announcement.objects.get(pk=row.pk).state for row in rows]
+    assert states == [State.ANNOUNCING, State.ANNOUNCED, State.UNKNOWN]
 
 
 @pytest.mark.skipif(connection.vendor == "postgresql", reason="claims and reads in one statement")
