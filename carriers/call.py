@@ -47,7 +47,7 @@ class Call:
 
     def begin(self, request: CarrierRequest) -> None:
         """Start a step."""
-        # Here and not in the HTTP clients: aiohttp refuses them only when they are on their way.
+        # Before anything leaves, in both transports.
         for name, value in request.headers.items():
             if not value.isprintable() or not value.isascii():
                 raise RequestUnbuildable(f"the header {name} can't be sent")

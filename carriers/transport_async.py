@@ -1,8 +1,9 @@
-"""Exchanges with carriers by aiohttp, in an event loop.
+"""Exchanges with carriers in an event loop: a connection, httptools' parser and a future for each.
 
 The same rules as in `carriers.transport`: one total deadline, a fresh connection per request, no
-redirects, retries, cookies, proxies. Cancelling the task cancels the talk and says nothing about
-the purchase: whoever may be cancelled (a client hanging up) must shield it.
+redirects, retries, cookies, proxies. A full HTTP client keeps twice as much for each call that
+waits (docs/adr/0023-a-small-client-for-carriers.md). Cancelling the task cancels the talk and
+says nothing about the purchase: whoever may be cancelled (a client hanging up) must shield it.
 """
 
 from __future__ import annotations
@@ -11,11 +12,10 @@ import asyncio
 import ssl
 import time
 from collections.abc import Callable
-from types import SimpleNamespace
 from typing import TypeVar
+from urllib.parse import urlsplit
 
-import aiohttp
-from yarl import URL
+import httptools
 
 from carriers.base import CarrierRequest, CarrierResponse, Steps
 from carriers.call import LARGEST_BODY, USER_AGENT, Call, always
@@ -29,9 +29,11 @@ from carriers.errors import (
     RequestUnbuildable,
 )
 from carriers.outcomes import NotSent, Unknown
-from carriers.transport import CHUNK, default_tls
+from carriers.transport import default_tls
 
 T = TypeVar("T")
+# Bytes of an answer's head: http.client and nginx take less.
+LARGEST_HEAD = 65_536
 
 
 async def perform(
@@ -45,14 +47,11 @@ async def perform(
 ) -> T | NotSent | Unknown:
     """Drive an adapter's steps as `carriers.transport.perform` does; `may_buy` must not block."""
     call = Call(base_url, deadline, connect_timeout, may_buy)
-    loop = asyncio.get_running_loop()
-    session = _enter_session(loop)
     try:
         request = next(steps)
         while True:
-            # aiohttp rounds its own time-outs over 5 s up to whole seconds; this one is exact.
             async with asyncio.timeout(call.remaining()):
-                response = await _fetch(call, request, session, tls or default_tls())
+                response = await _fetch(call, request, tls)
             request = steps.send(response)
     except StopIteration as end:
         return end.value
@@ -62,95 +61,110 @@ async def perform(
         return call.outcome(error)
     finally:
         steps.close()
-        session, calls = _sessions.pop(loop)
-        if calls > 1:
-            _sessions[loop] = session, calls - 1
-        else:
-            await session.close()
-
-
-def _enter_session(loop: asyncio.AbstractEventLoop) -> aiohttp.ClientSession:
-    """Return the session that this event loop's calls share; the last one out closes it.
-
-    It keeps nothing from call to call. One for each would weigh 9 KB while its carrier is slow.
-    """
-    session, calls = _sessions.get(loop, (None, 0))
-    if session is None:
-        # aiohttp calls this when the headers are ready, before the first write: raising stops them.
-        trace = aiohttp.TraceConfig()
-        trace.on_request_headers_sent.append(_leaving)
-        session = aiohttp.ClientSession(
-            connector=aiohttp.TCPConnector(
-                limit=0,  # the bulkhead limits calls; a queue here would use up their deadline
-                force_close=True,
-                use_dns_cache=False,
-            ),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            trace_configs=[trace],
-            auto_decompress=False,
-            trust_env=False,
-        )
-    _sessions[loop] = session, calls + 1
-    return session
-
-
-_sessions: dict[asyncio.AbstractEventLoop, tuple[aiohttp.ClientSession, int]] = {}
-
-
-async def _leaving(_session: object, context: SimpleNamespace, _sent: object) -> None:
-    context.trace_request_ctx.leaving()
 
 
 async def _fetch(
-    call: Call, request: CarrierRequest, session: aiohttp.ClientSession, tls: ssl.SSLContext
+    call: Call, request: CarrierRequest, tls: ssl.SSLContext | None
 ) -> CarrierResponse:
     started = time.monotonic()
     call.begin(request)
-    body = bytearray()
+    url = urlsplit(call.base_url)
+    loop = asyncio.get_running_loop()
+    context = (tls or default_tls()) if url.scheme == "https" else None
+    port = url.port or (443 if context else 80)
     try:
-        async with session.request(
-            request.method,
-            URL(call.base_url + request.path, encoded=True),
-            headers={"User-Agent": USER_AGENT, "Accept-Encoding": "identity", **request.headers},
-            data=request.body or None,
-            allow_redirects=False,
-            # The deadline is `perform`'s: aiohttp's own would be two more timers for each call.
-            timeout=aiohttp.ClientTimeout(
-                total=None,
-                connect=call.remaining(call.connect_timeout),
-                sock_connect=call.remaining(call.connect_timeout),
-                sock_read=None,
-            ),
-            ssl=tls,
-            trace_request_ctx=call,
-        ) as response:
-            async for chunk in response.content.iter_chunked(CHUNK):
-                body += chunk
-                if len(body) > LARGEST_BODY:
-                    raise CarrierAnswerUnreadable("the answer is too large")
-    except TROUBLE as error:
-        raise _as_carrier_error(error) from error
-    headers = {name.lower(): value for name, value in response.headers.items()}
-    return CarrierResponse(response.status, headers, bytes(body), time.monotonic() - started)
+        async with asyncio.timeout(call.remaining(call.connect_timeout)):
+            transport, answer = await loop.create_connection(
+                lambda: _Answer(loop.create_future()), url.hostname or "", port, ssl=context
+            )
+    except ssl.SSLError as error:
+        raise CarrierTlsError(f"TLS: {error}") from error
+    except (OSError, UnicodeError) as error:  # refused, no such name, too slow
+        raise CarrierUnreachable(f"{type(error).__name__}: {error}") from error
+    try:
+        message = _written(request, url.netloc, url.path)
+        call.leaving()  # right before the first byte
+        transport.write(message)
+        del message  # else it would be kept for as long as the carrier takes
+        await answer.complete
+    finally:
+        answer.complete.cancel()
+        transport.abort()
+    body = bytes(answer.body)
+    return CarrierResponse(answer.status, answer.headers, body, time.monotonic() - started)
 
 
-TROUBLE = (aiohttp.ClientError, OSError, ValueError)
+def _written(request: CarrierRequest, host: str, prefix: str) -> bytes:
+    """Return the request as it is sent, whole: a process may be frozen between two writes."""
+    target = prefix + request.path
+    if " " in target or not (target.isascii() and target.isprintable()):
+        raise RequestUnbuildable("the address can't be sent")
+    headers = {
+        "Host": host,
+        "User-Agent": USER_AGENT,
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+        **request.headers,
+    }
+    if request.body or request.method != "GET":
+        headers["Content-Length"] = str(len(request.body))
+    lines = [f"{name}: {value}" for name, value in headers.items()]
+    head = "\r\n".join([f"{request.method} {target} HTTP/1.1", *lines, "", ""])
+    return head.encode("ascii") + request.body
 
 
-def _as_carrier_error(error: Exception) -> CarrierError:
-    for kind, make in ERRORS:
-        if isinstance(error, kind):
-            return make(f"{type(error).__name__}: {error}")
-    return CarrierReset(type(error).__name__)
+class _Answer(asyncio.Protocol):
+    """An answer that comes in; `complete` is done when it is there, or raises why it never will."""
 
+    def __init__(self, complete: asyncio.Future[None]) -> None:
+        self.complete = complete
+        self.status = 0
+        self.headers: dict[str, str] = {}
+        self.body = bytearray()
+        self.on_body = self.body.extend
+        self._size = 0
+        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
 
-# In this order: the first that fits. aiohttp's classes inherit from several of each other.
-ERRORS: tuple[tuple[type[Exception], Callable[[str], CarrierError]], ...] = (
-    (aiohttp.ClientSSLError, CarrierTlsError),
-    (aiohttp.ClientConnectorError, CarrierUnreachable),
-    (aiohttp.ConnectionTimeoutError, CarrierUnreachable),
-    (TimeoutError, CarrierTimeout),
-    (aiohttp.ClientPayloadError, CarrierAnswerUnreadable),
-    (aiohttp.ClientResponseError, CarrierAnswerUnreadable),
-    (aiohttp.InvalidURL, RequestUnbuildable),
-)
+    def data_received(self, data: bytes) -> None:
+        if self._parser is None:
+            return
+        self._size += len(data)
+        try:
+            self._parser.feed_data(data)
+        except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
+            self._end(CarrierAnswerUnreadable(f"broken HTTP: {type(error).__name__}"))
+        most = LARGEST_HEAD + (LARGEST_BODY if self.status else 0)
+        if len(self.body) > LARGEST_BODY or self._size > most:
+            self._end(CarrierAnswerUnreadable("the answer is too large"))
+
+    def connection_lost(self, error: Exception | None) -> None:
+        if not self.status:
+            self._end(CarrierReset())
+        elif error or not self.headers.keys().isdisjoint(("content-length", "transfer-encoding")):
+            self._end(CarrierAnswerUnreadable("the answer is cut short"))
+        else:  # a body without a length ends with its connection
+            self._end(None)
+
+    def _end(self, error: CarrierError | None) -> None:
+        self._parser = None  # it knows us, and we it: nothing else would part them soon
+        if self.complete.done():
+            return
+        if error is None:
+            self.complete.set_result(None)
+        else:
+            self.complete.set_exception(error)
+
+    # httptools' callbacks
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+
+    def on_headers_complete(self) -> None:
+        if self._parser is not None:
+            self.status = self._parser.get_status_code()
+
+    def on_message_complete(self) -> None:
+        if self.status >= 200:
+            self._end(None)
+        else:  # 100 or 103: the answer itself follows
+            self.status = 0

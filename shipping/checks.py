@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Any
+from urllib.parse import urlsplit
 
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Tags, register
@@ -31,15 +32,29 @@ def check_lease(app_configs: Any, **_: Any) -> list[CheckMessage]:
 @register
 def check_carriers(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """Each carrier needs an address; only development and the demo know a simulated one."""
-    missing = [code for code, carrier in settings.CARRIERS.items() if not carrier["url"]]
     return [
         Error(
-            f"The carrier {code} has no address.",
+            f"The carrier {code} has no address: {problem}.",
             hint=f"Set CARRIER_URL_{code.upper()}.",
             id="shipping.E002",
         )
-        for code in missing
+        for code, carrier in settings.CARRIERS.items()
+        if (problem := _problem_of(str(carrier["url"])))
     ]
+
+
+def _problem_of(url: str) -> str:
+    """Say what is wrong with a carrier's address; both transports take what has nothing wrong."""
+    try:
+        parts = urlsplit(url)
+        parts.port  # noqa: B018 # raises for one that is no number
+    except ValueError as error:
+        return str(error)
+    if parts.scheme not in {"http", "https"} or not parts.hostname:
+        return "it is not http://host or https://host" if url else "it is not set"
+    if "@" in parts.netloc or parts.query or parts.fragment:
+        return "it has more than scheme, host, port and path"
+    return ""
 
 
 @register

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 
-import aiohttp
 import pytest
 
-from carriers import transport_async
 from carriers.base import CarrierRequest
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
@@ -106,23 +105,6 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch):
         assert await talk(served.url, buying()) == Answered()
 
 
-async def test_aiohttps_own_time_outs_are_for_connecting_alone(monkeypatch):
-    given: list[aiohttp.ClientTimeout] = []
-    request = aiohttp.ClientSession._request
-
-    async def noting(*args, **options):
-        given.append(options["timeout"])
-        return await request(*args, **options)
-
-    monkeypatch.setattr(aiohttp.ClientSession, "_request", noting)
-    with servers.serving(servers.answering(servers.http(200))) as served:
-        assert await talk(served.url, buying()) == Answered()
-    (only,) = given
-    for name in ("connect", "sock_connect"):
-        assert 0 < getattr(only, name) <= DEADLINE
-    assert only.total is only.sock_read is None  # its default would end a call after 300 s
-
-
 async def test_many_wait_at_once_on_one_loop():
     def slow(connection, served):
         servers.read_request(connection, served)
@@ -136,17 +118,14 @@ async def test_many_wait_at_once_on_one_loop():
         assert time.monotonic() - started < 20 * 0.5 / 2
 
 
-async def test_calls_share_one_session_and_the_last_one_closes_it():
-    seen: set[tuple[aiohttp.ClientSession, int]] = set()
-
-    def watched(connection, served):
-        seen.update(transport_async._sessions.values())
+async def test_a_call_that_is_cancelled_leaves_the_others_alone_and_no_socket():
+    def slow(connection, served):
         servers.read_request(connection, served)
         time.sleep(0.3)
         connection.sendall(servers.http(200))
 
-    with servers.serving(watched) as served:
-        # One that fails at once and one that is cancelled leave the others their connections.
+    before = len(os.listdir("/proc/self/fd"))
+    with servers.serving(slow) as served:
         lost = asyncio.create_task(talk(served.url, buying()))
         refused = talk(f"http://127.0.0.1:{closed_port()}", buying())
         asyncio.get_running_loop().call_later(0.1, lost.cancel)
@@ -156,7 +135,45 @@ async def test_calls_share_one_session_and_the_last_one_closes_it():
         assert isinstance(outcomes[0], asyncio.CancelledError)
         assert is_not_sent(outcomes[1], "unreachable")
         assert outcomes[2:] == [Answered()] * 3
-        assert await talk(served.url, buying(), buying()) == Answered()
-    assert len({session for session, _ in seen}) == 2, "one for all, and another after the last"
-    assert all(session.closed for session, _ in seen)
-    assert transport_async._sessions == {}
+    await asyncio.sleep(0)  # an aborted connection closes in the loop's next step
+    assert len(os.listdir("/proc/self/fd")) == before
+
+
+@pytest.mark.parametrize("path", ["/a b", "/a\r\nX-Own: 1", "/ü"])
+async def test_an_address_that_http_cannot_carry_is_not_sent(path):
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        assert is_not_sent(await talk(served.url, buying(path)), "unbuildable")
+        assert served.requests == []
+
+
+async def test_a_request_leaves_whole_with_its_length_and_nothing_invented():
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        assert await talk(f"{served.url}/base/", buying(body=b"{1}")) == Answered()
+        (request,) = served.requests
+    head, body = request.split(b"\r\n\r\n")
+    first, *headers = head.decode().split("\r\n")
+    assert (first, body) == ("POST /base/buy HTTP/1.1", b"{1}")
+    assert dict(line.split(": ") for line in headers) == {
+        "Host": served.url.removeprefix("http://"),
+        "User-Agent": "slow-carriers/0.1",
+        "Accept-Encoding": "identity",
+        "Connection": "close",
+        "Content-Length": "3",
+        "Content-Type": "application/json",
+    }
+
+
+async def test_an_answer_has_its_status_headers_and_whole_body():
+    seen = []
+
+    def noting():
+        seen.append((yield asking()))
+        return Answered()
+
+    answer = servers.http(418, b"x" * 300_000, **{"X-Own": "1"})
+    with servers.serving(servers.answering(answer)) as served:
+        await perform(noting(), served.url, DEADLINE, CONNECT)
+    (response,) = seen
+    assert (response.status, response.body) == (418, b"x" * 300_000)
+    assert response.headers["x-own"] == "1"
+    assert 0 < response.elapsed < DEADLINE

@@ -43,6 +43,33 @@ CONSIGNMENT = Consignment(
 # (handler, allowed outcomes for a purchase, remark)
 MISBEHAVIOURS = [
     (servers.answering(servers.http(200, b"{}")), {Answered()}, "the control: all is well"),
+    (
+        servers.answering(b"HTTP/1.1 100 Continue\r\n\r\n" + servers.http(200, b"{}")),
+        {Answered()},
+        "an interim answer is none",
+    ),
+    (
+        servers.answering(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
+        ),
+        {Answered()},
+        "in pieces",
+    ),
+    (
+        servers.answering(b"HTTP/1.1 200 OK\r\n\r\n{}"),
+        {Answered()},
+        "a body without a length ends with its connection",
+    ),
+    (
+        servers.answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n9\r\n{}"),
+        {"unreadable"},
+        "a piece that is cut short",
+    ),
+    (
+        servers.answering(b"HTTP/1.1 200 OK\r\n" + b"X-Flood: yes\r\n" * 9_999),
+        {"unreadable"},
+        "a head without an end",
+    ),
     (servers.reset_after_reading, {"reset"}, "booked or not? nobody knows"),
     (servers.close_after_reading, {"reset"}, "a polite close says as little"),
     (servers.hang, {"timeout"}, "never answers"),

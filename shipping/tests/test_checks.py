@@ -16,6 +16,9 @@ from shipping.checks import check_synchronous_commit
 WRONG = [
     ({"ANNOUNCEMENT_LEASE": 50.0, "CARRIER_CALL_DEADLINE": 30.0}, "shipping.E001"),
     ({"CARRIERS": {"postnl": {"url": "", "bulkhead": 1}}}, "shipping.E002"),
+    ({"CARRIERS": {"postnl": {"url": "carrier.example", "bulkhead": 1}}}, "shipping.E002"),
+    ({"CARRIERS": {"postnl": {"url": "https://h:no", "bulkhead": 1}}}, "shipping.E002"),
+    ({"CARRIERS": {"postnl": {"url": "https://me:key@h", "bulkhead": 1}}}, "shipping.E002"),
     ({"WAIT_DEFAULT": 200.0}, "shipping.E003"),
     ({"LABELS_IN": "storage"}, "shipping.E012"),
     ({"CARRIER_BREAKER_MIN_CALLS": 21}, "shipping.E007"),
