@@ -8,6 +8,8 @@ A promoted standby lacks the last commits of the old primary, unless commits wai
 
 from __future__ import annotations
 
+from functools import cache
+
 import redis
 from django.conf import settings
 from django.db import connection
@@ -20,6 +22,7 @@ from parcels.services.clock import DatabaseNow
 from parcels.services.wake import REDIS
 
 ROWS_AT_ONCE = 10_000
+_client = cache(sync_client)
 TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
 
 
@@ -41,8 +44,7 @@ def broker_identity() -> str | None:
     if not settings.BROKER_URL.startswith(REDIS):
         return None
     try:
-        with sync_client(settings.BROKER_URL) as client:
-            return str(client.info("server")["run_id"])
+        return str(_client(settings.BROKER_URL).info("server")["run_id"])
     except redis.RedisError:
         return None
 

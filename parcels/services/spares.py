@@ -251,10 +251,15 @@ def _put_off(spare: SpareLabel, delay: float, error: str) -> None:
     SpareLabel.objects.filter(pk=spare.pk).update(run_at=DatabaseNow(delay), error=error)
 
 
-def count_open() -> None:
-    """Set the metric to alarm on: spare labels that the carrier has not taken back, by carrier."""
-    metrics.count_spares(
+def count_open() -> int:
+    """Set the metric to alarm on: spare labels that the carrier has not taken back, by carrier.
+
+    Return how many there are.
+    """
+    carriers = list(
         SpareLabel.objects.filter(state=SpareState.OPEN).values_list(
             "announcement__carrier", flat=True
         )
     )
+    metrics.count_spares(carriers)
+    return len(carriers)

@@ -55,8 +55,11 @@ HUNG = 120.0
 LONGEST = 5.0
 # Seconds between two looks at the files of labels: what they leave behind is in no hurry.
 TIDY_EVERY = 10.0
-# Seconds between two looks for old rows of a kind of which there were none.
-FORGET_EVERY = 10.0
+# Seconds between two looks for what is rare, where the last one found nothing: rows that are due
+# minutes to days after they were written.
+SELDOM = 10.0
+# Seconds between two looks at the tracking feed: a parcel moves by the hour.
+FOLLOW_EVERY = 3.0
 # Seconds between two looks at partitions, which are there for months.
 TEND_EVERY = 3600.0
 WORK = {"announce": announce, "reconcile": reconcile}
@@ -101,13 +104,18 @@ class Sweeper:
         self.follower = Follower()
         self.following: Future[None] | None = None
         self.tidying: Future[None] | None = None
-        self.forgetting = [
-            now_and_then(sweep.forget_old_holds),
-            now_and_then(webhooks.forget_old),
-            now_and_then(idempotency.forget_expired),
-            now_and_then(forget.forget_old_documents),
-            now_and_then(forget.forget_old_parcels),
+        self.rare = [
+            seldom(sweep.end_overdue),
+            seldom(self._sweep_second_labels),
+            seldom(void.give_up),
+            seldom(sweep.show_overdue_reviews),
+            seldom(sweep.forget_old_holds),
+            seldom(webhooks.forget_old),
+            seldom(idempotency.forget_expired),
+            seldom(forget.forget_old_documents),
+            seldom(forget.forget_old_parcels),
         ]
+        self.follow_at = 0.0
         self.tidy_at = 0.0
         self.tend_at = 0.0
 
@@ -120,17 +128,14 @@ class Sweeper:
         for step in (
             self._notice_new_timeline,
             sweep.end_leases,
-            sweep.end_overdue,
             self._notice_new_broker,
             sweep.tend_breakers,
             self._wake_announcements,
-            self._sweep_second_labels,
             self._sweep_cancellations,
             self._sweep_webhooks,
             self._follow_tracking,
             sweep.release_forgotten,
-            sweep.show_overdue_reviews,
-            *self.forgetting,
+            *self.rare,
             self._tidy_files,
             self._tend_history,
         ):
@@ -175,23 +180,26 @@ class Sweeper:
         ]
         sweep.not_woken(lost)
 
-    def _sweep_second_labels(self) -> None:
-        """Look for labels that were sold in addition to the one that is kept, and void them."""
-        for announcement_id in reconciling.due_late_looks():
+    def _sweep_second_labels(self) -> int:
+        """Look for labels that were sold in addition to the one that is kept, and void them.
+
+        Return how many may be there.
+        """
+        for announcement_id in (looks := reconciling.due_late_looks()):
             self._do_myself(reconciling.look_again, announcement_id)
-        for spare_id in spares.due_spares():
+        for spare_id in (due := spares.due_spares()):
             self._do_myself(spares.settle_spare, spare_id)
-        spares.count_open()
+        return len(looks) + len(due) + spares.count_open()
 
     def _sweep_cancellations(self) -> None:
         for announcement_id, carrier in void.due_voids():
             if not send("void", [announcement_id], f"announce.{carrier}"):
                 self._do_myself(void.void, announcement_id)
-        void.give_up()
 
     def _follow_tracking(self) -> None:
         """Read the tracking feed beside the round: a feed that hangs must not delay the sweeper."""
-        if _is_over(self.following):
+        if monotonic() > self.follow_at and _is_over(self.following):
+            self.follow_at = monotonic() + FOLLOW_EVERY * settings.TIME_SCALE
             self.following = self.pool.submit(self._beside, self.follower.catch_up)
 
     def _tidy_files(self) -> None:
@@ -240,17 +248,17 @@ class Sweeper:
             self.room.release()
 
 
-def now_and_then(step: Callable[[], int]) -> Callable[[], None]:
-    """Make a step that deletes old rows: in each round while there are some, else seldom."""
+def seldom(step: Callable[[], int]) -> Callable[[], None]:
+    """Make a step that says how much it found: in each round while that is something."""
     again_at = 0.0
 
     @wraps(step)
-    def forget() -> None:
+    def look() -> None:
         nonlocal again_at
         if monotonic() >= again_at and not step():
-            again_at = monotonic() + FORGET_EVERY
+            again_at = monotonic() + SELDOM * settings.TIME_SCALE
 
-    return forget
+    return look
 
 
 def _is_over(work: Future[None] | None) -> bool:
