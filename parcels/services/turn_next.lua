@@ -1,7 +1,12 @@
--- Take the announcements whose turn it is: of each account in turn its oldest. The bell is silent then.
+-- Take the announcements whose turn it is: of each account in turn its oldest.
 -- KEYS: the queue's accounts, the queue's bell.
--- ARGV: what the key of an account's announcements begins with, how many at most.
-redis.call('DEL', KEYS[2])
+-- ARGV: what the key of an account's announcements begins with, how many at most, for how long (ms)
+-- this worker is believed to listen: meanwhile no message is sent; 0: it has stopped.
+if ARGV[3] == '0' then
+  redis.call('DEL', KEYS[2])
+else
+  redis.call('SET', KEYS[2], 1, 'PX', ARGV[3])
+end
 local found = {}
 while #found < tonumber(ARGV[2]) do
   local account = redis.call('LPOP', KEYS[1])

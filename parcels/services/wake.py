@@ -154,14 +154,19 @@ def enter(
         return None if broker.has_queues else True
 
 
-def next_in_turn(queue: str, most: int) -> list[int]:
-    """Take at most so many announcements whose turn it is; none where nothing is known."""
+def next_in_turn(queue: str, most: int, *, listens: bool = False) -> list[int]:
+    """Take at most so many announcements whose turn it is; none where nothing is known.
+
+    A worker that `listens` will ask again at once: no bell is rung meanwhile. One that was killed
+    is believed for BELL.
+    """
     if not queue or faults.is_off("turns"):
         return []
     broker = _broker_at(settings.BROKER_URL)
     keys = [f"{_PREFIX}{queue}", f"{_PREFIX}{queue}:bell"]
+    given = [f"{_PREFIX}{queue}:", most, BELL if listens else 0]
     try:
-        found = broker.guard.ask(lambda: broker.next(keys, [f"{_PREFIX}{queue}:", most]))
+        found = broker.guard.ask(lambda: broker.next(keys, given))
     except Gone:
         return []
     return [int(each) for each in found or ()]

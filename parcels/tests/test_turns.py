@@ -89,6 +89,28 @@ def test_while_a_bell_is_on_its_way_no_other_is_rung(sent: list[int]) -> None:
 
 
 @pytest.mark.integration
+def test_no_bell_is_rung_for_a_worker_that_listens(
+    sent: list[int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def ring(announcement: int) -> bool:
+        return wake.send("announce", [announcement], QUEUE, 1, bell=60_000)
+
+    assert wake.next_in_turn(QUEUE, 9, listens=True) == []
+    assert all(map(ring, (1, 2)))
+    assert sent == []
+    assert wake.next_in_turn(QUEUE, 1, listens=True) == [1]
+    assert wake.next_in_turn(QUEUE, 0) == []  # it stops, and leaves 2 to others
+    assert ring(3)
+    assert sent == [3]
+    assert wake.next_in_turn(QUEUE, 9, listens=True) == [2, 3]
+    monkeypatch.setattr(wake, "BELL", 1)
+    assert wake.next_in_turn(QUEUE, 9, listens=True) == []  # killed then
+    time.sleep(0.05)
+    assert ring(4)
+    assert sent == [3, 4]
+
+
+@pytest.mark.integration
 def test_a_bell_that_nobody_hears_is_rung_again(sent: list[int]) -> None:
     for announcement in (1, 2):
         wake.send("announce", [announcement], QUEUE, 1, bell=1)
