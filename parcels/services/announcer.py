@@ -13,15 +13,18 @@ import threading
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import structlog
 import uvloop
 from django.conf import settings
 
+from carriers import transport_async
 from parcels import faults
-from parcels.services.call import Job, buy_async
+from parcels.services import protect
 from parcels.services.claim import prepare
+from parcels.services.job import Job, Result
 from parcels.services.record import finish
 from parcels.services.wake import next_in_turn
 
@@ -102,6 +105,25 @@ class Grouped(Generic[T, R]):
         finally:
             self._idle += 1
             self._begin()
+
+
+async def buy_async(job: Job) -> Result:
+    """Buy in a coroutine, within the permission that the job has; `protect.leave` gives it back.
+
+    The caller must not cancel it, since a request that was sent is bought.
+    """
+    faults.passing("after_intent")
+    started = monotonic()
+    try:
+        outcome = await transport_async.perform(
+            job.carrier.announce(job.consignment), *job.limits(), may_buy=job.may_buy
+        )
+    except BaseException:
+        await asyncio.to_thread(protect.leave, [(job, None, 0.0)])
+        raise
+    duration = monotonic() - started
+    faults.passing("after_reply")
+    return Result(job, outcome, duration)
 
 
 class Loop:

@@ -21,8 +21,9 @@ from django.utils import timezone
 
 from parcels import faults
 from parcels.models import Announcement, State
-from parcels.services.call import Job, calls_about, enter, jobs_for, leave
+from parcels.services import protect
 from parcels.services.clock import age_sql, now_sql
+from parcels.services.job import Job, calls_about, jobs_for
 from parcels.services.next_state import backoff, hand_back, put_under_review, sleep_for, withdraw
 from parcels.services.rows import change_rows, preceded_by
 from parcels.statuses import Status
@@ -54,7 +55,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
     try:
         rows = []
         for row in claim(announcement_ids):
-            if is_fatal(row):
+            if row.claims > MAX_CLAIMS and not faults.is_off("claims"):
                 put_under_review(row, FATAL)
             else:
                 rows.append(row)
@@ -69,7 +70,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
                 withdraw(job.announcement, job.parcel, State.ANNOUNCING)
             else:
                 wanted.append(job)
-        refused = enter(wanted)
+        refused = protect.enter(wanted)
         if refused:
             turned_away = [job.announcement for job in wanted if job.announcement.pk in refused]
             hand_back([(row, sleep_for(refused[row.pk])) for row in turned_away])
@@ -81,11 +82,6 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
         return passed
     finally:
         connection.close()
-
-
-def is_fatal(announcement: Announcement) -> bool:
-    """Tell whether the row's processes died, or it could not be prepared, too often."""
-    return announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
 
 
 def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list[Announcement]:
@@ -180,7 +176,7 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
         f"own.fence = given.fence AND {_AT_WORK} AND own.claimed_at >= {now_sql('%s')}",
         condition_values=[-window],
     )
-    leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
+    protect.leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
     may_buy = [job for job in jobs if job.announcement.pk in passed]
     for job in may_buy:
         job.guarded_at = now

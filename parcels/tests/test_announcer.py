@@ -15,7 +15,7 @@ from structlog import contextvars
 
 from carriers import transport_async
 from parcels.services import announcer as module
-from parcels.services import call
+from parcels.services import protect
 from parcels.services.announcer import Grouped, Loop
 
 POSTNL = "announce.postnl"
@@ -130,7 +130,9 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def job(number: int) -> SimpleNamespace:
         postnl = SimpleNamespace(code="postnl", announce=lambda consignment: consignment)
         row = SimpleNamespace(pk=number)
-        return SimpleNamespace(announcement=row, carrier=postnl, consignment=number, may_buy=None)
+        return SimpleNamespace(
+            announcement=row, carrier=postnl, consignment=number, may_buy=None, limits=tuple
+        )
 
     def finish(results: Sequence[Any]) -> list[None]:
         here.seen += [result.job.announcement.pk for result in results]
@@ -141,7 +143,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(module, "prepare", prepare)
     monkeypatch.setattr(module, "finish", finish)
     monkeypatch.setattr(
-        call, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
+        protect, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
     )
     return here
 
