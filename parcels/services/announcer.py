@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from time import monotonic
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -113,7 +113,7 @@ async def buy_async(job: Job) -> Result:
     The caller must not cancel it, since a request that was sent is bought.
     """
     faults.passing("after_intent")
-    started = monotonic()
+    started = time.monotonic()
     try:
         outcome = await transport_async.perform(
             job.carrier.announce(job.consignment), *job.limits(), may_buy=job.may_buy
@@ -121,7 +121,7 @@ async def buy_async(job: Job) -> Result:
     except BaseException:
         await asyncio.to_thread(protect.leave, [(job, None, 0.0)])
         raise
-    duration = monotonic() - started
+    duration = time.monotonic() - started
     faults.passing("after_reply")
     return Result(job, outcome, duration)
 
@@ -139,14 +139,19 @@ class Loop:
         self._finished = Grouped(finish, at_once=RECORDING, largest=LARGEST)
         # By queue, what messages named: only queues that are at work now.
         self._named: dict[str, list[int]] = {}
+        self._lock = threading.Lock()
         self._draining = False
         # The event loop itself keeps only weak references.
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._calls: set[asyncio.Task[Any] | None] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
 
     def ring(self, queue: str, announcement_ids: Sequence[int]) -> None:
         """Announce what waits in the queue; these, where nothing is known of it."""
-        self._loop.call_soon_threadsafe(self._begin, self._serve(queue, announcement_ids))
+        with self._lock:
+            at_work = queue in self._named
+            self._named.setdefault(queue, []).extend(announcement_ids)
+        if not at_work:
+            self._claiming.submit(self._serve, queue)
 
     def drain(self) -> None:
         """Wait until all that messages brought has been recorded: a call ends by its own deadline.
@@ -154,67 +159,60 @@ class Loop:
         What else waits in the queues is left to other workers, and rung for again.
         """
         self._draining = True
-        asyncio.run_coroutine_threadsafe(self._taken(), self._loop).result()
+        while self._named:
+            time.sleep(APART)
         for _ in range(settings.WORKER_CONCURRENCY):
             self._room.acquire()
 
-    async def _taken(self) -> None:
-        while self._named:  # noqa: ASYNC110 # once in a process' life
-            await asyncio.sleep(APART)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, queue: str, announcement_ids: Sequence[int]) -> None:
-        at_work = queue in self._named
-        self._named.setdefault(queue, []).extend(announcement_ids)
-        if at_work:
-            return
+    def _serve(self, queue: str) -> None:
+        """Claim what waits in the queue, a group each APART, and begin the calls; wait for room."""
+        named: list[int] = []
         more = False
-        while self._named[queue] or (more and not self._draining):
-            named, self._named[queue] = self._named[queue], []
-            next_round = self._loop.time() + APART
-            taking = self._loop.run_in_executor(self._claiming, self._round, queue, named)
-            jobs, more = await taking
+        while True:
+            with self._lock:
+                named += self._named[queue]
+                self._named[queue] = []
+                if not named and (self._draining or not more):
+                    del self._named[queue]
+                    return
+            next_round = time.monotonic() + APART
+            self._room.acquire()
+            room = 1
+            while room < LARGEST and self._room.acquire(blocking=False):
+                room += 1
+            jobs: list[Job] = []
+            try:
+                chosen = next_in_turn(queue, room)
+                if chosen:
+                    named = []  # they have their turns
+                else:
+                    chosen, named = named[:room], named[room:]
+                for _ in chosen:
+                    faults.passing("before_intent")
+                jobs = prepare(chosen)
+            except Exception:
+                log.exception(
+                    "announcements of %s are not claimed", queue
+                )  # the sweeper wakes them
+                chosen = []
+            more = len(chosen) == room
+            for _ in range(room - len(jobs)):
+                self._room.release()
             for job in jobs:
-                self._begin(self._buy(job))
-            self._named[queue] += named  # what there was no room for
-            await asyncio.sleep(next_round - self._loop.time())
-        del self._named[queue]
-
-    def _round(self, queue: str, named: list[int]) -> tuple[list[Job], bool]:
-        """Claim a group whose calls are to begin; tell if more may wait. It waits for room."""
-        self._room.acquire()
-        room = 1
-        while room < LARGEST and self._room.acquire(blocking=False):
-            room += 1
-        jobs: list[Job] = []
-        try:
-            chosen = next_in_turn(queue, room)
-            if chosen:
-                named.clear()  # they have their turns
-            else:
-                chosen = [named.pop(0) for _ in named[:room]]
-            for _ in chosen:
-                faults.passing("before_intent")
-            jobs = prepare(chosen)
-        except Exception:
-            log.exception("announcements of %s are not claimed", queue)  # the sweeper wakes them
-            chosen = []
-        for _ in range(room - len(jobs)):
-            self._room.release()
-        return jobs, len(chosen) == room
+                self._loop.call_soon_threadsafe(self._loop.create_task, self._buy(job))
+            time.sleep(max(0.0, next_round - time.monotonic()))
 
     async def _buy(self, job: Job) -> None:
         structlog.contextvars.clear_contextvars()  # they are the message's that rang
         structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
+        task = asyncio.current_task()
+        self._calls.add(task)
         try:
             await self._finished(await buy_async(job))
         except Exception:
             log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:
+            self._calls.discard(task)
             self._room.release()
 
 
