@@ -17,8 +17,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error
-from django.db.models import IntegerField, QuerySet
-from django.db.models.expressions import RawSQL
 from django.utils.crypto import salted_hmac
 
 from carriers import registry
@@ -35,13 +33,6 @@ log = logging.getLogger(__name__)
 GUARD_WINDOW = 1.0
 # For the control of the total deadline: longer than any run.
 _NO_DEADLINE = 86_400.0
-# An account has at most one. No `Subquery`: threads share the statement that claims, and to compile
-# a query within it changes that query.
-_DEFAULT_CONTRACT = (
-    f"SELECT id FROM {CarrierContract._meta.db_table} AS contract"  # noqa: S608 # no input in it
-    " WHERE contract.account_id = {0}.account_id AND contract.carrier = {0}.carrier"
-    " AND contract.is_default".format(Announcement._meta.db_table)
-)
 # An address' fields, by the carriers' names and by those of a parcel's `from_address`.
 _SENDER = {
     "name": "name",
@@ -112,19 +103,12 @@ class Result:
     others: Sequence[Announced] = ()
 
 
-def calls_about() -> QuerySet[Announcement]:
-    """Return announcements with what a call about one needs, for `jobs_for`."""
-    return Announcement.objects.select_related("parcel__account").annotate(
-        default_contract=RawSQL(_DEFAULT_CONTRACT, [], IntegerField())  # noqa: S611 # no input
-    )
-
-
 def jobs_for(announcements: Sequence[Any]) -> list[Job]:
     """Prepare calls about these; one that can't be prepared is logged and left out.
 
-    `calls_about` has read them. The contract is the one that the announcement began with; at first
-    the parcel's, or the default; else ours with that carrier, of `settings.HOUSE_CREDENTIALS`. A
-    database error is not the row's fault: it is raised.
+    They were read by `announcement_sql.calls_about`. The contract is the one that the announcement
+    began with; at first the parcel's, or the default; else ours with that carrier, of
+    `settings.HOUSE_CREDENTIALS`. A database error is not the row's fault: it is raised.
     """
     jobs: list[Job] = []
     try:

@@ -22,11 +22,12 @@ from parcels import faults
 from parcels.books.compare import Ours, Sold, compare
 from parcels.models import Announcement, State
 from parcels.services import protect
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import buy, call_carrier, job_for
 from parcels.services.claim import FATAL, MAX_CLAIMS, claim, guard
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import Ending, end, note_attempt
-from parcels.services.job import Job, Result, calls_about
+from parcels.services.job import Job, Result
 from parcels.services.next_state import (
     after_lookup,
     backoff,

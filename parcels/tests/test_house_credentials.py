@@ -9,8 +9,8 @@ import pytest
 from carriers import registry, transport
 from carriers.outcomes import Answered
 from parcels.services import carrier_guards
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
-from parcels.services.job import calls_about
 from parcels.tests.factories import AnnouncementFactory
 
 OURS = {"postnl": {"api_key": "p"}, "colibri": {"api_key": "c"}}
