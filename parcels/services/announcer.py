@@ -129,25 +129,31 @@ async def buy_async(job: Job) -> Result:
 class Loop:
     """An event loop in a separate thread, for processes that have none: the worker.
 
-    A message makes it take what waits in its queue, a group at a time, until none waits.
+    A message makes it take what waits in its queue, a group at a time, until none waits. The first
+    one starts it.
     """
 
     def __init__(self) -> None:
+        self._started = self._draining = False
+        # By queue, what messages named: only queues that are at work now.
+        self._named: dict[str, list[int]] = {}
+        self._lock = threading.Lock()
+        # The event loop itself keeps only weak references.
+        self._calls: set[asyncio.Task[Any] | None] = set()
+
+    def _start(self) -> None:
         self._loop = uvloop.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
         self._claiming = ThreadPoolExecutor(CLAIMING * len(settings.CARRIERS))
         self._finished = Grouped(finish, at_once=RECORDING, largest=LARGEST)
-        # By queue, what messages named: only queues that are at work now.
-        self._named: dict[str, list[int]] = {}
-        self._lock = threading.Lock()
-        self._draining = False
-        # The event loop itself keeps only weak references.
-        self._calls: set[asyncio.Task[Any] | None] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
+        self._started = True
 
     def ring(self, queue: str, announcement_ids: Sequence[int]) -> None:
         """Announce what waits in the queue; these, where nothing is known of it."""
         with self._lock:
+            if not self._started:  # a worker's first messages come together
+                self._start()
             at_work = queue in self._named
             self._named.setdefault(queue, []).extend(announcement_ids)
         if not at_work:
@@ -159,6 +165,8 @@ class Loop:
         What else waits in the queues is left to other workers, and rung for again.
         """
         self._draining = True
+        if not self._started:
+            return
         while self._named:
             time.sleep(APART)
         for _ in range(settings.WORKER_CONCURRENCY):
@@ -216,17 +224,5 @@ class Loop:
             self._room.release()
 
 
-_making = threading.Lock()
-_made: list[Loop] = []
-
-
-def loop() -> Loop:
-    """Return this process' loop, made when it is first needed.
-
-    Only one thread makes it: a worker's first messages come together, and two loops can't share
-    futures.
-    """
-    with _making:
-        if not _made:
-            _made.append(Loop())
-        return _made[0]
+# This process'.
+LOOP = Loop()

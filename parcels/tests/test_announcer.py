@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 from structlog import contextvars
 
 from carriers import transport_async
@@ -44,18 +45,27 @@ async def asked(grouped: Grouped[int, int], *numbers: int) -> list[asyncio.Task[
     return tasks
 
 
-def test_a_workers_first_messages_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workers_first_messages_share_one_loop(
+    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They come together. Two loops wake each other by nothing: a label waited for its lease."""
 
-    def made() -> SimpleNamespace:
-        time.sleep(0.1)
-        return SimpleNamespace()
+    made = []
 
-    monkeypatch.setattr(module, "Loop", made)
-    monkeypatch.setattr(module, "_made", [])
+    def slowly() -> Any:
+        time.sleep(0.1)
+        made.append(uvloop.new_event_loop())
+        return made[-1]
+
+    monkeypatch.setattr(module, "uvloop", SimpleNamespace(new_event_loop=slowly))
+    carrier.go.set()
+    loop = Loop()
     with ThreadPoolExecutor(4) as pool:
-        loops = [each.result() for each in [pool.submit(module.loop) for _ in range(4)]]
-    assert len({id(each) for each in loops}) == 1
+        for each in [pool.submit(loop.ring, POSTNL, [number]) for number in range(1, 5)]:
+            each.result()
+    loop.drain()
+    assert len(made) == 1
+    assert sorted(carrier.seen) == [1, 2, 3, 4]
 
 
 async def test_what_is_asked_for_meanwhile_is_done_together() -> None:
