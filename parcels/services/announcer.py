@@ -199,10 +199,8 @@ class Loop:
                     faults.passing("before_intent")
                 jobs = prepare(chosen)
             except Exception:
-                log.exception(
-                    "announcements of %s are not claimed", queue
-                )  # the sweeper wakes them
-                chosen = []
+                chosen = []  # the sweeper wakes them
+                log.exception("announcements of %s are not claimed", queue)
             more = len(chosen) == room
             for _ in range(room - len(jobs)):
                 self._room.release()
@@ -211,7 +209,6 @@ class Loop:
             time.sleep(max(0.0, next_round - time.monotonic()))
 
     async def _buy(self, job: Job) -> None:
-        structlog.contextvars.clear_contextvars()  # they are the message's that rang
         structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
         task = asyncio.current_task()
         self._calls.add(task)
@@ -224,5 +221,5 @@ class Loop:
             self._room.release()
 
 
-# This process'.
+# This process' own.
 LOOP = Loop()
