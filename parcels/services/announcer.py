@@ -14,6 +14,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -60,7 +61,6 @@ class Grouped(Generic[T, R]):
         self._idle = at_once
         self._threads = ThreadPoolExecutor(at_once)
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
-        self._under_way: set[asyncio.Task[None]] = set()
         self._next = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -83,28 +83,27 @@ class Grouped(Generic[T, R]):
         self._next = loop.time() + APART
         many = min(len(self._waiting), self._largest)
         group = [self._waiting.popleft() for _ in range(many)]
-        self._under_way.add(task := asyncio.create_task(self._do(group)))
-        task.add_done_callback(self._under_way.discard)
+        items = [item for item, _ in group]
+        done = loop.run_in_executor(self._threads, self._function, items)
+        done.add_done_callback(partial(self._end, group))
 
     def _begin_late(self) -> None:
         self._timer = None
         self._begin()
 
-    async def _do(self, group: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
-        items = [item for item, _ in group]
-        loop = asyncio.get_running_loop()
+    def _end(
+        self, group: Sequence[tuple[T, asyncio.Future[R]]], done: asyncio.Future[Sequence[R]]
+    ) -> None:
         try:
-            results = await loop.run_in_executor(self._threads, self._function, items)
-            for (_, future), result in zip(group, results, strict=True):
+            for (_, future), result in zip(group, done.result(), strict=True):
                 if not future.cancelled():
                     future.set_result(result)
         except Exception as error:
             for _, future in group:
                 if not future.done():
                     future.set_exception(error)
-        finally:
-            self._idle += 1
-            self._begin()
+        self._idle += 1
+        self._begin()
 
 
 async def buy_async(job: Job) -> Result:
