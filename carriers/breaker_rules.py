@@ -21,6 +21,11 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Literal
 
+from carriers.backoff import OWN_GUARDS, PERMANENT
+from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
+
+# The carrier was not called, or the answer says nothing about its health.
+SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
 Mode = Literal["closed", "open", "half_open"]
 
 
@@ -75,6 +80,21 @@ class Admission:
     allowed: bool
     retry_after: float = 0.0
     probe: str = ""
+
+
+def verdict(outcome: Outcome | LookupResult | VoidResult) -> tuple[bool | None, float | None]:
+    """Tell whether an outcome counts against the carrier, and for how long a 429 asks for no calls.
+
+    None instead of the first: it says nothing, don't record it. Time-outs and all other unknowns
+    count, and what could not be sent; refusals do not, nor what one account's credentials cause.
+    The second in seconds, 0 if the 429 names no time; None where there was none.
+    """
+    if isinstance(outcome, Throttled):
+        return None, outcome.retry_after or 0.0
+    reason = getattr(outcome, "reason", "")
+    if reason in SILENT:
+        return None, 0.0 if isinstance(outcome, Unknown) and reason == "throttled" else None
+    return isinstance(outcome, NotSent | Unknown) and reason != "credentials", None
 
 
 def admit(

@@ -16,43 +16,19 @@ import functools
 import json
 import math
 import uuid
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.breaker_rules import Admission, BreakerConfig, Mode
 from carriers.guards_local import LOCAL, RECENT, SHARE, Entry, LocalGuards
-from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
 from carriers.redis_guard import Gone, RedisGuard
 
-# The carrier was not called, or the answer says nothing about its health.
-SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
 LUA = Path(__file__).parent / "lua"
 # Why a day: yesterday's durations say nothing about today's.
 EXPIRY = 86_400
-# Why 1 and 60: a client should neither poll too often nor miss the answer for long.
-SHORTEST_RETRY, LONGEST_RETRY = 1, 60
-
-
-def is_failure(outcome: Outcome | LookupResult | VoidResult) -> bool | None:
-    """Tell whether an outcome counts against the carrier; None: it says nothing, don't record it.
-
-    Time-outs and all other unknowns count, and what could not be sent; refusals do not, nor what
-    one account's credentials cause.
-    """
-    if isinstance(outcome, Throttled) or getattr(outcome, "reason", "") in SILENT:
-        return None
-    return isinstance(outcome, NotSent | Unknown) and outcome.reason != "credentials"
-
-
-def throttled_for(outcome: Outcome | LookupResult | VoidResult) -> float | None:
-    """Return the seconds for which a 429 asks for no calls, 0 if it names none; else None."""
-    if isinstance(outcome, Throttled):
-        return outcome.retry_after or 0.0
-    return 0.0 if isinstance(outcome, Unknown) and outcome.reason == "throttled" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,24 +39,6 @@ class Snapshot:
     p50: float | None
     p95: float | None
     error_share: float
-
-    def retry_after(self, default: float) -> int:
-        """Return whole seconds after which asking again makes sense: the recent median."""
-        seconds = math.ceil(default if self.p50 is None else self.p50)
-        return max(SHORTEST_RETRY, min(seconds, LONGEST_RETRY))
-
-
-def snapshot(samples: Iterable[tuple[float, bool]]) -> Snapshot:
-    """Sum up (duration, ok) pairs."""
-    pairs = list(samples)
-    if not pairs:
-        return Snapshot(0, None, None, 0.0)
-    durations = sorted(duration for duration, _ in pairs)
-    errors = sum(not ok for _, ok in pairs)
-    p50, p95 = (
-        durations[math.ceil(share * len(pairs)) - 1] for share in (0.5, 0.95)
-    )  # nearest rank
-    return Snapshot(len(pairs), p50, p95, errors / len(pairs))
 
 
 @functools.cache
@@ -123,7 +81,7 @@ class CarrierGuards:
         parts = {"record": "breaker_record", "throttle": "breaker_throttle"}
         self._leave = redis.client.register_script(script("leave", **parts))
         self._read_mode: tuple[float, Mode] = (-math.inf, "closed")
-        self._read_recent: tuple[float, Snapshot] = (-math.inf, snapshot(()))
+        self._read_recent: tuple[float, Snapshot] = (-math.inf, Snapshot(0, None, None, 0.0))
 
     def enter(self, owners: Sequence[str], now: float | None = None) -> list[Entry]:
         """Ask for a call for each of these owners, in their order; never wait.
@@ -172,10 +130,10 @@ class CarrierGuards:
     ) -> None:
         """Note what calls have shown and give their slots back, both at once.
 
-        `outcomes`: (failed, seconds that it lasted, key), see `is_failure`; further failures of the
-        same key are not counted, the empty one is no key. `bought`: a purchase's seconds, and
-        whether the carrier answered well. `throttled`: seconds that 429s ask for. What Redis does
-        not take back goes back with the next question that it answers.
+        `outcomes`: (failed, seconds that it lasted, key), see `breaker_rules.verdict`; further
+        failures of the same key are not counted, the empty one is no key. `bought`: a purchase's
+        seconds, and whether the carrier answered well. `throttled`: seconds that 429s ask for. What
+        Redis does not take back goes back with the next question that it answers.
         """
         local, config, moment = self.local, self.config, "" if now is None else now
         local.recent.extend(bought)
@@ -219,11 +177,16 @@ class CarrierGuards:
             return self._read_recent[1]
         try:
             raw = self.redis.ask(lambda: self.redis.client.lrange(self._recent, 0, RECENT - 1))
-        except Gone:
-            seen = snapshot(list(self.local.recent))
-        else:
             pairs = (entry.split(b":") for entry in raw)
-            seen = snapshot((float(duration), ok == b"1") for duration, ok in pairs)
+            samples = [(float(duration), ok == b"1") for duration, ok in pairs]
+        except Gone:
+            samples = list(self.local.recent)
+        seen = Snapshot(0, None, None, 0.0)
+        if samples:
+            durations = sorted(duration for duration, _ in samples)
+            nearest = (math.ceil(share * len(samples)) - 1 for share in (0.5, 0.95))
+            p50, p95 = (durations[rank] for rank in nearest)
+            seen = Snapshot(len(samples), p50, p95, sum(not ok for _, ok in samples) / len(samples))
         self._read_recent = asked_at, seen
         return seen
 

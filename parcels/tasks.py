@@ -5,7 +5,7 @@ from __future__ import annotations
 from celery import Task, shared_task
 
 from parcels.services import webhooks
-from parcels.services.announcer import loop
+from parcels.services.announcer import LOOP
 from parcels.services.reconcile import reconcile as reconcile_service
 from parcels.services.void import void as void_service
 
@@ -15,7 +15,7 @@ def announce(self: Task[..., None], *announcement_ids: int) -> None:
     """Announce what waits in the message's queue: these, and all that have come beside them."""
     # From the message's queue, not its content: old messages have only the id.
     came_by = self.request.delivery_info or {}
-    loop().ring(came_by.get("routing_key") or "", announcement_ids)
+    LOOP.ring(came_by.get("routing_key") or "", announcement_ids)
 
 
 @shared_task(name="parcels.tasks.reconcile")

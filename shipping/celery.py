@@ -34,6 +34,6 @@ def _bind(task: Any = None, args: tuple[Any, ...] = (), **_: object) -> None:
 @worker_shutdown.connect
 def _drain(**_: object) -> None:
     """Let the calls under way end: what was sent must be recorded."""
-    from parcels.services.announcer import loop
+    from parcels.services.announcer import LOOP
 
-    loop().drain()
+    LOOP.drain()

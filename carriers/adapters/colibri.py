@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from decimal import Decimal
@@ -24,7 +25,7 @@ from carriers.base import (
 from carriers.classify import Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
 from carriers.methods import ShippingMethod
-from carriers.shapes import documents, json_body
+from carriers.shapes import documents, json_label
 
 
 class ColibriExpress(Carrier):
@@ -52,7 +53,7 @@ class ColibriExpress(Carrier):
         }
         response = yield _post("/v1/labels", [item], consignment.credentials, buys=True)
         if response.status != 200:
-            return self.settle(response, json_body.refusal(response.body))
+            return self.settle(response, json_label.refusal(response.body))
         try:
             return _read_label(_only_result(response.body, consignment.reference))
         except CarrierAnswerUnreadable as error:
@@ -68,7 +69,7 @@ class ColibriExpress(Carrier):
         item = {"client_id": purchase.reference, "barcode": purchase.tracking_number}
         response = yield _post("/v1/voids", [item], credentials, buys=False)
         if response.status != 200:
-            return self.settle(response, json_body.refusal(response.body), Phase.VOIDING)
+            return self.settle(response, json_label.refusal(response.body), Phase.VOIDING)
         try:
             result = _only_result(response.body, purchase.reference)
         except CarrierAnswerUnreadable as error:
@@ -78,8 +79,8 @@ class ColibriExpress(Carrier):
 
 def _read_label(result: Mapping[str, Any]) -> Outcome:
     if result.get("status") == "error":
-        error = json_body.member(result.get("error"), "the item's error")
-        said = json_body.refusal_of(error, "code", "text")
+        error = json_label.member(result.get("error"), "the item's error")
+        said = json_label.refusal_of(error, "text")
         return said or Unknown("unreadable", "an item's error without a code")
     if result.get("status") != "ok":
         raise CarrierAnswerUnreadable("the item has no known status")
@@ -94,7 +95,7 @@ def _read_label(result: Mapping[str, Any]) -> Outcome:
 
 def _not_voided(result: Mapping[str, Any]) -> VoidResult:
     error = result.get("error")
-    said = json_body.refusal_of(error, "code", "text") if isinstance(error, dict) else None
+    said = json_label.refusal_of(error, "text") if isinstance(error, dict) else None
     if said or result.get("status") == "error":
         return said or Refused("NOT_VOIDABLE", "the carrier keeps this label")
     return Unknown("unreadable", "the item has no known status")
@@ -108,11 +109,12 @@ def _post(
         "Content-Type": "application/json",
         "Accept": "application/json",
     }
-    return CarrierRequest("POST", path, headers, json_body.dump({"items": items}), buys=buys)
+    body = json.dumps({"items": items}, separators=(",", ":")).encode()
+    return CarrierRequest("POST", path, headers, body, buys=buys)
 
 
 def _only_result(body: bytes, client_id: str) -> Mapping[str, Any]:
-    results = json_body.members(json_body.load(body).get("results"), "results")
+    results = json_label.members(json_label.load(body).get("results"), "results")
     if len(results) != 1 or results[0].get("client_id") != client_id:
         raise CarrierAnswerUnreadable("the answer is about another reference")
     return results[0]

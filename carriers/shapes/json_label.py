@@ -1,7 +1,10 @@
-"""The JSON shape with base64 documents, which PostNL and Tortoise Post share."""
+"""JSON bodies, with every assumption checked; and the shape with base64 documents, which PostNL and
+Tortoise Post share.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
@@ -28,7 +31,7 @@ from carriers.base import (
 )
 from carriers.classify import Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
-from carriers.shapes import documents, json_body
+from carriers.shapes import documents
 
 
 class JsonLabelCarrier(Carrier):
@@ -46,30 +49,28 @@ class JsonLabelCarrier(Carrier):
             "sender": asdict(consignment.sender),
             "weight_g": consignment.weight_g,
         }
-        headers = _headers(consignment.credentials)
-        sent = json_body.dump(body)
-        response = yield CarrierRequest("POST", "/shipments", headers, sent, buys=True)
+        response = yield _request("POST", "/shipments", consignment.credentials, body, buys=True)
         if response.status not in (200, 201):
-            return self.settle(response, json_body.refusal(response.body))
+            return self.settle(response, refusal(response.body))
         try:
-            return _read_label(json_body.load(response.body), consignment.reference)
+            return _read_label(load(response.body), consignment.reference)
         except CarrierAnswerUnreadable as error:
             return Unknown("unreadable", str(error))
 
     def build_lookup(self, reference: str, credentials: Credentials) -> CarrierRequest:
         path = f"/shipments?reference={quote(reference, safe='')}"
-        return CarrierRequest("GET", path, _headers(credentials))
+        return _request("GET", path, credentials)
 
     def parse_lookup(self, response: CarrierResponse, reference: str) -> LookupResult:
         if response.status != 200:
             return unsettled_lookup(response)
-        shipments = json_body.members(json_body.load(response.body).get("shipments"), "shipments")
+        shipments = members(load(response.body).get("shipments"), "shipments")
         found = tuple(_read_label(shipment, reference) for shipment in shipments)
         return Found(found) if found else Absent()
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         path = f"/shipments/{quote(purchase.carrier_id, safe='')}"
-        response = yield CarrierRequest("DELETE", path, _headers(credentials))
+        response = yield _request("DELETE", path, credentials)
         if response.status == 204:
             return Voided()
         return self.settle(response, void_refusal(response), Phase.VOIDING)
@@ -81,22 +82,25 @@ def void_refusal(response: CarrierResponse) -> Refused | None:
         404: Refused("NOT_FOUND", "the carrier doesn't know this label"),
         409: Refused("NOT_VOIDABLE", "already voided or on its way"),
     }
-    return json_body.refusal(response.body) or by_status.get(response.status)
+    return refusal(response.body) or by_status.get(response.status)
 
 
-def _headers(credentials: Credentials) -> dict[str, str]:
-    token = credentials.get("api_key", "")
-    return {
-        "Authorization": f"Bearer {token}",
+def _request(
+    method: str, path: str, credentials: Credentials, body: object = None, *, buys: bool = False
+) -> CarrierRequest:
+    headers = {
+        "Authorization": f"Bearer {credentials.get('api_key', '')}",
         "Content-Type": "application/json",
         "Accept": "application/json",
     }
+    sent = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
+    return CarrierRequest(method, path, headers, sent, buys=buys)
 
 
 def _read_label(said: Mapping[str, Any], reference: str) -> Announced:
     if said.get("reference") != reference:
         raise CarrierAnswerUnreadable("the answer is about another reference")
-    label = json_body.member(said.get("label"), "the label")
+    label = member(said.get("label"), "the label")
     return documents.announced(
         carrier_id=said.get("shipment_id"),
         tracking=said.get("tracking_number"),
@@ -104,3 +108,41 @@ def _read_label(said: Mapping[str, Any], reference: str) -> Announced:
         pdf=label.get("pdf"),
         zpl=label.get("zpl"),
     )
+
+
+def load(body: bytes) -> Mapping[str, Any]:
+    """Read a body that must be an object."""
+    try:
+        value = json.loads(body)
+    except (ValueError, RecursionError) as error:  # deep nesting ends in a RecursionError
+        raise CarrierAnswerUnreadable("the answer is no JSON") from error
+    return member(value, "the answer")
+
+
+def member(value: object, name: str) -> Mapping[str, Any]:
+    """Take a value that must be an object."""
+    if not isinstance(value, dict):
+        raise CarrierAnswerUnreadable(f"{name} is no object")
+    return value
+
+
+def members(value: object, name: str) -> list[Mapping[str, Any]]:
+    """Take a value that must be a list of objects."""
+    if not isinstance(value, list):
+        raise CarrierAnswerUnreadable(f"{name} is no list")
+    return [member(entry, name) for entry in value]
+
+
+def refusal(body: bytes) -> Refused | None:
+    """Read a documented refusal; None where the body is anything else."""
+    try:
+        return refusal_of(load(body), "message")
+    except CarrierAnswerUnreadable:
+        return None
+
+
+def refusal_of(said: Mapping[str, Any], message: str) -> Refused | None:
+    """Read a refusal from an object that has its text under this name."""
+    if not isinstance(said.get("code"), str) or not said["code"]:
+        return None
+    return documents.refused(said["code"], said.get(message))

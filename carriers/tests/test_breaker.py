@@ -17,8 +17,8 @@ from carriers.breaker_rules import (
     record,
     record_probe,
     throttle,
+    verdict,
 )
-from carriers.guards import is_failure, throttled_for
 from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
 
 CONFIG = BreakerConfig()
@@ -215,7 +215,7 @@ BLAME = [
 
 @pytest.mark.parametrize(("outcome", "failure", "remark"), BLAME)
 def test_what_counts_against_a_carrier(outcome, failure, remark):
-    assert is_failure(outcome) is failure, remark
+    assert verdict(outcome)[0] is failure, remark
 
 
 @pytest.mark.parametrize(
@@ -229,4 +229,4 @@ def test_what_counts_against_a_carrier(outcome, failure, remark):
     ],
 )
 def test_how_long_an_outcome_closes_the_gate(outcome, seconds):
-    assert throttled_for(outcome) == seconds
+    assert verdict(outcome)[1] == seconds

@@ -313,7 +313,6 @@ def test_health_sums_up_the_last_200_calls(client):
     seen = shared.recent()
     assert (seen.count, seen.p50, seen.p95) == (200, 1.0, 1.9)
     assert seen.error_share == pytest.approx(0.1)
-    assert seen.retry_after(10) == 1
     shared.leave(bought=[(99.0, True)] * 200)
     assert shared.recent(age=60).p50 == 1.0  # as it was a moment ago
     assert shared.recent().p50 == 99.0
@@ -322,11 +321,9 @@ def test_health_sums_up_the_last_200_calls(client):
 def test_health_without_calls_and_without_redis(client, gone):
     nobody = guards(client).recent()
     assert (nobody.count, nobody.p50, nobody.error_share) == (0, None, 0.0)
-    assert nobody.retry_after(default=4.2) == 5
     alone = guards(gone)
     alone.leave(bought=[(2.5, True)])
     assert alone.recent().p50 == 2.5
-    assert alone.recent().retry_after(1) == 3
 
 
 def test_a_redis_that_swallows_everything_costs_one_caller_a_second(redis_server_of_my_own):

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from django.db import connection
 
 from parcels import faults
-from parcels.services.announcer import CLAIMING, LARGEST, RECORDING, Grouped
-from parcels.services.call import Job, buy_async
+from parcels.services.announcer import CLAIMING, LARGEST, RECORDING, Grouped, buy_async
 from parcels.services.call_and_wait import buy
 from parcels.services.claim import prepare
+from parcels.services.job import Job
 from parcels.services.record import finish
 
 

@@ -10,18 +10,22 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from typing import Any, Generic, TypeVar
 
 import structlog
 import uvloop
 from django.conf import settings
 
+from carriers import transport_async
 from parcels import faults
-from parcels.services.call import Job, buy_async
+from parcels.services import protect
 from parcels.services.claim import prepare
+from parcels.services.job import Job, Result
 from parcels.services.record import finish
 from parcels.services.wake import next_in_turn
 
@@ -57,7 +61,6 @@ class Grouped(Generic[T, R]):
         self._idle = at_once
         self._threads = ThreadPoolExecutor(at_once)
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
-        self._under_way: set[asyncio.Task[None]] = set()
         self._next = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
@@ -80,51 +83,80 @@ class Grouped(Generic[T, R]):
         self._next = loop.time() + APART
         many = min(len(self._waiting), self._largest)
         group = [self._waiting.popleft() for _ in range(many)]
-        self._under_way.add(task := asyncio.create_task(self._do(group)))
-        task.add_done_callback(self._under_way.discard)
+        items = [item for item, _ in group]
+        done = loop.run_in_executor(self._threads, self._function, items)
+        done.add_done_callback(partial(self._end, group))
 
     def _begin_late(self) -> None:
         self._timer = None
         self._begin()
 
-    async def _do(self, group: Sequence[tuple[T, asyncio.Future[R]]]) -> None:
-        items = [item for item, _ in group]
-        loop = asyncio.get_running_loop()
+    def _end(
+        self, group: Sequence[tuple[T, asyncio.Future[R]]], done: asyncio.Future[Sequence[R]]
+    ) -> None:
         try:
-            results = await loop.run_in_executor(self._threads, self._function, items)
-            for (_, future), result in zip(group, results, strict=True):
+            for (_, future), result in zip(group, done.result(), strict=True):
                 if not future.cancelled():
                     future.set_result(result)
         except Exception as error:
             for _, future in group:
                 if not future.done():
                     future.set_exception(error)
-        finally:
-            self._idle += 1
-            self._begin()
+        self._idle += 1
+        self._begin()
+
+
+async def buy_async(job: Job) -> Result:
+    """Buy in a coroutine, within the permission that the job has; `protect.leave` gives it back.
+
+    The caller must not cancel it, since a request that was sent is bought.
+    """
+    faults.passing("after_intent")
+    started = time.monotonic()
+    try:
+        outcome = await transport_async.perform(
+            job.carrier.announce(job.consignment), *job.limits(), may_buy=job.may_buy
+        )
+    except BaseException:
+        await asyncio.to_thread(protect.leave, [(job, None, 0.0)])
+        raise
+    duration = time.monotonic() - started
+    faults.passing("after_reply")
+    return Result(job, outcome, duration)
 
 
 class Loop:
     """An event loop in a separate thread, for processes that have none: the worker.
 
-    A message makes it take what waits in its queue, a group at a time, until none waits.
+    A message makes it take what waits in its queue, a group at a time, until none waits. The first
+    one starts it.
     """
 
     def __init__(self) -> None:
+        self._started = self._draining = False
+        # By queue, what messages named: only queues that are at work now.
+        self._named: dict[str, list[int]] = {}
+        self._lock = threading.Lock()
+        # The event loop itself keeps only weak references.
+        self._calls: set[asyncio.Task[Any] | None] = set()
+
+    def _start(self) -> None:
         self._loop = uvloop.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
         self._claiming = ThreadPoolExecutor(CLAIMING * len(settings.CARRIERS))
         self._finished = Grouped(finish, at_once=RECORDING, largest=LARGEST)
-        # By queue, what messages named: only queues that are at work now.
-        self._named: dict[str, list[int]] = {}
-        self._draining = False
-        # The event loop itself keeps only weak references.
-        self._tasks: set[asyncio.Task[None]] = set()
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
+        self._started = True
 
     def ring(self, queue: str, announcement_ids: Sequence[int]) -> None:
         """Announce what waits in the queue; these, where nothing is known of it."""
-        self._loop.call_soon_threadsafe(self._begin, self._serve(queue, announcement_ids))
+        with self._lock:
+            if not self._started:  # a worker's first messages come together
+                self._start()
+            at_work = queue in self._named
+            self._named.setdefault(queue, []).extend(announcement_ids)
+        if not at_work:
+            self._claiming.submit(self._serve, queue)
 
     def drain(self) -> None:
         """Wait until all that messages brought has been recorded: a call ends by its own deadline.
@@ -132,81 +164,61 @@ class Loop:
         What else waits in the queues is left to other workers, and rung for again.
         """
         self._draining = True
-        asyncio.run_coroutine_threadsafe(self._taken(), self._loop).result()
+        if not self._started:
+            return
+        while self._named:
+            time.sleep(APART)
         for _ in range(settings.WORKER_CONCURRENCY):
             self._room.acquire()
 
-    async def _taken(self) -> None:
-        while self._named:  # noqa: ASYNC110 # once in a process' life
-            await asyncio.sleep(APART)
-
-    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._loop.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _serve(self, queue: str, announcement_ids: Sequence[int]) -> None:
-        at_work = queue in self._named
-        self._named.setdefault(queue, []).extend(announcement_ids)
-        if at_work:
-            return
+    def _serve(self, queue: str) -> None:
+        """Claim what waits in the queue, a group each APART, and begin the calls; wait for room."""
+        named: list[int] = []
         more = False
-        while self._named[queue] or (more and not self._draining):
-            named, self._named[queue] = self._named[queue], []
-            next_round = self._loop.time() + APART
-            taking = self._loop.run_in_executor(self._claiming, self._round, queue, named)
-            jobs, more = await taking
+        while True:
+            with self._lock:
+                named += self._named[queue]
+                self._named[queue] = []
+                if not named and (self._draining or not more):
+                    del self._named[queue]
+                    return
+            next_round = time.monotonic() + APART
+            self._room.acquire()
+            room = 1
+            while room < LARGEST and self._room.acquire(blocking=False):
+                room += 1
+            jobs: list[Job] = []
+            try:
+                chosen = next_in_turn(queue, room)
+                if chosen:
+                    named = []  # they have their turns
+                else:
+                    chosen, named = named[:room], named[room:]
+                for _ in chosen:
+                    faults.passing("before_intent")
+                jobs = prepare(chosen)
+            except Exception:
+                chosen = []  # the sweeper wakes them
+                log.exception("announcements of %s are not claimed", queue)
+            more = len(chosen) == room
+            for _ in range(room - len(jobs)):
+                self._room.release()
             for job in jobs:
-                self._begin(self._buy(job))
-            self._named[queue] += named  # what there was no room for
-            await asyncio.sleep(next_round - self._loop.time())
-        del self._named[queue]
-
-    def _round(self, queue: str, named: list[int]) -> tuple[list[Job], bool]:
-        """Claim a group whose calls are to begin; tell if more may wait. It waits for room."""
-        self._room.acquire()
-        room = 1
-        while room < LARGEST and self._room.acquire(blocking=False):
-            room += 1
-        jobs: list[Job] = []
-        try:
-            chosen = next_in_turn(queue, room)
-            if chosen:
-                named.clear()  # they have their turns
-            else:
-                chosen = [named.pop(0) for _ in named[:room]]
-            for _ in chosen:
-                faults.passing("before_intent")
-            jobs = prepare(chosen)
-        except Exception:
-            log.exception("announcements of %s are not claimed", queue)  # the sweeper wakes them
-            chosen = []
-        for _ in range(room - len(jobs)):
-            self._room.release()
-        return jobs, len(chosen) == room
+                self._loop.call_soon_threadsafe(self._loop.create_task, self._buy(job))
+            time.sleep(max(0.0, next_round - time.monotonic()))
 
     async def _buy(self, job: Job) -> None:
-        structlog.contextvars.clear_contextvars()  # they are the message's that rang
         structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
+        task = asyncio.current_task()
+        self._calls.add(task)
         try:
             await self._finished(await buy_async(job))
         except Exception:
             log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:
+            self._calls.discard(task)
             self._room.release()
 
 
-_making = threading.Lock()
-_made: list[Loop] = []
-
-
-def loop() -> Loop:
-    """Return this process' loop, made when it is first needed.
-
-    Only one thread makes it: a worker's first messages come together, and two loops can't share
-    futures.
-    """
-    with _making:
-        if not _made:
-            _made.append(Loop())
-        return _made[0]
+# This process' own.
+LOOP = Loop()

@@ -13,7 +13,8 @@ from carriers.call import always
 from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
 from parcels import faults
 from parcels.models import Announcement
-from parcels.services.call import Job, Result, enter, jobs_for, leave, limits
+from parcels.services import protect
+from parcels.services.job import Job, Result, jobs_for
 
 T = TypeVar("T", Outcome, LookupResult, VoidResult)
 
@@ -31,17 +32,17 @@ def call_carrier(
     Within the permission that the job has, else within one of its own. A purchase's was taken
     before its send guard.
     """
-    if job.permission is None and (refused := enter([job])):
+    if not job.slot and (refused := protect.enter([job])):
         steps.close()
         return refused[job.announcement.pk], 0.0
     connection.close()
     started = monotonic()
     result: T | NotSent | Unknown | None = None
     try:
-        result = transport.perform(steps, *limits(job), may_buy=job.may_buy if buys else always)
+        result = transport.perform(steps, *job.limits(), may_buy=job.may_buy if buys else always)
     finally:
         duration = monotonic() - started
-        leave([(job, result, duration)], buys=buys)
+        protect.leave([(job, result, duration)], buys=buys)
     return result, duration
 
 

@@ -1,13 +1,7 @@
-"""Claim announcements for the time of a lease, and prepare their calls, up to the send guard.
-
-`select_for_update(skip_locked=True)` silently takes no lock on SQLite; one UPDATE with a subquery
-is atomic there in IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps claimants from
-waiting for each other. The rows returned show which process won.
-"""
+"""Claim announcements for the time of a lease, and prepare their calls, up to the send guard."""
 
 from __future__ import annotations
 
-import functools
 import json
 from collections.abc import Sequence
 from time import monotonic
@@ -15,14 +9,14 @@ from typing import Any
 
 from django.conf import settings
 from django.db import connection
-from django.db.models import BooleanField, FloatField, QuerySet
-from django.db.models.expressions import RawSQL
 from django.utils import timezone
 
 from parcels import faults
 from parcels.models import Announcement, State
-from parcels.services.call import Job, calls_about, enter, jobs_for, leave
-from parcels.services.clock import age_sql, now_sql
+from parcels.services import protect
+from parcels.services.announcement_sql import TABLE, claiming
+from parcels.services.clock import now_sql
+from parcels.services.job import Job, jobs_for
 from parcels.services.next_state import backoff, hand_back, put_under_review, sleep_for, withdraw
 from parcels.services.rows import change_rows, preceded_by
 from parcels.statuses import Status
@@ -35,14 +29,7 @@ FATAL = "Its processes died or failed, one after the other."
 # second is enough at low load; on a busy machine a group of fifty takes longer.
 LEASE_SHARE = 0.25
 
-_TABLE = Announcement._meta.db_table
 _AT_WORK = f"own.state IN ('{State.ANNOUNCING.value}', '{State.UNKNOWN.value}')"
-_DUE = {
-    State.PENDING: "state = %s AND run_at <= {now} AND deadline_at > {now}",
-    State.UNKNOWN: "state = %s AND run_at <= {now}"
-    " AND (lease_until IS NULL OR lease_until <= {now})",
-}
-_COLUMNS = ", ".join(field.column or "" for field in Announcement._meta.concrete_fields)
 
 
 def prepare(announcement_ids: Sequence[int]) -> list[Job]:
@@ -54,7 +41,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
     try:
         rows = []
         for row in claim(announcement_ids):
-            if is_fatal(row):
+            if row.claims > MAX_CLAIMS and not faults.is_off("claims"):
                 put_under_review(row, FATAL)
             else:
                 rows.append(row)
@@ -69,7 +56,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
                 withdraw(job.announcement, job.parcel, State.ANNOUNCING)
             else:
                 wanted.append(job)
-        refused = enter(wanted)
+        refused = protect.enter(wanted)
         if refused:
             turned_away = [job.announcement for job in wanted if job.announcement.pk in refused]
             hand_back([(row, sleep_for(refused[row.pk])) for row in turned_away])
@@ -83,11 +70,6 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
         connection.close()
 
 
-def is_fatal(announcement: Announcement) -> bool:
-    """Tell whether the row's processes died, or it could not be prepared, too often."""
-    return announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
-
-
 def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list[Announcement]:
     """Claim those of this state that are due, and that no other process has.
 
@@ -95,11 +77,11 @@ def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list
     processes share. A pending one is announcing from now on; an unknown one stays so.
     """
     unguarded = state == State.PENDING and faults.is_off("claim")
-    sql, rows = _statements(state, unguarded)
+    sql, rows = claiming(state, unguarded)
     to = State.UNKNOWN if state == State.UNKNOWN else State.ANNOUNCING
     values: list[Any] = [to, settings.ANNOUNCEMENT_LEASE, State.CANCELLED if unguarded else state]
     if connection.vendor == "postgresql":
-        with preceded_by({_TABLE: (sql, [*values, list(announcement_ids)])}):
+        with preceded_by({TABLE: (sql, [*values, list(announcement_ids)])}):
             claimed = list(rows.all())
     else:
         with connection.cursor() as cursor:
@@ -111,36 +93,6 @@ def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list
         for row in claimed:
             _by_own_clock(row)
     return claimed
-
-
-@functools.cache
-def _statements(state: State, unguarded: bool) -> tuple[str, QuerySet[Announcement]]:
-    """Return what claims, and what reads the claimed: to build them takes longer than to run them.
-
-    All threads share the second: it is only copied.
-    """
-    # sent_at belongs to the try: an unknown keeps it, a new try has none.
-    sent = "sent_at" if state == State.UNKNOWN else "NULL"
-    condition = "state <> %s" if unguarded else _DUE[state].format(now=now_sql())
-    sql = (
-        f"UPDATE {_TABLE} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
-        f" lease_until = {now_sql('%s')}, fence = fence + 1, claims = claims + 1,"
-        f" sent_at = {sent} WHERE id IN (SELECT id FROM {_TABLE} WHERE {condition} AND id "
-    )
-    if connection.vendor == "postgresql":
-        # The rows are read from what the claim returns, which has the table's name. One parameter
-        # for the ids: the statement is prepared once, however many come together. Not RETURNING *:
-        # a prepared statement whose columns change under it, in a migration, is refused.
-        sql += f"= ANY(%s) FOR UPDATE SKIP LOCKED) RETURNING {_COLUMNS}"
-    else:
-        sql += "IN (SELECT value FROM json_each(%s))) RETURNING id, fence"
-    unknown, settled = age_sql("unknown_since"), age_sql("coalesce(call_ended_at, sent_at)")
-    ages = {
-        "unknown_age": RawSQL(f"coalesce({unknown}, 0)", [], FloatField()),  # noqa: S611 # as above
-        "settled_for": RawSQL(f"coalesce({settled}, 0)", [], FloatField()),  # noqa: S611
-        "overdue": RawSQL(f"{age_sql('deadline_at')} >= 0", [], BooleanField()),  # noqa: S611
-    }
-    return sql, calls_about().annotate(**ages)
 
 
 def _by_own_clock(row: Announcement) -> None:
@@ -180,7 +132,7 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
         f"own.fence = given.fence AND {_AT_WORK} AND own.claimed_at >= {now_sql('%s')}",
         condition_values=[-window],
     )
-    leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
+    protect.leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
     may_buy = [job for job in jobs if job.announcement.pk in passed]
     for job in may_buy:
         job.guarded_at = now

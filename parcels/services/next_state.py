@@ -19,9 +19,9 @@ from carriers.base import Carrier
 from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels import faults
 from parcels.models import Announcement, Attempt, Parcel, State
-from parcels.services.call import Job
 from parcels.services.clock import DatabaseNow, now_sql
 from parcels.services.ending import OURS, Ending, end, ours
+from parcels.services.job import Job
 from parcels.services.rows import change_rows
 
 log = logging.getLogger(__name__)

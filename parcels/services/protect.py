@@ -6,18 +6,21 @@ with a breaker that starts closed; that is logged and counted.
 
 from __future__ import annotations
 
+import math
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
 
 from django.conf import settings
 
 from carriers import registry
-from carriers.guards import CarrierGuards, is_failure, throttled_for
-from carriers.outcomes import LookupResult, Outcome, VoidResult
-from parcels import faults
+from carriers.breaker_rules import verdict
+from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
+from parcels import faults, metrics
 from parcels.models import Parcel
 from parcels.services.carrier_guards import guards_of, probe_aside
+from parcels.services.job import Job
 from parcels.statuses import Status
 
 # Seconds until a slot is asked for again; a range, so that those turned away together don't return
@@ -29,92 +32,73 @@ OPEN_SPREAD = 2.0
 BELIEVED = 0.5
 # Seconds of `Retry-After`, while nothing is known of the carrier yet.
 DEFAULT_RETRY = 5
+# Why 1 and 60: a client should neither poll too often nor miss the answer for long.
+SHORTEST_RETRY, LONGEST_RETRY = 1, 60
 
 
-@dataclass(frozen=True, slots=True)
-class Permit:
-    """The permission to make one call; it is given back with `leave`."""
+def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
+    """Take the permissions to call the carriers; return why not, by announcement, for the others.
 
-    guards: CarrierGuards
-    slot: str
-
-
-@dataclass(frozen=True, slots=True)
-class TurnedAway:
-    """No call now: `reason` as in `NotSent`, `delay` the seconds until asking again makes sense."""
-
-    reason: str
-    delay: float
-
-
-@dataclass(frozen=True, slots=True)
-class Ended:
-    """A call that has ended, `outcome` None: there was none; `duration` in seconds.
-
-    Only what `buys` counts for the carrier's median: clients wait for these. `key` is the
-    announcement's reference: its failures count once.
+    Each with when to ask again. Never waits, but for Redis' time-out. A caller that is chosen to
+    probe a half-open carrier does so in a separate thread.
     """
+    refused: dict[int, NotSent] = {}
+    for code in {job.carrier.code for job in jobs}:
+        own, guards = [job for job in jobs if job.carrier.code == code], guards_of(code)
+        entries = guards.enter([str(job.announcement.account_id) for job in own])
+        for job, (slot, admission) in zip(own, entries, strict=True):
+            if slot:
+                job.slot = slot
+                continue
+            if admission is None:
+                reason, delay = "bulkhead_full", settings.TIME_SCALE * random.uniform(*FULL_WAIT)
+            else:
+                if admission.probe:
+                    probe_aside(guards, admission.probe)
+                spread = settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
+                reason, delay = "breaker_open", admission.retry_after + spread
+            metrics.turned_away(code, reason)
+            refused[job.announcement.pk] = NotSent(reason, retry_after=delay)
+    return refused
 
-    permit: Permit
-    outcome: Outcome | LookupResult | VoidResult | None
-    duration: float = 0.0
-    buys: bool = True
-    key: str = ""
 
+def leave(
+    ended: Iterable[tuple[Job, Outcome | LookupResult | VoidResult | None, float]],
+    *,
+    buys: bool = True,
+) -> None:
+    """Give permissions back, each with its call's result and duration; None: there was no call.
 
-def enter(code: str, accounts: Sequence[int | None] = (None,)) -> list[Permit | TurnedAway]:
-    """Ask to call a carrier, once for each account; never waits, but for Redis' time-out.
-
-    A caller that is chosen to probe a half-open carrier does so in a separate thread.
+    Only what `buys` counts for the carrier's median: clients wait for these.
     """
-    guards = guards_of(code)
-    answers: list[Permit | TurnedAway] = []
-    for slot, admission in guards.enter([str(each or "") for each in accounts]):
-        if admission is None:
-            delay = settings.TIME_SCALE * random.uniform(*FULL_WAIT)
-            answers.append(TurnedAway("bulkhead_full", delay))
-        elif admission.allowed:
-            answers.append(Permit(guards, slot))
-        else:
-            if admission.probe:
-                probe_aside(guards, admission.probe)
-            spread = settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
-            answers.append(TurnedAway("breaker_open", admission.retry_after + spread))
-    return answers
-
-
-def leave(*ended: Ended) -> None:
-    """Give slots back and note the calls' results."""
-    for guards in {each.permit.guards for each in ended}:
-        slots: list[str] = []
-        outcomes: list[tuple[bool, float, str]] = []
-        bought: list[tuple[float, bool]] = []
-        throttled: list[float] = []
-        for each in ended:
-            if each.permit.guards is not guards:
-                continue
-            slots.append(each.permit.slot)
-            if each.outcome is None:
-                continue
-            asked = throttled_for(each.outcome)
-            if asked is not None and not faults.is_off("gate"):
-                throttled.append(asked)
-            failed = is_failure(each.outcome)
-            if failed is not None:
-                outcomes.append((failed, each.duration, each.key))
-                if each.buys:
-                    bought.append((each.duration, not failed))
-        guards.leave(slots, outcomes=outcomes, bought=bought, throttled=throttled)
-
-
-def is_open(code: str) -> bool:
-    """Tell whether calls to the carrier are held off for now, as of a moment ago."""
-    return guards_of(code).mode(BELIEVED) != "closed"
+    shown: defaultdict[str, dict[str, Any]] = defaultdict(lambda: defaultdict(list))
+    for job, result, duration in ended:
+        if not job.slot:
+            continue
+        own = shown[job.carrier.code]
+        own["slots"].append(job.slot)
+        job.slot = ""
+        if result is None:
+            continue
+        # A label needs no judging.
+        failed, asked = (False, None) if isinstance(result, Announced) else verdict(result)
+        if asked is not None and not faults.is_off("gate"):
+            own["throttled"].append(asked)
+        if failed is not None:
+            # An announcement's failures count once: by its reference.
+            own["outcomes"].append((failed, duration, job.announcement.reference))
+            if buys:
+                own["bought"].append((duration, not failed))
+    for code, given in shown.items():
+        guards_of(code).leave(**given)
 
 
 def carriers_out() -> set[str]:
-    """Return the carriers that `is_open` holds of. It may ask Redis: never in a transaction."""
-    return {code for code in registry.CARRIERS if is_open(code)}
+    """Return the carriers whose calls are held off for now, as of a moment ago.
+
+    It may ask Redis: never in a transaction.
+    """
+    return {code for code in registry.CARRIERS if guards_of(code).mode(BELIEVED) != "closed"}
 
 
 def retry_after(parcels: Sequence[Parcel]) -> int | None:
@@ -125,6 +109,10 @@ def retry_after(parcels: Sequence[Parcel]) -> int | None:
     """
     seconds: list[int] = []
     for code in {each.carrier for each in parcels if each.status == Status.BEING_ANNOUNCED}:
-        median = guards_of(code).recent(BELIEVED).retry_after(DEFAULT_RETRY)
-        seconds.append(max(median, DEFAULT_RETRY) if is_open(code) else median)
+        guards = guards_of(code)
+        median = guards.recent(BELIEVED).p50
+        wait = DEFAULT_RETRY if median is None else math.ceil(median)
+        if guards.mode(BELIEVED) != "closed":
+            wait = max(wait, DEFAULT_RETRY)
+        seconds.append(max(SHORTEST_RETRY, min(wait, LONGEST_RETRY)))
     return max(seconds, default=None)

@@ -18,13 +18,16 @@ from django.utils import timezone
 from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
+from parcels import faults
 from parcels.books.compare import Ours, Sold, compare
 from parcels.models import Announcement, State
-from parcels.services.call import Job, Result, calls_about, enter
+from parcels.services import protect
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import buy, call_carrier, job_for
-from parcels.services.claim import FATAL, claim, guard, is_fatal
+from parcels.services.claim import FATAL, MAX_CLAIMS, claim, guard
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import Ending, end, note_attempt
+from parcels.services.job import Job, Result
 from parcels.services.next_state import (
     after_lookup,
     backoff,
@@ -70,11 +73,12 @@ def _for_a_person(announcement: Announcement) -> str:
         return "Its maximum age has passed."
     if registry.CARRIERS[announcement.carrier].repeats == "none":
         return "The carrier can't be asked what it has sold."
-    return FATAL if is_fatal(announcement) else ""
+    fatal = announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
+    return FATAL if fatal else ""
 
 
 def _send_again(job: Job) -> None:
-    if refused := enter([job]):
+    if refused := protect.enter([job]):
         delay = sleep_for(refused[job.announcement.pk])
         move_on(job.announcement, State.UNKNOWN, delay)
         return

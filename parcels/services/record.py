@@ -17,9 +17,10 @@ from carriers.outcomes import Announced
 from parcels import faults, metrics
 from parcels.models import Attempt, Document, State
 from parcels.papers.files import store
-from parcels.services.call import Result, leave
+from parcels.services import protect
 from parcels.services.ending import Ending, attempt_of, end_rows, tell_parcels
 from parcels.services.holds import release_holds
+from parcels.services.job import Result
 from parcels.services.next_state import after_buying, error_text, go_on
 from parcels.services.rows import inserting, lost_a_race
 from parcels.services.spares import extras, keep_spare, note_spares
@@ -33,7 +34,7 @@ def finish(results: Sequence[Result]) -> list[None]:
     One that can't be recorded is left until its lease expires, and blocks no other. Closes the
     database connection; returns a None for each.
     """
-    leave((each.job, each.outcome, each.duration) for each in results)
+    protect.leave((each.job, each.outcome, each.duration) for each in results)
     try:
         record(results)
     except Exception as error:

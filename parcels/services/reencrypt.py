@@ -12,7 +12,7 @@ from django.db.models import Max, Min
 
 from parcels.models import Announcement, CarrierContract
 from parcels.models.encrypted import EncryptedJSONField
-from parcels.services.call import credentials_hashes
+from parcels.services.job import credentials_hashes
 
 # Rows per query: some milliseconds, so that no request waits for a lock.
 ROWS_AT_ONCE = 10_000

@@ -37,10 +37,11 @@ from parcels.models import (
     TrackingEvent,
 )
 from parcels.models.announcement import OPEN
-from parcels.services.call import Job, calls_about
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import call_carrier, job_for
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import note_attempt
+from parcels.services.job import Job
 from parcels.services.next_state import settling
 
 log = logging.getLogger(__name__)

@@ -20,10 +20,11 @@ from carriers.base import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
 from parcels import faults
 from parcels.models import Announcement, Parcel, State
-from parcels.services.call import Job, calls_about
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import CANCELLING, note_attempt
+from parcels.services.job import Job
 from parcels.services.spares import call_void
 from parcels.services.status import among, set_status
 from parcels.statuses import Status

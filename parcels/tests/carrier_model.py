@@ -35,8 +35,7 @@ from carriers.outcomes import (
     VoidResult,
 )
 from parcels.models import Announcement
-from parcels.services import protect
-from parcels.services.call import consignment
+from parcels.services.job import Job, consignment
 from parcels.tests.factories import PDF
 
 DEADLINE = 30.0
@@ -158,12 +157,20 @@ class World:
             raise greenlet.GreenletExit
         return consignment(announcement, *rest)
 
-    def enter(self, code: str, accounts: Sequence[int]) -> list[object]:
+    def enter(self, jobs: Sequence[Job]) -> dict[int, NotSent]:
         """Stand in for bulkhead and breaker."""
         if self.fates[self.calls % len(self.fates)] == "turned_away":
             self.calls += 1
-            return [protect.TurnedAway("breaker_open", 1.0) for _ in accounts]
-        return [object() for _ in accounts]
+            turned_away = NotSent("breaker_open", retry_after=1.0)
+            return {job.announcement.pk: turned_away for job in jobs}
+        for job in jobs:
+            job.slot = "taken"
+        return {}
+
+    def leave(self, ended: Iterable[tuple[Job, Any, float]], **__: Any) -> None:
+        """Stand in for giving the slots back."""
+        for job, *_ in ended:
+            job.slot = ""
 
     def perform(self, steps: Any, *_: Any, may_buy: Callable[[], bool] = always, **__: Any) -> Any:
         """Stand in for the transport."""

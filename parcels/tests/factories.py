@@ -8,7 +8,9 @@ from typing import Any
 import factory
 from django.utils import timezone
 
+from carriers.base import Address
 from parcels.models import Account, Announcement, Document, Parcel, State
+from parcels.services.job import consignment
 from parcels.statuses import Status
 
 PDF = b"%PDF-1.4 a label"
@@ -68,3 +70,8 @@ class AnnouncementFactory(factory.django.DjangoModelFactory[Announcement]):
     run_at = factory.LazyFunction(timezone.now)
     wake_at = factory.LazyFunction(timezone.now)
     deadline_at = factory.LazyFunction(lambda: timezone.now() + timedelta(days=1))
+
+
+def sender(parcel: Parcel) -> Address:
+    """Return the sender that a carrier is told."""
+    return consignment(Announcement(parcel=parcel), {}).sender

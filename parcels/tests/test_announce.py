@@ -17,6 +17,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from carriers import transport, transport_async
+from carriers.guards import CarrierGuards
 from carriers.outcomes import Announced, Document, NotSent, Unknown
 from parcels import faults, metrics
 from parcels.models import (
@@ -31,11 +32,12 @@ from parcels.models import (
 from parcels.models import Document as DocumentRow
 from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
-from parcels.services import carrier_guards, protect
-from parcels.services.call import Result, buy_async, jobs_for
+from parcels.services import carrier_guards
+from parcels.services.announcer import buy_async
 from parcels.services.call_and_wait import buy
 from parcels.services.claim import claim, guard, prepare
 from parcels.services.holds import open_hold
+from parcels.services.job import Result, jobs_for
 from parcels.services.next_state import hand_back, move_on
 from parcels.services.record import finish
 from parcels.statuses import Status
@@ -178,21 +180,21 @@ def test_a_backlog_that_is_turned_away_costs_one_question_and_one_statement(
         code: carrier | {"bulkhead": 2} for code, carrier in settings.CARRIERS.items()
     }
     rows, others = awaited(20), awaited(1)
-    asked: list[list[int]] = []
+    asked: list[list[str]] = []
     counted: list[Any] = []
     monkeypatch.setattr(metrics, "turned_away", lambda *given: counted.append(given))
-    enter = protect.enter
+    enter = CarrierGuards.enter
 
-    def count(code: str, accounts: list[int]) -> Any:
+    def count(guards: CarrierGuards, accounts: list[str]) -> Any:
         asked.append(accounts)
-        return enter(code, accounts)
+        return enter(guards, accounts)
 
-    monkeypatch.setattr(protect, "enter", count)
+    monkeypatch.setattr(CarrierGuards, "enter", count)
     with CaptureQueriesContext(connection) as made:
         jobs = prepare([row.pk for row in rows + others])
     # Claim, parcel and account, guard, handing back.
     assert len(made) == (3 if connection.vendor == "postgresql" else 4)
-    assert asked == [[row.account_id for row in rows + others]]
+    assert asked == [[str(row.account_id) for row in rows + others]]
     back = Announcement.objects.filter(state=State.PENDING, sent_at=None, lease_until=None)
     assert set(back) == {*rows, *others} - {job.announcement for job in jobs}
     assert len(jobs) == 2
@@ -296,12 +298,12 @@ def test_permissions_go_back_once_and_before_the_answers_are_recorded(
     """Also where the database is away then."""
     rows = awaited(2)
     jobs = prepare([row.pk for row in rows])
-    permits = {job.permission for job in jobs}
-    ended: list[protect.Ended] = []
-    monkeypatch.setattr(protect, "leave", lambda *given: ended.extend(given))
+    slots = [job.slot for job in jobs]
+    left: list[dict[str, Any]] = []
+    monkeypatch.setattr(CarrierGuards, "leave", lambda _, **given: left.append(given))
 
     def away(results: Sequence[Result]) -> None:
-        assert len(ended) == 2
+        assert len(left) == 1
         raise OperationalError("the database is away")
 
     monkeypatch.setattr("parcels.services.record.record", away)
@@ -309,7 +311,8 @@ def test_permissions_go_back_once_and_before_the_answers_are_recorded(
     for _ in range(2):
         with pytest.raises(OperationalError):
             finish(results)
-    assert {each.permit for each in ended} == permits
-    assert [(each.outcome, each.duration, each.buys, each.key) for each in ended] == [
-        (each.outcome, 1.5, True, each.job.announcement.reference) for each in results
-    ]
+    (given,) = left
+    assert all(slots)
+    assert given["slots"] == slots
+    assert given["outcomes"] == [(False, 1.5, job.announcement.reference) for job in jobs]
+    assert given["bought"] == [(1.5, True)] * 2

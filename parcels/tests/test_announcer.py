@@ -11,11 +11,12 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import uvloop
 from structlog import contextvars
 
 from carriers import transport_async
 from parcels.services import announcer as module
-from parcels.services import call
+from parcels.services import protect
 from parcels.services.announcer import Grouped, Loop
 
 POSTNL = "announce.postnl"
@@ -44,18 +45,27 @@ async def asked(grouped: Grouped[int, int], *numbers: int) -> list[asyncio.Task[
     return tasks
 
 
-def test_a_workers_first_messages_share_one_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_workers_first_messages_share_one_loop(
+    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """They come together. Two loops wake each other by nothing: a label waited for its lease."""
 
-    def made() -> SimpleNamespace:
-        time.sleep(0.1)
-        return SimpleNamespace()
+    made = []
 
-    monkeypatch.setattr(module, "Loop", made)
-    monkeypatch.setattr(module, "_made", [])
+    def slowly() -> Any:
+        time.sleep(0.1)
+        made.append(uvloop.new_event_loop())
+        return made[-1]
+
+    monkeypatch.setattr(module, "uvloop", SimpleNamespace(new_event_loop=slowly))
+    carrier.go.set()
+    loop = Loop()
     with ThreadPoolExecutor(4) as pool:
-        loops = [each.result() for each in [pool.submit(module.loop) for _ in range(4)]]
-    assert len({id(each) for each in loops}) == 1
+        for each in [pool.submit(loop.ring, POSTNL, [number]) for number in range(1, 5)]:
+            each.result()
+    loop.drain()
+    assert len(made) == 1
+    assert sorted(carrier.seen) == [1, 2, 3, 4]
 
 
 async def test_what_is_asked_for_meanwhile_is_done_together() -> None:
@@ -130,7 +140,9 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def job(number: int) -> SimpleNamespace:
         postnl = SimpleNamespace(code="postnl", announce=lambda consignment: consignment)
         row = SimpleNamespace(pk=number)
-        return SimpleNamespace(announcement=row, carrier=postnl, consignment=number, may_buy=None)
+        return SimpleNamespace(
+            announcement=row, carrier=postnl, consignment=number, may_buy=None, limits=tuple
+        )
 
     def finish(results: Sequence[Any]) -> list[None]:
         here.seen += [result.job.announcement.pk for result in results]
@@ -141,7 +153,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     monkeypatch.setattr(module, "prepare", prepare)
     monkeypatch.setattr(module, "finish", finish)
     monkeypatch.setattr(
-        call, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
+        protect, "leave", lambda ended: here.left.extend(job.announcement.pk for job, *_ in ended)
     )
     return here
 

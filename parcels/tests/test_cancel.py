@@ -36,9 +36,9 @@ from parcels.models import (
 from parcels.representation import Question
 from parcels.services import protect, review, void
 from parcels.services.announce import announce
-from parcels.services.call import Result
 from parcels.services.claim import claim, prepare
 from parcels.services.holds import open_hold
+from parcels.services.job import Result
 from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
@@ -253,7 +253,8 @@ def test_a_carrier_without_room_is_asked_later(
     cancel(shop, bought.parcel)
     calls = carrier_says(Voided())
     with monkeypatch.context() as full:
-        full.setattr(protect, "enter", lambda *_: [protect.TurnedAway("bulkhead_full", 3.0)])
+        turned_away = NotSent("bulkhead_full", retry_after=3.0)
+        full.setattr(protect, "enter", lambda jobs: {jobs[0].announcement.pk: turned_away})
         void.void(bought.pk)
     assert calls == []
     assert void.due_voids() == []

@@ -68,7 +68,7 @@ def test_a_synchronous_change_waits_like_a_post(
 def test_nobody_waits_for_a_carrier_that_is_out(
     shop: Shop, parcel: Parcel, no_broker: Sent, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(protect, "is_open", lambda code: code == "postnl")
+    monkeypatch.setattr(protect, "carriers_out", lambda: {"postnl"})
     answer = shop.put("parcels", {"parcel": {"id": parcel.pk, "request_label": True}})
     assert (answer.status_code, Hold.objects.count()) == (202, 0)
     assert Announcement.objects.get().parcel == parcel

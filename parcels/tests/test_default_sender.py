@@ -10,7 +10,7 @@ from pypdf import PdfReader
 
 from parcels.models import Account, Parcel, SenderAddress
 from parcels.papers.customs import customs_paper
-from parcels.services.call import sender
+from parcels.tests.factories import sender
 from parcels.tests.requests import Shop, body
 
 pytestmark = pytest.mark.django_db

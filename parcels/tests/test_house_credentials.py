@@ -9,7 +9,7 @@ import pytest
 from carriers import registry, transport
 from carriers.outcomes import Answered
 from parcels.services import carrier_guards
-from parcels.services.call import calls_about
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.tests.factories import AnnouncementFactory
 

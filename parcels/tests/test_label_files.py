@@ -31,9 +31,9 @@ from parcels import faults
 from parcels.models import Announcement, Attempt, DiscardedFile, Document, FeedCursor, Parcel, State
 from parcels.papers import files
 from parcels.services import review, tidy
-from parcels.services.call import Result
 from parcels.services.claim import prepare
 from parcels.services.forget import forget_old_documents
+from parcels.services.job import Result
 from parcels.services.record import finish
 from parcels.tests.factories import PDF, AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.requests import Shop

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable
 from decimal import Decimal
 from time import monotonic
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import settings as django_settings
 from django.utils import timezone
 
-from carriers import recovery, transport
+from carriers import recovery, registry, transport
 from carriers.breaker_rules import BreakerState
 from carriers.outcomes import (
     Absent,
@@ -35,6 +37,7 @@ from parcels.tests.factories import PDF, AnnouncementFactory
 pytestmark = pytest.mark.django_db
 LABEL = Announced("c-1", "3S1", Decimal("1.00"), (Document("label", "pdf", PDF),))
 TIMEOUT = Unknown("timeout")
+NUMBERS = itertools.count(1)
 
 
 class FakeCarrier:
@@ -209,37 +212,48 @@ def void_one() -> SpareLabel:
     return spare
 
 
+def a_call(account: int = 1, *, key: str = "") -> Any:
+    """Return what the guards need of a job."""
+    row = SimpleNamespace(pk=next(NUMBERS), account_id=account, reference=key)
+    return SimpleNamespace(carrier=registry.CARRIERS["postnl"], announcement=row, slot="")
+
+
+def is_refused() -> bool:
+    return bool(protect.enter([a_call()]))
+
+
 def call(outcome: Any, *, key: str = "", duration: float = 0.0) -> None:
     """Make one call through the guards."""
-    (permission,) = protect.enter("postnl")
-    assert isinstance(permission, protect.Permit)
-    protect.leave(protect.Ended(permission, outcome, duration, key=key))
+    made = a_call(key=key)
+    assert not protect.enter([made])
+    protect.leave([(made, outcome, duration)])
 
 
 @pytest.mark.parametrize("answer", [Throttled(30.0, True), Unknown("throttled")])
 def test_a_429_closes_the_gate_and_holds_clients_all_the_same(answer: Any) -> None:
     call(answer)
-    (refused,) = protect.enter("postnl")
-    assert isinstance(refused, protect.TurnedAway)
-    assert refused.delay > 0.9
+    (refused,) = protect.enter([a_call()]).values()
+    assert refused.reason == "breaker_open"
+    assert refused.retry_after > 0.9
     assert guards_of("postnl").in_flight() == 0  # its slot was given back
-    assert not protect.is_open("postnl")
+    assert not protect.carriers_out()
     assert carrier_guards.room("postnl") <= 1
     assert guards_of("postnl").recent().count == 0
 
 
-def entered() -> protect.Permit:
+def entered() -> Any:
     """Wait for the gate's next trial call, in these tests a millisecond."""
-    while isinstance(permission := protect.enter("postnl")[0], protect.TurnedAway):
+    entering = a_call()
+    while protect.enter([entering]):
         continue
-    return permission
+    return entering
 
 
 def test_a_gate_opens_with_a_ramp(settings: Any) -> None:
     settings.TIME_SCALE = 0.001
     carrier_guards.forget()
     call(Throttled(None, True))
-    protect.leave(protect.Ended(entered(), LABEL))
+    protect.leave([(entered(), LABEL, 0.0)])
     assert carrier_guards.room("postnl") <= 3
 
 
@@ -248,18 +262,37 @@ def test_a_429_beside_a_success_keeps_the_gate_closed(settings: Any, turn: int) 
     settings.TIME_SCALE = 0.001
     carrier_guards.forget()
     call(Throttled(None, True))
-    calls = [protect.Ended(entered(), each) for each in (LABEL, Throttled(30.0, True))]
-    protect.leave(*calls[::turn])
-    assert isinstance(protect.enter("postnl")[0], protect.TurnedAway)
+    calls = [(entered(), each, 0.0) for each in (LABEL, Throttled(30.0, True))]
+    protect.leave(calls[::turn])
+    assert is_refused()
 
 
 def test_one_poisoned_announcement_does_not_open_the_breaker() -> None:
     for _ in range(20):
         call(TIMEOUT, key="P1")
-    assert not protect.is_open("postnl")
+    assert not protect.carriers_out()
     for number in range(9):
         call(TIMEOUT, key=f"Q{number}")
     assert guards_of("postnl").mode() == "open"
+
+
+@pytest.mark.parametrize(
+    ("median", "seconds", "out"),
+    [(None, 5, 5), (0.2, 1, 5), (2.5, 3, 5), (7.0, 7, 7), (99.0, 60, 60)],
+)
+def test_a_client_is_told_to_look_again_after_the_recent_median(
+    median: float | None, seconds: int, out: int, settings: Any
+) -> None:
+    parcel = AnnouncementFactory.create().parcel
+    if median is not None:
+        guards_of("postnl").leave(bought=[(median, True)])
+    assert protect.retry_after([parcel]) == seconds
+    carrier_guards.forget()
+    for _ in range(10):
+        guards_of("postnl").leave(outcomes=[(True, 0.0, "")])
+    if median is not None:
+        guards_of("postnl").leave(bought=[(median, True)])
+    assert protect.retry_after([parcel]) == out
 
 
 @pytest.fixture
@@ -290,15 +323,15 @@ def is_bounded() -> bool:
 
 def is_gated() -> bool:
     call(Throttled(30.0, True))
-    return isinstance(protect.enter("postnl")[0], protect.TurnedAway)
+    return is_refused()
 
 
 def is_shared() -> bool:
     """Tell whether an account that takes all it can leaves another one a slot."""
     limit = int(django_settings.CARRIERS["postnl"]["bulkhead"])
-    taken = [isinstance(each, protect.Permit) for each in protect.enter("postnl", [1] * limit)]
-    assert sum(taken) >= 0.8 * limit  # it is alone: most of the room is its own
-    return isinstance(protect.enter("postnl", [2])[0], protect.Permit)
+    refused = protect.enter([a_call(1) for _ in range(limit)])
+    assert limit - len(refused) >= 0.8 * limit  # it is alone: most of the room is its own
+    return not protect.enter([a_call(2)])
 
 
 GUARDS = {

@@ -27,8 +27,8 @@ from parcels.models import (
 from parcels.models import Document as DocumentRow
 from parcels.services import carrier_guards, spares, sweep
 from parcels.services.announce import announce
-from parcels.services.call import Result
 from parcels.services.claim import prepare
+from parcels.services.job import Result
 from parcels.services.reconcile import due_late_looks, look_again, reconcile
 from parcels.services.record import finish
 from parcels.statuses import Status
@@ -325,7 +325,7 @@ def test_a_row_that_can_t_be_prepared_goes_to_a_person(
     def broken(*_: Any) -> Any:
         raise ValueError("it can't be decrypted")
 
-    monkeypatch.setattr("parcels.services.call.credentials_hashes", broken)
+    monkeypatch.setattr("parcels.services.job.credentials_hashes", broken)
     row = AnnouncementFactory.create()
     with without(guard):
         for _ in range(8):

@@ -9,8 +9,9 @@ from cryptography.fernet import InvalidToken
 from django.core.management import CommandError, call_command
 
 from parcels.models import Account, Announcement, ApiKey, CarrierContract, WebhookEndpoint
-from parcels.services.call import calls_about, credentials_hashes
+from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
+from parcels.services.job import credentials_hashes
 from parcels.services.keys import issue_key
 from parcels.tests.factories import AnnouncementFactory
 

@@ -19,9 +19,8 @@ from parcels.models import (
     SenderAddress,
     State,
 )
-from parcels.services.call import sender
 from parcels.statuses import Status
-from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, sender
 from parcels.tests.requests import Shop, body
 
 pytestmark = pytest.mark.django_db

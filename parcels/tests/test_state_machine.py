@@ -44,10 +44,10 @@ from parcels.models import (
 )
 from parcels.services import announce as announcing
 from parcels.services import (
-    call,
     call_and_wait,
     carrier_guards,
     claim,
+    job,
     next_state,
     protect,
     reconcile,
@@ -367,12 +367,12 @@ def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[
     settings.LATE_LOOKS, settings.CARRIER_CONNECT_TIMEOUT = [600.0, 3_600.0], 3.0
     world = World()
     monkeypatch.setattr(transport, "perform", world.perform)
-    monkeypatch.setattr(call, "consignment", world.consignment)
+    monkeypatch.setattr(job, "consignment", world.consignment)
     monkeypatch.setattr(protect, "enter", world.enter)
-    monkeypatch.setattr(protect, "leave", lambda *_, **__: None)
+    monkeypatch.setattr(protect, "leave", world.leave)
     monkeypatch.setattr(carrier_guards, "room", lambda _: 10)
     monkeypatch.setattr(registry, "CARRIERS", {code: registry.CARRIERS[code] for code in ALL})
-    for module in (call, call_and_wait, claim):
+    for module in (job, call_and_wait, claim):
         monkeypatch.setattr(module, "monotonic", world.clock)
     for module in (next_state, backoff):
         # The least that it may draw: most happens then.

@@ -156,7 +156,7 @@ def test_a_worker_asks_for_the_queue_that_its_message_came_by(
 ) -> None:
     begun: list[tuple[str, Sequence[int]]] = []
     loop = SimpleNamespace(ring=lambda *given: begun.append(given))
-    monkeypatch.setattr(tasks, "loop", lambda: loop)
+    monkeypatch.setattr(tasks, "LOOP", loop)
     tasks.announce(5, 7)
     task: Any = tasks.announce  # its stub takes the request's fields for the task's own
     task.push_request(delivery_info={"routing_key": QUEUE})

@@ -1,16 +1,15 @@
-"""Call a carrier for an announcement: prepare its data, get permission, call, give permission back.
+"""What a call about an announcement needs: its carrier, consignment, credentials and limits.
 
-All calls go this way, except the breaker's probes (`carrier_guards`): purchases in an event loop
-here, the others by `call_and_wait`. No transaction, row lock or database connection is held while
-waiting for the carrier.
+Purchases in an event loop are made by `announcer`, all other calls by `call_and_wait`; `protect`
+gives the permission. No transaction, row lock or database connection is held while waiting for the
+carrier.
 """
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 from time import monotonic
@@ -18,17 +17,14 @@ from typing import Any
 
 from django.conf import settings
 from django.db import Error
-from django.db.models import IntegerField, QuerySet
-from django.db.models.expressions import RawSQL
 from django.utils.crypto import salted_hmac
 
-from carriers import registry, transport_async
+from carriers import registry
 from carriers.base import Address, Carrier, Consignment, Item
-from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
-from parcels import faults, metrics
+from carriers.outcomes import Announced, Outcome
+from parcels import faults
 from parcels.models import Account, Announcement, CarrierContract, Parcel
 from parcels.representation import divide_address
-from parcels.services import protect
 
 log = logging.getLogger(__name__)
 
@@ -37,21 +33,29 @@ log = logging.getLogger(__name__)
 GUARD_WINDOW = 1.0
 # For the control of the total deadline: longer than any run.
 _NO_DEADLINE = 86_400.0
-# An account has at most one. No `Subquery`: threads share the statement that claims, and to compile
-# a query within it changes that query.
-_DEFAULT_CONTRACT = (
-    f"SELECT id FROM {CarrierContract._meta.db_table} AS contract"  # noqa: S608 # no input in it
-    " WHERE contract.account_id = {0}.account_id AND contract.carrier = {0}.carrier"
-    " AND contract.is_default".format(Announcement._meta.db_table)
-)
+# An address' fields, by the carriers' names and by those of a parcel's `from_address`.
+_SENDER = {
+    "name": "name",
+    "company": "company_name",
+    "street": "address_1",
+    "house_number": "house_number",
+    "street_2": "address_2",
+    "postal_code": "postal_code",
+    "city": "city",
+    "state": "state",
+    "country": "country",
+    "email": "email",
+    "phone": "telephone",
+}
 
 
 @dataclass(slots=True)
 class Job:
     """A claimed announcement and all that a call about it needs.
 
-    `guarded_at` by this process' monotonic clock. `changed`: the contract's credentials are others
-    than those of the first purchase, so that the carrier may answer as if it had sold nothing.
+    `guarded_at` by this process' monotonic clock; `slot` is the permission to make one call.
+    `changed`: the contract's credentials are others than those of the first purchase, so that the
+    carrier may answer as if it had sold nothing.
     """
 
     announcement: Announcement
@@ -62,12 +66,18 @@ class Job:
     credentials_hash: str
     changed: bool
     guarded_at: float = 0.0
-    permission: protect.Permit | None = None
+    slot: str = ""
 
     @property
     def credentials(self) -> dict[str, str]:
         """Return the credentials of every call about this announcement."""
         return dict(self.consignment.credentials)
+
+    def limits(self) -> tuple[str, float, float]:
+        """Return the carrier's address, and the seconds for the call and for connecting."""
+        deadline = _NO_DEADLINE if faults.is_off("deadline") else settings.CARRIER_CALL_DEADLINE
+        url = str(settings.CARRIERS[self.carrier.code]["url"])
+        return url, deadline, settings.CARRIER_CONNECT_TIMEOUT
 
     def may_buy(self) -> bool:
         """Tell, right before a purchase's first byte, whether this process was paused.
@@ -93,19 +103,12 @@ class Result:
     others: Sequence[Announced] = ()
 
 
-def calls_about() -> QuerySet[Announcement]:
-    """Return announcements with what a call about one needs, for `jobs_for`."""
-    return Announcement.objects.select_related("parcel__account").annotate(
-        default_contract=RawSQL(_DEFAULT_CONTRACT, [], IntegerField())  # noqa: S611 # no input
-    )
-
-
 def jobs_for(announcements: Sequence[Any]) -> list[Job]:
     """Prepare calls about these; one that can't be prepared is logged and left out.
 
-    `calls_about` has read them. The contract is the one that the announcement began with; at first
-    the parcel's, or the default; else ours with that carrier, of `settings.HOUSE_CREDENTIALS`. A
-    database error is not the row's fault: it is raised.
+    They were read by `announcement_sql.calls_about`. The contract is the one that the announcement
+    began with; at first the parcel's, or the default; else ours with that carrier, of
+    `settings.HOUSE_CREDENTIALS`. A database error is not the row's fault: it is raised.
     """
     jobs: list[Job] = []
     try:
@@ -147,7 +150,10 @@ def jobs_for(announcements: Sequence[Any]) -> list[Job]:
 
 
 def consignment(announcement: Announcement, credentials: dict[str, str]) -> Consignment:
-    """Return the consignment: what the carrier is told."""
+    """Return the consignment: what the carrier is told.
+
+    The sender is the parcel's own, else the account's name.
+    """
     parcel = announcement.parcel
     street, number = divide_address(parcel.address, parcel.house_number)
     receiver = Address(
@@ -163,35 +169,20 @@ def consignment(announcement: Announcement, credentials: dict[str, str]) -> Cons
         email=parcel.email,
         phone=parcel.telephone,
     )
+    given = parcel.from_address
+    if given:
+        sender = Address(**{name: given.get(own, "") for name, own in _SENDER.items()})
+    else:
+        sender = Address(name=parcel.account.name, company=parcel.account.company_name)
     return Consignment(
         reference=announcement.reference,
         product=str(parcel.shipping_method),
         receiver=receiver,
-        sender=sender(parcel),
+        sender=sender,
         weight_g=int(parcel.weight * 1000),
         credentials=credentials,
         order_number=parcel.order_number,
         items=tuple(_item(item) for item in parcel.parcel_items),
-    )
-
-
-def sender(parcel: Parcel) -> Address:
-    """Return the sender: the parcel's own fields, else the account's name."""
-    given = parcel.from_address
-    if not given:
-        return Address(name=parcel.account.name, company=parcel.account.company_name)
-    return Address(
-        name=given.get("name", ""),
-        company=given.get("company_name", ""),
-        street=given.get("address_1", ""),
-        house_number=given.get("house_number", ""),
-        street_2=given.get("address_2", ""),
-        postal_code=given.get("postal_code", ""),
-        city=given.get("city", ""),
-        state=given.get("state", ""),
-        country=given.get("country", ""),
-        email=given.get("email", ""),
-        phone=given.get("telephone", ""),
     )
 
 
@@ -217,62 +208,3 @@ def credentials_hashes(credentials: dict[str, str]) -> list[str]:
         salted_hmac("carrier credentials", text, secret=key).hexdigest()[:16]
         for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)
     ]
-
-
-def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
-    """Take the permissions to call the carriers; return why not, by announcement, for the others.
-
-    Each with when to ask again.
-    """
-    refused: dict[int, NotSent] = {}
-    for carrier in {job.carrier.code for job in jobs}:
-        own = [job for job in jobs if job.carrier.code == carrier]
-        answers = protect.enter(carrier, [job.announcement.account_id for job in own])
-        for job, answer in zip(own, answers, strict=True):
-            if isinstance(answer, protect.TurnedAway):
-                metrics.turned_away(carrier, answer.reason)
-                refused[job.announcement.pk] = NotSent(answer.reason, retry_after=answer.delay)
-            else:
-                job.permission = answer
-    return refused
-
-
-def leave(
-    ended: Iterable[tuple[Job, Outcome | LookupResult | VoidResult | None, float]],
-    *,
-    buys: bool = True,
-) -> None:
-    """Give permissions back, each with its call's result and duration; None: there was no call."""
-    given_back = []
-    for job, result, duration in ended:
-        permission, job.permission = job.permission, None
-        if permission is not None:
-            key = job.announcement.reference
-            given_back.append(protect.Ended(permission, result, duration, buys, key))
-    protect.leave(*given_back)
-
-
-async def buy_async(job: Job) -> Result:
-    """Buy in a coroutine, within the permission that the job has; `leave` gives it back.
-
-    The caller must not cancel it, since a request that was sent is bought.
-    """
-    faults.passing("after_intent")
-    started = monotonic()
-    try:
-        outcome = await transport_async.perform(
-            job.carrier.announce(job.consignment), *limits(job), may_buy=job.may_buy
-        )
-    except BaseException:
-        await asyncio.to_thread(leave, [(job, None, 0.0)])
-        raise
-    duration = monotonic() - started
-    faults.passing("after_reply")
-    return Result(job, outcome, duration)
-
-
-def limits(job: Job) -> tuple[str, float, float]:
-    """Return the carrier's address, and the seconds for the call and for connecting."""
-    deadline = _NO_DEADLINE if faults.is_off("deadline") else settings.CARRIER_CALL_DEADLINE
-    url = str(settings.CARRIERS[job.carrier.code]["url"])
-    return url, deadline, settings.CARRIER_CONNECT_TIMEOUT
