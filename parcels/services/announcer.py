@@ -44,6 +44,9 @@ LARGEST = 50
 # Seconds between the beginnings of two groups. The call beside it takes seconds; a group of five
 # costs half as much for each as five groups of one.
 APART = 0.05
+# Seconds for which a worker asks again when its queue is empty: no message is sent meanwhile. One
+# costs ten times as much as asking; at over seven announcements a second there are none.
+LISTENING = 3 * APART
 
 
 class Grouped(Generic[T, R]):
@@ -128,8 +131,8 @@ async def buy_async(job: Job) -> Result:
 class Loop:
     """An event loop in a separate thread, for processes that have none: the worker.
 
-    A message makes it take what waits in its queue, a group at a time, until none waits. The first
-    one starts it.
+    A message makes it take what waits in its queue, a group at a time, until for a while none has
+    come. The first one starts it.
     """
 
     def __init__(self) -> None:
@@ -174,37 +177,43 @@ class Loop:
     def _serve(self, queue: str) -> None:
         """Claim what waits in the queue, a group each APART, and begin the calls; wait for room."""
         named: list[int] = []
-        more = False
+        listens_until, calm = time.monotonic() + LISTENING, True
         while True:
-            with self._lock:
-                named += self._named[queue]
-                self._named[queue] = []
-                if not named and (self._draining or not more):
-                    del self._named[queue]
-                    return
             next_round = time.monotonic() + APART
             self._room.acquire()
             room = 1
             while room < LARGEST and self._room.acquire(blocking=False):
                 room += 1
+            # Not where others would be faster: they hear a bell, and none is rung meanwhile.
+            listens = calm and room == LARGEST and time.monotonic() < listens_until
+            listens = listens and not self._draining
+            with self._lock:
+                named += self._named[queue]
+                self._named[queue] = []
             jobs: list[Job] = []
             try:
-                chosen = next_in_turn(queue, room)
+                chosen = next_in_turn(queue, 0 if self._draining else room, listens=listens)
                 if chosen:
                     named = []  # they have their turns
+                    listens_until = time.monotonic() + LISTENING
                 else:
                     chosen, named = named[:room], named[room:]
                 for _ in chosen:
                     faults.passing("before_intent")
-                jobs = prepare(chosen)
+                jobs = prepare(chosen) if chosen else []
             except Exception:
-                chosen = []  # the sweeper wakes them
+                # The sweeper wakes them.
                 log.exception("announcements of %s are not claimed", queue)
-            more = len(chosen) == room
+                chosen = []
             for _ in range(room - len(jobs)):
                 self._room.release()
             for job in jobs:
                 self._loop.call_soon_threadsafe(self._loop.create_task, self._buy(job))
+            with self._lock:
+                if not (listens or chosen or named or self._named[queue]):
+                    del self._named[queue]
+                    return
+            calm = len(chosen) < room and time.monotonic() < next_round
             time.sleep(max(0.0, next_round - time.monotonic()))
 
     async def _buy(self, job: Job) -> None:

@@ -149,7 +149,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return [None] * len(results)
 
     monkeypatch.setattr(transport_async, "perform", perform)
-    monkeypatch.setattr(module, "next_in_turn", lambda *_: [])
+    monkeypatch.setattr(module, "next_in_turn", lambda *_, **__: [])
     monkeypatch.setattr(module, "prepare", prepare)
     monkeypatch.setattr(module, "finish", finish)
     monkeypatch.setattr(
@@ -223,7 +223,7 @@ def test_what_is_rung_for_meanwhile_is_claimed_together(carrier: SimpleNamespace
 def test_a_worker_that_ends_takes_what_its_messages_brought_and_no_more(
     carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "next_in_turn", lambda queue, most: [7] * most)  # without an end
+    monkeypatch.setattr(module, "next_in_turn", lambda queue, most, **_: [7] * most)
     carrier.go.set()
     carrier.claim.clear()
     loop = Loop()
@@ -243,7 +243,7 @@ def test_what_has_its_turn_goes_before_what_a_message_names(
     carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     turns = [[5] * module.LARGEST, [6], []]
-    monkeypatch.setattr(module, "next_in_turn", lambda queue, most: turns.pop(0))
+    monkeypatch.setattr(module, "next_in_turn", lambda *_, **__: turns.pop(0) if turns else [])
     carrier.go.set()
     loop = Loop()
     loop.ring(POSTNL, [1])
