@@ -29,8 +29,8 @@ from offload.protocol import (
     Send,
     Ticket,
     TicketRefused,
+    encode_answer,
     is_internal,
-    pack,
     read_ticket,
     send_answer,
 )
@@ -222,5 +222,5 @@ class Response:
             start, *parts = self.kept
             headers = tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in start["headers"])
             body = b"".join(part.get("body", b"") for part in parts)
-            return ticket, pack(Answer(start["status"], headers, body))
+            return ticket, encode_answer(Answer(start["status"], headers, body), packed=True)
         return None

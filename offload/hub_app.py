@@ -25,7 +25,6 @@ from offload.protocol import (
     Send,
     Ticket,
     TicketRefused,
-    TicketUsed,
     read_ticket,
     send_answer,
 )
@@ -44,6 +43,10 @@ _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
 _NOT_FOUND = Answer(404, _TEXT, b"")
 # Another hub had this client and was lost: the front then asks the app.
 _USED = Answer(410, _TEXT, b"")
+
+
+class TicketUsed(TicketRefused):
+    """The ticket was valid, but is already used."""
 
 
 class Hub:

@@ -6,7 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from offload.protocol import Answer, check_hold_id, from_json, is_mac, mac_of, to_json
+from offload.protocol import Answer, check_hold_id, encode_answer, from_json, is_mac, mac_of
 
 # Seconds by which the clocks of the hub's and the app's machines may differ.
 CLOCK_SKEW = 30.0
@@ -49,7 +49,9 @@ def decode_question(body: bytes) -> tuple[list[str], bool]:
 
 
 def encode_answers(answers: Mapping[str, Answer]) -> bytes:
-    return json.dumps({hold_id: to_json(answer) for hold_id, answer in answers.items()}).encode()
+    """Return an object of the answers by hold id, each encoded as in the store."""
+    pairs = (f"{json.dumps(key)}: {encode_answer(each).decode()}" for key, each in answers.items())
+    return f"{{{', '.join(pairs)}}}".encode()
 
 
 def decode_answers(body: bytes) -> dict[str, Answer]:

@@ -33,7 +33,6 @@ from offload.protocol import (
     check_hold_id,
     encode_answer,
     is_request_id,
-    pack,
     read_ticket,
 )
 from offload.redis_clients import PAUSE, address, sync_client
@@ -137,7 +136,7 @@ def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
     life = int(read.deadline - now + TICKET_GRACE) + 1
-    values = [(LATE_KEY + read.nonce, pack(late), life)]
+    values = [(LATE_KEY + read.nonce, encode_answer(late, packed=True), life)]
     if is_request_id(request_id):
         values.append((REQUEST_KEY + request_id, ticket.encode(), life + conf.current().answer_ttl))
     return _write("a late answer is not stored", values)

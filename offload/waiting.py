@@ -96,7 +96,7 @@ class Waiters:
     async def park(self, ticket: Ticket, packed: bytes | None, receive: Receive) -> Answer | None:
         """Hold the client and return its answer, or None when it has disconnected.
 
-        `packed` is the late answer (protocol.pack), None where it could not be had.
+        `packed` is the encoded late answer, None where it could not be had.
         """
         count, account = self._counts.own, ticket.account
         full = account and self._by_account[account] >= self._max_per_account
