@@ -5,7 +5,6 @@ Standard library only, so that any of them can import it.
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import json
 import math
@@ -15,6 +14,7 @@ import struct
 import zlib
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
 
@@ -92,11 +92,14 @@ def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> 
     content = _TICKET.pack(
         _VERSION,
         bytes.fromhex(check_hold_id(hold_id)),
-        mac_of(secret, "account", account.encode())[:8] if account else _NO_ACCOUNT,
+        hmac.digest(key_of(secret, "account"), account.encode(), "sha256")[:8]
+        if account
+        else _NO_ACCOUNT,
         math.ceil(deadline * 1000),
         secrets.token_bytes(16),
     )
-    return urlsafe_b64encode(content + mac_of(secret, "ticket", content)).decode()
+    mac = hmac.digest(key_of(secret, "ticket"), content, "sha256")
+    return urlsafe_b64encode(content + mac).decode()
 
 
 def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] = ()) -> Ticket:
@@ -105,7 +108,8 @@ def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] 
         raise TicketRefused("not a ticket")
     signed = urlsafe_b64decode(text)
     content, mac = signed[: _TICKET.size], signed[_TICKET.size :]
-    if not is_mac(mac, (secret, *fallbacks), "ticket", content):
+    keys = [key_of(each, "ticket") for each in (secret, *fallbacks)]
+    if not any(hmac.compare_digest(mac, hmac.digest(key, content, "sha256")) for key in keys):
         raise TicketRefused("forged")
     version, hold_id, account, milliseconds, nonce = _TICKET.unpack(content)
     if version != _VERSION:
@@ -117,15 +121,10 @@ def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] 
     return Ticket(hold_id.hex(), name, deadline, nonce.hex())
 
 
-def mac_of(secret: str, purpose: str, content: bytes) -> bytes:
-    """Return a MAC by a key of its own for each purpose."""
-    key = hmac.digest(secret.encode(), f"offload.{purpose}".encode(), hashlib.sha256)
-    return hmac.digest(key, content, hashlib.sha256)
-
-
-def is_mac(mac: bytes, secrets: Iterable[str], purpose: str, content: bytes) -> bool:
-    """Say whether it was made with one of the secrets."""
-    return any(hmac.compare_digest(mac, mac_of(each, purpose, content)) for each in secrets)
+@lru_cache(maxsize=32)
+def key_of(secret: str, purpose: str) -> bytes:
+    """Return a key for the MACs of one purpose."""
+    return hmac.digest(secret.encode(), f"offload.{purpose}".encode(), "sha256")
 
 
 # Answers ----------------------------------------------------------------------------------------
