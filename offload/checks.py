@@ -23,7 +23,7 @@ def check_offload(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the settings; each message has an id and a hint."""
     try:
         offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
-        backend = fronts.load(offload.backend)
+        backend = fronts.FRONTS[offload.backend]
     except ImproperlyConfigured as error:
         hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are in offload.fronts."
         return [Error(str(error), hint=hint, id="offload.E001")]

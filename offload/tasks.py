@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.awaited import Awaited, HoldState
-from offload.fronts import hold
+from offload.middleware import hold
 from offload.responses import Renderer
 from offload.store import release
 

@@ -10,7 +10,8 @@ import time
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 
-from offload import conf, fronts, resolving, store
+from offload import conf, resolving, store
+from offload.fronts import FRONTS
 from offload.protocol import (
     ANSWER_KEY,
     INTERNAL_PATH,
@@ -38,7 +39,7 @@ def internal(request: HttpRequest) -> HttpResponse:
     if place == "answers" and not name and request.method == "POST":
         return answers(request)
     # Only a front can close these two to clients; where there is none they don't exist.
-    if fronts.current().remote and request.method == "GET" and name:
+    if FRONTS[conf.current().backend].remote and request.method == "GET" and name:
         if place == "poll":
             return poll(name)
         if place == "late":

@@ -15,6 +15,7 @@ from django.http import HttpResponse
 import offload
 from offload import store
 from offload.counting import REDIS_UP, Counts
+from offload.fronts import store_late
 from offload.hub_app import Hub
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually
@@ -135,13 +136,12 @@ def test_the_first_release_counts(server, hold_id):
 
 
 def test_a_release_ends_after_its_time(server, hold_id, monkeypatch):
-    answers = {hold_id: releases.answer()}
     monkeypatch.setattr(store, "conf", Shorter(store.conf))
-    assert store.publish(answers)
+    assert offload.release(hold_id, HttpResponse("a"))
     assert store.read(f"offload:answer:{hold_id}") != [None]
     time.sleep(1.1)
     assert store.read(f"offload:answer:{hold_id}") == [None]
-    assert store.publish(answers)  # and there is room for a new one
+    assert offload.release(hold_id, HttpResponse("a"))  # and there is room for a new one
     assert store.read(f"offload:answer:{hold_id}") != [None]
 
 
@@ -175,7 +175,7 @@ async def test_a_ticket_is_used_once_over_all_hubs(server, hold_id):
     one, other = (Hub(redis_url=store.url(), secret=releases.SECRET) for _ in range(2))
     text = releases.ticket(hold_id, wait=0.1)
     late = releases.answer("late", 202)
-    assert await asyncio.to_thread(in_thread, store.store_late, text, late)
+    assert await asyncio.to_thread(in_thread, store_late, text, late)
     sent = []
 
     async def send(message):
