@@ -138,21 +138,16 @@ def forget_trouble() -> None:
 
 def read(*keys: str) -> list[bytes | None]:
     """Return what is stored under the keys; raises one of TROUBLE."""
-    if in_database():
+    if conf.current().in_database:
         from offload.postgresql.writing import read as read_rows
 
         return read_rows(keys)
     return cast("list[bytes | None]", client(conf.current().redis_url).mget(keys))
 
 
-def in_database() -> bool:
-    """Say whether the store is the project's own PostgreSQL, which tells of a release at commit."""
-    return conf.current().store == "postgresql"
-
-
 def url() -> str:
     """Return the store's address, for processes and loops of their own."""
-    if in_database():
+    if conf.current().in_database:
         from offload.postgresql.writing import url as database_url
 
         return database_url()
@@ -173,7 +168,7 @@ def write(
     if time.monotonic() < _paused_until:
         return False
     try:
-        if in_database():
+        if conf.current().in_database:
             from offload.postgresql.writing import write as write_rows
 
             write_rows(values, wake_ups, deleted)

@@ -70,7 +70,7 @@ class Task(Generic[Row]):
                 row.hold_state = HoldState.FAILED
                 changed = ["hold_state"]
         # PostgreSQL tells of the release at the commit; Redis would before.
-        at_commit = store.in_database()
+        at_commit = conf.current().in_database
         with transaction.atomic(using=row._state.db):
             row.save(update_fields=changed)  # of nothing it is nothing
             if at_commit:

@@ -65,7 +65,7 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            if store.in_database():
+            if conf.current().in_database:
                 return _wait_on_postgresql(hold_id, deadline)
             return _wait_on_redis(hold_id, deadline)
         except _trouble() as error:
@@ -78,7 +78,7 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
 
 
 def _trouble() -> tuple[type[Exception], ...]:
-    if not store.in_database():
+    if not conf.current().in_database:
         return (redis.RedisError, OSError, ValueError)
     from offload.postgresql.waiting import TROUBLE
 
