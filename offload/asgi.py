@@ -19,10 +19,9 @@ from typing import Any
 
 from offload.counting import Counts, here
 from offload.doubts import Resolve
+from offload.keys import ARRIVED_AT, TICKET_HEADER
 from offload.lifespan import DRAIN_SECONDS, Lifespan
 from offload.protocol import (
-    ARRIVED_AT,
-    TICKET_HEADER,
     Answer,
     Message,
     Receive,

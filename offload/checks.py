@@ -13,7 +13,8 @@ from django.utils.module_loading import import_string
 
 from offload import conf, fronts
 from offload.awaited import awaited_models
-from offload.protocol import ANSWERS_PATH, SECRET_LENGTH
+from offload.keys import ANSWERS_PATH
+from offload.protocol import SECRET_LENGTH
 from offload.tasks import RUNNERS
 
 MIDDLEWARE = "offload.middleware.OffloadMiddleware"

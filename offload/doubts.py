@@ -16,16 +16,8 @@ from typing import TYPE_CHECKING, Protocol
 
 from offload.batching import Batcher
 from offload.counting import APP_ASKED, REDIS_UP, Counts
-from offload.protocol import (
-    ANSWER_KEY,
-    EPOCH_KEY,
-    LATE_KEY,
-    NOTHING_KNOWN,
-    Answer,
-    Ticket,
-    decode_answer,
-    public_headers,
-)
+from offload.keys import ANSWER_KEY, EPOCH_KEY, LATE_KEY
+from offload.protocol import NOTHING_KNOWN, Answer, Ticket, decode_answer, public_headers
 from offload.redis_clients import StoreTrouble
 
 if TYPE_CHECKING:

@@ -12,17 +12,8 @@ from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
 from offload import conf, store
-from offload.protocol import (
-    HOLD_PATH,
-    LATE_KEY,
-    REQUEST_KEY,
-    TICKET_GRACE,
-    TICKET_HEADER,
-    Answer,
-    encode_answer,
-    is_request_id,
-    read_ticket,
-)
+from offload.keys import HOLD_PATH, LATE_KEY, REQUEST_KEY, TICKET_HEADER
+from offload.protocol import TICKET_GRACE, Answer, encode_answer, is_request_id, read_ticket
 
 logger = logging.getLogger("offload")
 

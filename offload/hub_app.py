@@ -15,10 +15,9 @@ from collections.abc import Iterable
 
 from offload.counting import REFUSED, Counts
 from offload.doubts import Resolve
+from offload.keys import LATE_KEY, USED_KEY
 from offload.protocol import (
-    LATE_KEY,
     TICKET_GRACE,
-    USED_KEY,
     Answer,
     Message,
     Receive,

@@ -14,14 +14,8 @@ from django.http.response import HttpResponseBase
 from offload import conf, store, views
 from offload.async_wait import wait_in_this_loop
 from offload.fronts import FRONTS, Hold, keep_late
-from offload.protocol import (
-    ARRIVED_AT,
-    INTERNAL_PATH,
-    REQUEST_HEADER,
-    TICKET_HEADER,
-    check_hold_id,
-    make_ticket,
-)
+from offload.keys import ARRIVED_AT, INTERNAL_PATH, REQUEST_HEADER, TICKET_HEADER
+from offload.protocol import check_hold_id, make_ticket
 from offload.worker_wait import wait_here
 
 

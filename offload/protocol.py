@@ -1,4 +1,4 @@
-"""What Django, the fronts and the hub tell one another: keys, tickets and answers.
+"""What Django, the fronts and the hub tell one another: tickets and answers.
 
 Standard library only, so that any of them can import it.
 """
@@ -17,29 +17,6 @@ from collections.abc import Awaitable, Callable, Iterable, MutableMapping
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
-
-TICKET_HEADER = "X-Offload-Ticket"
-# A front that can't remember the ticket names its request by 32 hex digits of its own instead.
-REQUEST_HEADER = "X-Offload-Request"
-HOLD_PATH = "/_offload/hold/"
-ANSWERS_PATH = "/_offload/answers"
-# Prefix of the internal paths of app and hub: clients must not reach any of them.
-INTERNAL_PATH = "/_offload/"
-
-# Where HoldMiddleware leaves a request's arrival in the ASGI scope, and InThreads in the WSGI
-# environment; clients can't write there.
-ARRIVED_AT = "offload.arrived_at"
-
-# What is stored: behind these stands the hold id, the ticket's nonce, a front's name for a request.
-ANSWER_KEY = "offload:answer:"
-LATE_KEY = "offload:late:"
-USED_KEY = "offload:used:"
-REQUEST_KEY = "offload:request:"
-RELEASED_CHANNEL = "offload:released"
-# The channel of one hold, whose id follows: for a worker that waits for nothing else.
-HOLD_CHANNEL = "offload:released:"
-# Its value changes when Redis lost its data: then every hold is in doubt.
-EPOCH_KEY = "offload:epoch"
 
 # Seconds that a ticket outlives its deadline. In a burst on two cores requests queued for some
 # seconds between the app and the hub: such a client gets its late answer, not a 404.

@@ -18,7 +18,7 @@ import redis.retry
 import redis.sentinel
 
 from offload.batching import Batcher
-from offload.protocol import RELEASED_CHANNEL
+from offload.keys import RELEASED_CHANNEL
 from offload.sentinel import watched
 
 logger = logging.getLogger("offload")

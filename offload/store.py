@@ -21,15 +21,8 @@ from django.template.response import SimpleTemplateResponse
 
 from offload import conf
 from offload.eager import Eager
-from offload.protocol import (
-    ANSWER_KEY,
-    HOLD_CHANNEL,
-    NO_ANSWER,
-    RELEASED_CHANNEL,
-    Answer,
-    check_hold_id,
-    encode_answer,
-)
+from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
+from offload.protocol import NO_ANSWER, Answer, check_hold_id, encode_answer
 from offload.redis_clients import PAUSE, address, sync_client
 from offload.responses import read_stream, render
 

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from offload.protocol import ARRIVED_AT, Message, Receive, Send
+from offload.keys import ARRIVED_AT
+from offload.protocol import Message, Receive, Send
 
 Environ = dict[str, Any]
 

@@ -12,12 +12,9 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadReque
 
 from offload import conf, resolving, store
 from offload.fronts import FRONTS
+from offload.keys import ANSWER_KEY, INTERNAL_PATH, LATE_KEY, REQUEST_KEY
 from offload.protocol import (
-    ANSWER_KEY,
-    INTERNAL_PATH,
-    LATE_KEY,
     NOTHING_KNOWN,
-    REQUEST_KEY,
     Answer,
     Ticket,
     TicketRefused,
@@ -88,7 +85,7 @@ def poll(ticket: str) -> HttpResponse:
 def late(name: str) -> HttpResponse:
     """Answer at once for a client whose hub was lost: the final answer, or the late one.
 
-    `name` is the ticket, or the front's own name for the request (protocol.REQUEST_HEADER). 502
+    `name` is the ticket, or the front's own name for the request (keys.REQUEST_HEADER). 502
     when no hold is known by it: then it was not the hub that was lost but the app's answer. An
     expired ticket will do: a front gives a silent hub up after the longest wait there is.
     """

@@ -19,7 +19,8 @@ from typing import Any
 
 from offload import doubts
 from offload.counting import ANSWERED, GONE, HELD, HOLDS, LATE, OVER_LIMIT, REDIS_UP, Counts
-from offload.protocol import ANSWER_KEY, Answer, Receive, Ticket, decode_answer, merge
+from offload.keys import ANSWER_KEY
+from offload.protocol import Answer, Receive, Ticket, decode_answer, merge
 from offload.redis_clients import AsyncStore, RedisStore, address
 
 logger = logging.getLogger("offload")

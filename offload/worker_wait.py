@@ -15,15 +15,8 @@ from redis.client import PubSub
 
 from offload import conf, resolving, store
 from offload.fronts import Hold
-from offload.protocol import (
-    ANSWER_KEY,
-    EPOCH_KEY,
-    HOLD_CHANNEL,
-    Answer,
-    check_hold_id,
-    decode_answer,
-    merge,
-)
+from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
+from offload.protocol import Answer, check_hold_id, decode_answer, merge
 from offload.redis_clients import address
 from offload.responses import to_response
 

@@ -9,7 +9,8 @@ from django.conf import settings
 from django.test import override_settings
 
 from offload import store
-from offload.protocol import ANSWER_KEY, decode_answer
+from offload.keys import ANSWER_KEY
+from offload.protocol import decode_answer
 from offload.pytest_plugin import offload_eager
 from offload.tests.processes import SECRET, RedisServer, start_hub, start_project
 

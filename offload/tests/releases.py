@@ -3,15 +3,8 @@
 import json
 import time
 
-from offload.protocol import (
-    ANSWER_KEY,
-    LATE_KEY,
-    RELEASED_CHANNEL,
-    Answer,
-    encode_answer,
-    make_ticket,
-    read_ticket,
-)
+from offload.keys import ANSWER_KEY, LATE_KEY, RELEASED_CHANNEL
+from offload.protocol import Answer, encode_answer, make_ticket, read_ticket
 from offload.tests.processes import SECRET
 
 LATE = Answer(

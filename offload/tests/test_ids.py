@@ -9,8 +9,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 import offload
+from offload.keys import ARRIVED_AT
 from offload.middleware import OffloadMiddleware
-from offload.protocol import ARRIVED_AT, make_ticket, read_ticket
+from offload.protocol import make_ticket, read_ticket
 from offload.tests.processes import SECRET
 
 ID = uuid.UUID("12345678-1234-4234-8234-123456789abc")

@@ -4,9 +4,9 @@ import time
 import pytest
 from django.test import Client
 
-from offload import conf, protocol, questions
+from offload import conf, keys, questions
 from offload.fronts import store_late
-from offload.protocol import ANSWERS_PATH
+from offload.keys import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
 
@@ -152,7 +152,7 @@ def test_a_front_that_waited_for_a_silent_hub_is_answered(offload_settings, redi
     offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
     text = releases.ticket(hold_id, redis_client=redis_server.client, wait=1)
     store_late(text, releases.answer("late", status=202), request_id="b" * 32)
-    known = redis_server.client.ttl(protocol.REQUEST_KEY + "b" * 32)
+    known = redis_server.client.ttl(keys.REQUEST_KEY + "b" * 32)
     assert known > conf.current().answer_ttl
     assert late(releases.ticket(hold_id, wait=-100)).status_code == 202
 
