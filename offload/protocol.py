@@ -202,23 +202,18 @@ def encode_answer(answer: Answer, *, packed: bool = False) -> bytes:
     return zlib.compress(text, 1) if packed else text
 
 
-def from_json(shape: Any) -> Answer:
-    """Return the answer; ValueError if it is none."""
+def decode_answer(stored: Any) -> Answer:
+    """Return the answer, encoded or packed, or as JSON values; ValueError if it is none of them."""
     try:
-        body = b64decode(shape["base64"]) if "base64" in shape else shape["body"].encode()
-        headers = tuple((str(name), str(value)) for name, value in shape["headers"])
-        return Answer(int(shape["status"]), headers, body)
-    except (AttributeError, KeyError, TypeError) as error:
-        raise ValueError(f"not an answer: {error!r}") from error
-
-
-def decode_answer(stored: bytes) -> Answer:
-    """Return the encoded or packed answer; ValueError if it is neither."""
-    try:
-        text = stored if stored.startswith(b"{") else zlib.decompress(stored)
+        if isinstance(stored, bytes):
+            stored = json.loads(stored if stored.startswith(b"{") else zlib.decompress(stored))
+        body = b64decode(stored["base64"]) if "base64" in stored else stored["body"].encode()
+        headers = tuple((str(name), str(value)) for name, value in stored["headers"])
+        return Answer(int(stored["status"]), headers, body)
     except zlib.error as error:
         raise ValueError(f"neither an answer nor a packed one: {error}") from error
-    return from_json(json.loads(text))
+    except (AttributeError, KeyError, TypeError) as error:
+        raise ValueError(f"not an answer: {error!r}") from error
 
 
 async def send_answer(send: Send, answer: Answer) -> None:

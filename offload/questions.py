@@ -7,7 +7,7 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from offload.protocol import Answer, check_hold_id, encode_answer, from_json, key_of
+from offload.protocol import Answer, check_hold_id, decode_answer, encode_answer, key_of
 
 # Seconds by which the clocks of the hub's and the app's machines may differ.
 CLOCK_SKEW = 30.0
@@ -60,7 +60,7 @@ def decode_answers(body: bytes) -> dict[str, Answer]:
     answers = json.loads(body)
     if not isinstance(answers, dict):
         raise ValueError("answers are an object by hold id")
-    return {hold_id: from_json(answer) for hold_id, answer in answers.items()}
+    return {hold_id: decode_answer(answer) for hold_id, answer in answers.items()}
 
 
 def _mac(secret: str, timestamp: str, body: bytes) -> bytes:
