@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import cache
 from typing import Any, Protocol
 
 import redis
@@ -32,6 +34,8 @@ PAUSE = 0.5
 # Commands in one pipeline: 256 answers of 10 KB are read in some milliseconds.
 PIPELINE = 256
 
+_one_at_a_time = threading.Lock()
+
 Command = tuple[str | bytes | int, ...]
 
 
@@ -44,6 +48,18 @@ def sync_client(url: str, *, time_out: float = SOCKET_TIMEOUT) -> redis.Redis:
     """Return a client; each operation of its sockets ends within `time_out` seconds."""
     client: redis.Redis = _client(redis, url, time_out)
     return client
+
+
+_created_once = cache(sync_client)
+
+
+@cache
+def shared_client(url: str) -> redis.Redis:
+    """Return this process's client; its pool is safe for threads, greenlets and forks."""
+    # A cache lets two threads that come first together in here. Each would create a client, and the
+    # one that is dropped would close its pool while a thread uses it.
+    with _one_at_a_time:
+        return _created_once(url)
 
 
 def async_client(url: str) -> redis.asyncio.Redis:

@@ -1,15 +1,10 @@
-"""`release`, and what Django stores: late answers and releases.
-
-The store's errors are logged, never raised.
-"""
+"""`release`, and the store on Django's side; its errors are logged, never raised."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from typing import Any, cast
 from uuid import UUID
 
@@ -23,7 +18,7 @@ from offload import conf
 from offload.eager import Eager
 from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
 from offload.protocol import NO_ANSWER, Answer, check_hold_id, encode_answer
-from offload.redis_clients import PAUSE, address, sync_client
+from offload.redis_clients import PAUSE, address, shared_client
 from offload.responses import read_stream, render
 
 logger = logging.getLogger("offload")
@@ -37,18 +32,6 @@ TROUBLE = (redis.RedisError, OSError, DatabaseError)
 eager: Eager | None = None
 _paused_until = 0.0
 _in_trouble = False
-
-_one_at_a_time = threading.Lock()
-_client = cache(sync_client)
-
-
-@cache
-def client(url: str) -> redis.Redis:
-    """Return this process's client; its pool is safe for threads, greenlets and forks."""
-    # A cache lets two threads that come first together in here. Each would create a client, and the
-    # one that is dropped would close its pool while a thread uses it.
-    with _one_at_a_time:
-        return _client(url)
 
 
 def release(hold_id: UUID | str, response: Released) -> bool:
@@ -135,7 +118,7 @@ def read(*keys: str) -> list[bytes | None]:
         from offload.postgresql.writing import read as read_rows
 
         return read_rows(keys)
-    return cast("list[bytes | None]", client(conf.current().redis_url).mget(keys))
+    return cast("list[bytes | None]", shared_client(conf.current().redis_url).mget(keys))
 
 
 def url() -> str:
@@ -166,7 +149,7 @@ def write(
 
             write_rows(values, wake_ups, deleted)
         else:
-            pipeline = client(conf.current().redis_url).pipeline(transaction=True)
+            pipeline = shared_client(conf.current().redis_url).pipeline(transaction=True)
             for key, value, life in values:
                 pipeline.set(key, value, ex=life, nx=True)
             for channel, payload in wake_ups:

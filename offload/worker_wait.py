@@ -17,7 +17,7 @@ from offload import conf, resolving, store
 from offload.fronts import Hold
 from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
 from offload.protocol import Answer, check_hold_id, decode_answer, merge
-from offload.redis_clients import address
+from offload.redis_clients import address, shared_client
 from offload.responses import to_response
 
 logger = logging.getLogger("offload")
@@ -85,7 +85,7 @@ def _wait_on_postgresql(hold_id: str, deadline: float) -> Answer | None:
 
 
 def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:
-    client = store.client(conf.current().redis_url)
+    client = shared_client(conf.current().redis_url)
     client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
     with client.pubsub(ignore_subscribe_messages=False) as channel:
         channel.subscribe(HOLD_CHANNEL + hold_id)
