@@ -118,6 +118,17 @@ async def test_a_release_wakes(waiters, hold_id, monkeypatch):
     assert (await task).body == b"a"
 
 
+async def test_each_of_many_that_are_released_together_gets_its_own(waiters, monkeypatch):
+    monkeypatch.setattr("offload.doubts.REREAD", 1000.0)
+    answers = {f"{number:032x}": HttpResponse(str(number)) for number in range(300)}
+    tasks = [asyncio.create_task(wait(waiters, hold_id)) for hold_id in answers]
+    await eventually(lambda: len(waiters.futures) == len(answers))
+    await waiters.pipe.ask("PING")
+    assert await asyncio.to_thread(in_thread, offload.release_many, answers)
+    ends = await asyncio.gather(*tasks)
+    assert [end.body for end in ends] == [answer.content for answer in answers.values()]
+
+
 async def test_a_release_before_the_hold_is_found(waiters, hold_id):
     await asyncio.to_thread(in_thread, offload.release, hold_id, HttpResponse("a"))
     assert (await wait(waiters, hold_id)).body == b"a"
