@@ -180,7 +180,7 @@ class Waiters:
     def _take(
         self, hold_id: str, reply: asyncio.Future[bytes | None], *, woken: bool = False
     ) -> None:
-        """Deliver what the store replied; if a wake-up told of more than that, it is in doubt."""
+        """Deliver the store's reply; a hold without one is in doubt if a wake-up told of it."""
         stored = None if reply.cancelled() or reply.exception() else reply.result()
         if not self.deliver(hold_id, stored) and woken:
             self.doubts.miss(hold_id)
