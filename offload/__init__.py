@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from offload.async_wait import wait_async
     from offload.awaited import Awaited
-    from offload.fronts import hold, holds_clients
-    from offload.middleware import arrived_at
+    from offload.middleware import arrived_at, hold, holds_clients
     from offload.resolving import get_asgi_application
     from offload.responses import add_message
     from offload.store import forget, release, release_many
@@ -41,8 +40,8 @@ _PLACES = {
     "arrived_at": "middleware",
     "forget": "store",
     "get_asgi_application": "resolving",
-    "hold": "fronts",
-    "holds_clients": "fronts",
+    "hold": "middleware",
+    "holds_clients": "middleware",
     "release": "store",
     "release_many": "store",
     "run": "tasks",

@@ -19,18 +19,17 @@ from typing import Any
 
 from offload.counting import Counts, here
 from offload.doubts import Resolve
+from offload.keys import ARRIVED_AT, TICKET_HEADER
 from offload.lifespan import DRAIN_SECONDS, Lifespan
 from offload.protocol import (
-    ARRIVED_AT,
-    TICKET_HEADER,
     Answer,
     Message,
     Receive,
     Send,
     Ticket,
     TicketRefused,
+    encode_answer,
     is_internal,
-    pack,
     read_ticket,
     send_answer,
 )
@@ -222,5 +221,5 @@ class Response:
             start, *parts = self.kept
             headers = tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in start["headers"])
             body = b"".join(part.get("body", b"") for part in parts)
-            return ticket, pack(Answer(start["status"], headers, body))
+            return ticket, encode_answer(Answer(start["status"], headers, body), packed=True)
         return None

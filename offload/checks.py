@@ -13,7 +13,8 @@ from django.utils.module_loading import import_string
 
 from offload import conf, fronts
 from offload.awaited import awaited_models
-from offload.protocol import ANSWERS_PATH, SECRET_LENGTH
+from offload.keys import ANSWERS_PATH
+from offload.protocol import SECRET_LENGTH
 from offload.tasks import RUNNERS
 
 MIDDLEWARE = "offload.middleware.OffloadMiddleware"
@@ -23,7 +24,7 @@ def check_offload(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the settings; each message has an id and a hint."""
     try:
         offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
-        backend = fronts.load(offload.backend)
+        backend = fronts.FRONTS[offload.backend]
     except ImproperlyConfigured as error:
         hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are in offload.fronts."
         return [Error(str(error), hint=hint, id="offload.E001")]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from functools import cache
+from functools import cache, cached_property
 from typing import Any
 
 from django.conf import settings
@@ -52,6 +52,11 @@ class Offload:
     max_concurrency: int = MAX_CONCURRENCY
     # Seconds for which a stopping web process keeps its held clients (backend asgi).
     drain_seconds: float = DRAIN_SECONDS
+
+    @cached_property
+    def in_database(self) -> bool:
+        """Whether the store is the project's own PostgreSQL, which tells of a release at commit."""
+        return self.store == "postgresql"
 
 
 NAMES = frozenset(field.name.upper() for field in fields(Offload))

@@ -12,20 +12,12 @@ import contextlib
 import logging
 import secrets
 import time
-from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from offload.batching import Batcher
 from offload.counting import APP_ASKED, REDIS_UP, Counts
-from offload.protocol import (
-    EPOCH_KEY,
-    LATE_KEY,
-    NOTHING_KNOWN,
-    Answer,
-    Ticket,
-    decode_answer,
-    public_headers,
-)
+from offload.keys import ANSWER_KEY, EPOCH_KEY, LATE_KEY
+from offload.protocol import NOTHING_KNOWN, Answer, Ticket, decode_answer, public_headers
 from offload.redis_clients import StoreTrouble
 
 if TYPE_CHECKING:
@@ -41,6 +33,8 @@ DOUBT = 5.0
 # Seconds for a last look when the client's deadline has come: its answer is due now. Redis answers
 # in a millisecond; the rest is for a busy loop, and is what a black hole adds to each wait.
 LAST_READ = 0.25
+# Answers in one MGET: a hundred of 10 KB are one megabyte.
+READ_CHUNK = 100
 # Hold ids in one question to the app: one indexed query, and under SQLite's limit of variables.
 ASK_CHUNK = 500
 # Seconds for the app's answer. Longer than its slowest query should be.
@@ -83,10 +77,10 @@ class Doubts:
             self._kick.set()
         self._until = now + DOUBT
 
-    def miss(self, hold_ids: Iterable[str]) -> None:
-        """Doubt these, which were released and are not there: evicted, flushed or never written."""
-        until = time.monotonic() + DOUBT
-        self.doubted |= {each: until for each in hold_ids if each in self._waiters.futures}
+    def miss(self, hold_id: str) -> None:
+        """Doubt this one, which was released and is not there: evicted, flushed, never written."""
+        if hold_id in self._waiters.futures:
+            self.doubted[hold_id] = time.monotonic() + DOUBT
         self._waiters.run("ask", self._ask)
 
     def hear(self) -> None:
@@ -123,7 +117,7 @@ class Doubts:
         if self._in_doubt():
             self._waiters.run("ask", self._ask)
         await self._check_epoch()
-        await self._waiters.read(self._waiters.futures)
+        await self._read_all()
         if self._in_doubt():
             self._waiters.run("ask", self._ask)
 
@@ -136,6 +130,25 @@ class Doubts:
             if self._epoch not in (None, epoch):
                 self.begin("it has lost its memory")
             self._epoch = epoch
+
+    async def _read_all(self) -> None:
+        all_ids = list(self._waiters.futures)
+        for start in range(0, len(all_ids), READ_CHUNK):
+            chunk = all_ids[start : start + READ_CHUNK]
+            with contextlib.suppress(StoreTrouble):
+                stored = await self._waiters.pipe.ask(
+                    "MGET", *(ANSWER_KEY + each for each in chunk)
+                )
+                for hold_id, text in zip(chunk, stored, strict=True):
+                    self._waiters.deliver(hold_id, text)
+
+    async def last_read(self, hold_id: str) -> Answer | None:
+        """Return the stored answer when the deadline has come, if there is one."""
+        with contextlib.suppress(StoreTrouble, TimeoutError, ValueError):
+            async with asyncio.timeout(LAST_READ):
+                stored = await self._waiters.pipe.ask("GET", ANSWER_KEY + hold_id)
+            return None if stored is None else decode_answer(stored)
+        return None
 
     # Asking the app --------------------------------------------------------------------------
 

@@ -1,18 +1,21 @@
-"""`hold`, and the fronts: how the app tells the server in front of it to hold a client."""
+"""The fronts: how the app tells the server in front of it to hold a client."""
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from uuid import UUID
 
 from django.core.exceptions import ImproperlyConfigured
 from django.http import HttpResponse
 from django.utils.module_loading import import_string
 
-from offload import conf
-from offload.protocol import HOLD_PATH, TICKET_HEADER, check_hold_id
+from offload import conf, store
+from offload.keys import HOLD_PATH, LATE_KEY, REQUEST_KEY, TICKET_HEADER
+from offload.protocol import TICKET_GRACE, Answer, encode_answer, is_request_id, read_ticket
+
+logger = logging.getLogger("offload")
 
 HandOver = Callable[[HttpResponse, str], HttpResponse]
 
@@ -26,64 +29,19 @@ class Hold:
     deadline: float
 
 
-def hold(
-    hold_id: UUID | str, *, late: HttpResponse, wait: float | None = None, account: object = ""
-) -> HttpResponse:
-    """Have this client wait until `release(hold_id, …)`; return this from the view.
-
-    `late` is what the client gets when `wait` seconds (OFFLOAD["DEADLINE"] at most, and by
-    default) have passed: usually a 202 with Location, Retry-After and a body. `account` is any key
-    of the account that OFFLOAD["MAX_HOLDS_PER_ACCOUNT"] counts. Where nothing holds clients
-    (`inline`, runserver, the test client) the worker waits, after the view and its transaction.
-    Raises ValueError for a hold id that is not a UUID.
-    """
-    settings = conf.current()
-    if not isinstance(late, HttpResponse):
-        raise TypeError(f"the late answer is a response with an end, not {late!r}")
-    hold_id = check_hold_id(hold_id)
-    if late.status_code == 202:
-        late.status_code = settings.deadline_status
-    seconds = settings.deadline if wait is None else min(wait, settings.deadline)
-    if seconds > 0:
-        late.offload_hold = Hold(hold_id, str(account), time.time() + seconds)  # type: ignore[attr-defined] # our mark, for OffloadMiddleware
-    return late
-
-
-def holds_clients() -> bool:
-    """Say whether a front holds clients here; if not, the worker waits for what is held."""
-    return current().holds
-
-
 @dataclass(frozen=True)
 class Front:
     """The part that holds clients; OFFLOAD["BACKEND"] is a name below, or the dotted path of your
     own.
 
-    `hand_over(late, ticket)` makes the app's answer to the front. `remote`: another process gives
-    the answer, and finds the late one in the store. `holds` is False if the worker itself waits.
+    `hand_over(late, ticket)` makes the app's answer to the front; without it, that is the late
+    answer with the ticket in a header. `remote`: another process gives the answer, and finds the
+    late one in the store. `holds` is False if the worker itself waits.
     """
 
-    hand_over: HandOver
+    hand_over: HandOver | None = None
     remote: bool = False
     holds: bool = True
-
-
-def current() -> Front:
-    """Return the project's front."""
-    return load(conf.current().backend)
-
-
-def load(name: str) -> Front:
-    """Return the named front, or raise ImproperlyConfigured."""
-    if name in FRONTS:
-        return FRONTS[name]
-    try:
-        front = import_string(name)
-    except ImportError:
-        front = None
-    if not isinstance(front, Front):
-        raise ImproperlyConfigured(f"OFFLOAD['BACKEND']: there is no front {name!r}")
-    return front
 
 
 def bare(status: int, header: str, value: str) -> HttpResponse:
@@ -110,24 +68,61 @@ def _uwsgi(late: HttpResponse, ticket: str) -> HttpResponse:
     return bare(late.status_code, TICKET_HEADER, ticket)
 
 
-def _asgi(late: HttpResponse, ticket: str) -> HttpResponse:
-    late[TICKET_HEADER] = ticket
-    return late
+class Fronts(dict[str, Front]):
+    """The fronts by their names; another name is the dotted path of a project's own."""
+
+    def __missing__(self, name: str) -> Front:
+        try:
+            front = import_string(name)
+        except ImportError:
+            front = None
+        if not isinstance(front, Front):
+            raise ImproperlyConfigured(f"OFFLOAD['BACKEND']: there is no front {name!r}")
+        return front
 
 
-FRONTS = {
-    # nginx follows X-Accel-Redirect to the hub.
-    "accel": Front(_accel, remote=True),
-    # nginx intercepts status 418, and its script sends the request to the hub: `error_page 418 =
-    # @njs`.
-    "njs": Front(_njs, remote=True),
-    # The same, but the script polls the app: a published method, for comparison.
-    "poll": Front(_njs, remote=True),
-    # uWSGI reads the ticket's header, and its offload thread connects to the hub.
-    "uwsgi": Front(_uwsgi, remote=True),
-    # HoldMiddleware holds in this process; the late answer is the body that it sees.
-    "asgi": Front(_asgi),
-    # No front holds: the app's own worker or coroutine waits.
-    "inline": Front(_asgi, holds=False),
-    "async": Front(_asgi, holds=False),
-}
+FRONTS = Fronts(
+    {
+        # nginx follows X-Accel-Redirect to the hub.
+        "accel": Front(_accel, remote=True),
+        # nginx intercepts status 418, and its script sends the request to the hub:
+        # `error_page 418 = @njs`.
+        "njs": Front(_njs, remote=True),
+        # The same, but the script polls the app: a published method, for comparison.
+        "poll": Front(_njs, remote=True),
+        # uWSGI reads the ticket's header, and its offload thread connects to the hub.
+        "uwsgi": Front(_uwsgi, remote=True),
+        # HoldMiddleware holds in this process; the late answer is the body that it sees.
+        "asgi": Front(),
+        # No front holds: the app's own worker or coroutine waits.
+        "inline": Front(holds=False),
+        "async": Front(holds=False),
+    }
+)
+
+
+def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
+    """Store the late answer where the hub finds it; False if the store is in trouble.
+
+    With the front's name for the request the ticket is found again when the hub is lost, and for
+    longer than that lives: a front gives a silent hub up late.
+    """
+    now = time.time()
+    read = read_ticket(conf.current().secret, ticket, now=now)
+    life = int(read.deadline - now + TICKET_GRACE) + 1
+    values = [(LATE_KEY + read.nonce, encode_answer(late, packed=True), life)]
+    if is_request_id(request_id):
+        values.append((REQUEST_KEY + request_id, ticket.encode(), life + conf.current().answer_ttl))
+    return store.write("a late answer is not stored", values)
+
+
+def keep_late(late: HttpResponse, ticket: str, request_id: str) -> bool:
+    """Store a late response for the hub; False if it can't be an answer."""
+    try:
+        answer = store.to_answer(late)
+    except ValueError:
+        logger.exception("a client is not held: its late answer can't be kept")
+        return False
+    # Without Redis the hub asks the app for the late answer, when it comes to that.
+    store_late(ticket, answer, request_id=request_id)
+    return True

@@ -15,17 +15,15 @@ from collections.abc import Iterable
 
 from offload.counting import REFUSED, Counts
 from offload.doubts import Resolve
+from offload.keys import LATE_KEY, USED_KEY
 from offload.protocol import (
-    LATE_KEY,
     TICKET_GRACE,
-    USED_KEY,
     Answer,
     Message,
     Receive,
     Send,
     Ticket,
     TicketRefused,
-    TicketUsed,
     read_ticket,
     send_answer,
 )
@@ -44,6 +42,10 @@ _TEXT = (("Content-Type", "text/plain; charset=utf-8"),)
 _NOT_FOUND = Answer(404, _TEXT, b"")
 # Another hub had this client and was lost: the front then asks the app.
 _USED = Answer(410, _TEXT, b"")
+
+
+class TicketUsed(TicketRefused):
+    """The ticket was valid, but is already used."""
 
 
 class Hub:

@@ -1,23 +1,59 @@
-"""Translates a held answer for the front, after all other middleware has processed it."""
+"""`hold`, and the middleware that has the front hold the client after all other middleware."""
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
+from uuid import UUID
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction, sync_to_async
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
-from offload import conf, fronts, store, views
+from offload import conf, store, views
 from offload.async_wait import wait_in_this_loop
-from offload.fronts import Hold
-from offload.protocol import ARRIVED_AT, INTERNAL_PATH, REQUEST_HEADER, make_ticket
+from offload.fronts import FRONTS, Hold, keep_late
+from offload.keys import ARRIVED_AT, INTERNAL_PATH, REQUEST_HEADER, TICKET_HEADER
+from offload.protocol import check_hold_id, make_ticket
 from offload.worker_wait import wait_here
 
-logger = logging.getLogger("offload")
+
+def hold(
+    hold_id: UUID | str, *, late: HttpResponse, wait: float | None = None, account: object = ""
+) -> HttpResponse:
+    """Have this client wait until `release(hold_id, …)`; return this from the view.
+
+    `late` is what the client gets when `wait` seconds (OFFLOAD["DEADLINE"] at most, and by
+    default) have passed: usually a 202 with Location, Retry-After and a body. `account` is any key
+    of the account that OFFLOAD["MAX_HOLDS_PER_ACCOUNT"] counts. Where nothing holds clients
+    (`inline`, runserver, the test client) the worker waits, after the view and its transaction.
+    Raises ValueError for a hold id that is not a UUID.
+    """
+    settings = conf.current()
+    if not isinstance(late, HttpResponse):
+        raise TypeError(f"the late answer is a response with an end, not {late!r}")
+    hold_id = check_hold_id(hold_id)
+    if late.status_code == 202:
+        late.status_code = settings.deadline_status
+    seconds = settings.deadline if wait is None else min(wait, settings.deadline)
+    if seconds > 0:
+        late.offload_hold = Hold(hold_id, str(account), time.time() + seconds)  # type: ignore[attr-defined] # our mark, for OffloadMiddleware
+    return late
+
+
+def holds_clients() -> bool:
+    """Say whether a front holds clients here; if not, the worker waits for what is held."""
+    return FRONTS[conf.current().backend].holds
+
+
+def arrived_at(request: Any) -> float:
+    """Return the `time.monotonic()` at which the whole request was there.
+
+    Its client waits from then on, not from the start of the view. Takes Django's request or one
+    that wraps it. Without OffloadMiddleware it is now.
+    """
+    return float(getattr(request, "offload_arrived_at", None) or time.monotonic())
 
 
 class OffloadMiddleware:
@@ -34,75 +70,58 @@ class OffloadMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         # HoldMiddleware's, where there is one, else now.
-        noted = _noted_outside(request)
+        noted = (getattr(request, "scope", None) or request.META).get(ARRIVED_AT)
         request.offload_arrived_at = noted or time.monotonic()  # type: ignore[attr-defined] # our mark, for arrived_at
         if self._is_async:
-            return self._answer_async(request)
+            return self._answer_async(request, in_process=noted is not None)
         # Before all other middleware: the hub's questions know no host, no scheme and no user.
         if request.path_info.startswith(INTERNAL_PATH):
             return views.internal(request)
         response: HttpResponseBase = self._get_response(request)
         if not hasattr(response, "offload_hold"):
             return response
-        if is_held(request):
-            return hand_over(request, response)
-        return wait_here(response)
+        answer = hand_over(request, response, in_process=noted is not None)
+        return wait_here(response) if answer is None else answer
 
-    async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
+    async def _answer_async(self, request: HttpRequest, *, in_process: bool) -> HttpResponseBase:
         if request.path_info.startswith(INTERNAL_PATH):
             return await sync_to_async(views.internal)(request)
         response: HttpResponseBase = await self._get_response(request)
         if not hasattr(response, "offload_hold"):
             return response
-        if not is_held(request):
-            return await wait_in_this_loop(response)
-        if fronts.current().remote:
-            return await sync_to_async(hand_over, thread_sensitive=False)(request, response)
-        return hand_over(request, response)
+        if FRONTS[conf.current().backend].remote:  # the late answer is stored
+            in_thread = sync_to_async(hand_over, thread_sensitive=False)
+            answer = await in_thread(request, response, in_process=in_process)
+        else:
+            answer = hand_over(request, response, in_process=in_process)
+        return await wait_in_this_loop(response) if answer is None else answer
 
 
-def arrived_at(request: Any) -> float:
-    """Return the `time.monotonic()` at which the whole request was there.
+def hand_over(request: HttpRequest, late: Any, *, in_process: bool) -> HttpResponse | None:
+    """Return the answer that tells the front to hold the client; None where none would.
 
-    Its client waits from then on, not from the start of the view. Takes Django's request or one
-    that wraps it. Without OffloadMiddleware it is now.
+    `in_process`: HoldMiddleware handles this request.
     """
-    return float(getattr(request, "offload_arrived_at", None) or time.monotonic())
-
-
-def _noted_outside(request: Any) -> Any:
-    """Return the arrival that HoldMiddleware noted; None where none handles this request."""
-    return (getattr(request, "scope", None) or request.META).get(ARRIVED_AT)
-
-
-def is_held(request: HttpRequest) -> bool:
-    """Say whether this request came through the front in the settings."""
-    front = fronts.current()
-    if store.eager is not None:
-        return False
-    if not front.remote:
-        return front.holds and _noted_outside(request) is not None
-    # Nothing tells a front that is there; these two never have one. The first is Django's mark on
-    # each request of its test client, and DRF's.
-    return not (
-        hasattr(request, "_dont_enforce_csrf_checks")
-        or request.META.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")  # runserver
-    )
-
-
-def hand_over(request: HttpRequest, late: Any) -> HttpResponse:
-    """Return the answer that tells the front to hold the client."""
-    hold: Hold = late.offload_hold
-    ticket = make_ticket(
-        conf.current().secret, hold.hold_id, account=hold.account, deadline=hold.deadline
-    )
-    front = fronts.current()
+    settings = conf.current()
+    front = FRONTS[settings.backend]
     if front.remote:
-        try:
-            answer = store.to_answer(late)
-        except ValueError:
-            logger.exception("a client is not held: its late answer can't be kept")
-            return cast(HttpResponse, late)
-        # Without Redis the hub asks the app for the late answer, when it comes to that.
-        store.store_late(ticket, answer, request_id=request.headers.get(REQUEST_HEADER, ""))
-    return front.hand_over(late, ticket)
+        # Nothing tells a front that is there; these two never have one. The first is Django's mark
+        # on each request of its test client, and DRF's.
+        holds = not (
+            hasattr(request, "_dont_enforce_csrf_checks")
+            or request.META.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")  # runserver
+        )
+    else:
+        holds = front.holds and in_process
+    if not holds or store.eager is not None:
+        return None
+    mark: Hold = late.offload_hold
+    ticket = make_ticket(
+        settings.secret, mark.hold_id, account=mark.account, deadline=mark.deadline
+    )
+    if front.remote and not keep_late(late, ticket, request.headers.get(REQUEST_HEADER, "")):
+        return cast(HttpResponse, late)
+    if front.hand_over is not None:
+        return front.hand_over(late, ticket)
+    late[TICKET_HEADER] = ticket
+    return cast(HttpResponse, late)

@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import re
+import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from functools import cache
 from typing import Any, Protocol
 
 import redis
@@ -18,7 +20,7 @@ import redis.retry
 import redis.sentinel
 
 from offload.batching import Batcher
-from offload.protocol import RELEASED_CHANNEL
+from offload.keys import RELEASED_CHANNEL
 from offload.sentinel import watched
 
 logger = logging.getLogger("offload")
@@ -32,6 +34,8 @@ PAUSE = 0.5
 # Commands in one pipeline: 256 answers of 10 KB are read in some milliseconds.
 PIPELINE = 256
 
+_one_at_a_time = threading.Lock()
+
 Command = tuple[str | bytes | int, ...]
 
 
@@ -44,6 +48,18 @@ def sync_client(url: str, *, time_out: float = SOCKET_TIMEOUT) -> redis.Redis:
     """Return a client; each operation of its sockets ends within `time_out` seconds."""
     client: redis.Redis = _client(redis, url, time_out)
     return client
+
+
+_created_once = cache(sync_client)
+
+
+@cache
+def shared_client(url: str) -> redis.Redis:
+    """Return this process's client; its pool is safe for threads, greenlets and forks."""
+    # A cache lets two threads that come first together in here. Each would create a client, and the
+    # one that is dropped would close its pool while a thread uses it.
+    with _one_at_a_time:
+        return _created_once(url)
 
 
 def async_client(url: str) -> redis.asyncio.Redis:
@@ -141,6 +157,12 @@ class RedisStore:
         self.pipe = Pipe(self._run, self.trouble, on_trouble)
 
     async def _run(self, commands: list[Command]) -> list[Any]:
+        # Many holds begin together, or are woken: one reply costs less than one for each.
+        if all(name == "GET" for name, *_ in commands):
+            stored: list[Any] = await self._client.execute_command(
+                "MGET", *(key for _, key in commands)
+            )
+            return stored
         pipeline = self._client.pipeline(transaction=False)
         for command in commands:
             pipeline.execute_command(*command)

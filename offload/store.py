@@ -1,15 +1,10 @@
-"""`release`, and what Django stores: late answers and releases.
-
-The store's errors are logged, never raised.
-"""
+"""`release`, and the store on Django's side; its errors are logged, never raised."""
 
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections.abc import Collection, Mapping, Sequence
-from functools import cache
 from typing import Any, cast
 from uuid import UUID
 
@@ -21,22 +16,9 @@ from django.template.response import SimpleTemplateResponse
 
 from offload import conf
 from offload.eager import Eager
-from offload.protocol import (
-    ANSWER_KEY,
-    HOLD_CHANNEL,
-    LATE_KEY,
-    NO_ANSWER,
-    RELEASED_CHANNEL,
-    REQUEST_KEY,
-    TICKET_GRACE,
-    Answer,
-    check_hold_id,
-    encode_answer,
-    is_request_id,
-    pack,
-    read_ticket,
-)
-from offload.redis_clients import PAUSE, address, sync_client
+from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
+from offload.protocol import NO_ANSWER, Answer, check_hold_id, encode_answer
+from offload.redis_clients import PAUSE, address, shared_client
 from offload.responses import read_stream, render
 
 logger = logging.getLogger("offload")
@@ -50,17 +32,6 @@ TROUBLE = (redis.RedisError, OSError, DatabaseError)
 eager: Eager | None = None
 _paused_until = 0.0
 _in_trouble = False
-
-_one_at_a_time = threading.Lock()
-_client = cache(sync_client)
-
-
-def client(url: str) -> redis.Redis:
-    """Return this process's client; its pool is safe for threads, greenlets and forks."""
-    # Two threads that come first together would create two clients, and the one that is dropped
-    # would close its pool while a thread uses it.
-    with _one_at_a_time:
-        return _client(url)
 
 
 def release(hold_id: UUID | str, response: Released) -> bool:
@@ -85,7 +56,14 @@ def release_many(responses: Mapping[Any, Released]) -> bool:
         except Exception as error:  # a renderer's own, too
             answers[hold_id] = NO_ANSWER
             failure = failure or error
-    sent = publish(answers)
+    if eager is not None:
+        sent = eager.publish(answers)
+    else:
+        life = conf.current().answer_ttl
+        values = [(ANSWER_KEY + key, encode_answer(each), life) for key, each in answers.items()]
+        # For workers that wait for one hold: on the common channel each would get all messages.
+        wake_ups = [(at, key) for key in answers for at in (RELEASED_CHANNEL, HOLD_CHANNEL + key)]
+        sent = write(f"{len(answers)} releases are not sent", values, wake_ups)
     if failure is not None:
         raise failure
     return sent
@@ -125,36 +103,7 @@ def forget(hold_ids: Collection[str]) -> bool:
     if not hold_ids:
         return True
     keys = [ANSWER_KEY + check_hold_id(hold_id) for hold_id in hold_ids]
-    return _write(f"{len(keys)} answers are not deleted", deleted=keys)
-
-
-def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
-    """Store the late answer where the hub finds it; False if the store is in trouble.
-
-    With the front's name for the request the ticket is found again when the hub is lost, and for
-    longer than that lives: a front gives a silent hub up late.
-    """
-    now = time.time()
-    read = read_ticket(conf.current().secret, ticket, now=now)
-    life = int(read.deadline - now + TICKET_GRACE) + 1
-    values = [(LATE_KEY + read.nonce, pack(late), life)]
-    if is_request_id(request_id):
-        values.append((REQUEST_KEY + request_id, ticket.encode(), life + conf.current().answer_ttl))
-    return _write("a late answer is not stored", values)
-
-
-def publish(answers: Mapping[str, Answer]) -> bool:
-    """Store answers and send wake-ups, in one transaction; False if the store is in trouble.
-
-    The first release counts, before a hold as after it.
-    """
-    if eager is not None:
-        return eager.publish(answers)
-    life = conf.current().answer_ttl
-    values = [(ANSWER_KEY + key, encode_answer(answer), life) for key, answer in answers.items()]
-    # For workers that wait for one hold: on the common channel each would get all messages.
-    channels = [(name, key) for key in answers for name in (RELEASED_CHANNEL, HOLD_CHANNEL + key)]
-    return _write(f"{len(answers)} releases are not sent", values, channels)
+    return write(f"{len(keys)} answers are not deleted", deleted=keys)
 
 
 def forget_trouble() -> None:
@@ -165,43 +114,42 @@ def forget_trouble() -> None:
 
 def read(*keys: str) -> list[bytes | None]:
     """Return what is stored under the keys; raises one of TROUBLE."""
-    if in_database():
+    if conf.current().in_database:
         from offload.postgresql.writing import read as read_rows
 
         return read_rows(keys)
-    return cast("list[bytes | None]", client(conf.current().redis_url).mget(keys))
-
-
-def in_database() -> bool:
-    """Say whether the store is the project's own PostgreSQL, which tells of a release at commit."""
-    return conf.current().store == "postgresql"
+    return cast("list[bytes | None]", shared_client(conf.current().redis_url).mget(keys))
 
 
 def url() -> str:
     """Return the store's address, for processes and loops of their own."""
-    if in_database():
+    if conf.current().in_database:
         from offload.postgresql.writing import url as database_url
 
         return database_url()
     return conf.current().redis_url
 
 
-def _write(
+def write(
     trouble: str,
     values: Sequence[tuple[str, bytes, int]] = (),
     wake_ups: Sequence[tuple[str, str]] = (),
     deleted: Sequence[str] = (),
 ) -> bool:
+    """Store (key, value, life), send (channel, payload) and delete keys, in one transaction.
+
+    Of two values of a key the first counts. False if the store is in trouble.
+    """
     global _paused_until, _in_trouble
     if time.monotonic() < _paused_until:
         return False
     try:
-        if in_database():
-            from offload.postgresql.writing import write
+        if conf.current().in_database:
+            from offload.postgresql.writing import write as write_rows
 
-            write(values, wake_ups, deleted)
+            write_rows(values, wake_ups, deleted)
         else:
-            pipeline = client(conf.current().redis_url).pipeline(transaction=True)
+            pipeline = shared_client(conf.current().redis_url).pipeline(transaction=True)
             for key, value, life in values:
                 pipeline.set(key, value, ex=life, nx=True)
             for channel, payload in wake_ups:

@@ -21,7 +21,7 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.awaited import Awaited, HoldState
-from offload.fronts import hold
+from offload.middleware import hold
 from offload.responses import Renderer
 from offload.store import release
 
@@ -70,7 +70,7 @@ class Task(Generic[Row]):
                 row.hold_state = HoldState.FAILED
                 changed = ["hold_state"]
         # PostgreSQL tells of the release at the commit; Redis would before.
-        at_commit = store.in_database()
+        at_commit = conf.current().in_database
         with transaction.atomic(using=row._state.db):
             row.save(update_fields=changed)  # of nothing it is nothing
             if at_commit:

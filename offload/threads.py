@@ -11,18 +11,16 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from contextvars import copy_context
 from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from offload.protocol import ARRIVED_AT
+from offload.keys import ARRIVED_AT
+from offload.protocol import Message, Receive, Send
 
-Message = dict[str, Any]
-Receive = Callable[[], Awaitable[Any]]
-Send = Callable[[Any], Awaitable[None]]
 Environ = dict[str, Any]
 
 # Bytes of a request that are kept in memory: Django's own limit. The rest goes to a file.
@@ -144,13 +142,8 @@ class _Answer:
     ) -> Callable[[bytes], None]:
         raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
         self.flows = all(name != b"content-length" for name, _ in raw)
-        self.kept = [
-            {
-                "type": "http.response.start",
-                "status": int(status.split(maxsplit=1)[0]),
-                "headers": raw,
-            }
-        ]
+        code = int(status.split(maxsplit=1)[0])
+        self.kept = [{"type": "http.response.start", "status": code, "headers": raw}]
         return self._write
 
     def _write(self, chunk: bytes) -> None:

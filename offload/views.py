@@ -10,13 +10,11 @@ import time
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
 
-from offload import conf, fronts, resolving, store
+from offload import conf, resolving, store
+from offload.fronts import FRONTS
+from offload.keys import ANSWER_KEY, INTERNAL_PATH, LATE_KEY, REQUEST_KEY
 from offload.protocol import (
-    ANSWER_KEY,
-    INTERNAL_PATH,
-    LATE_KEY,
     NOTHING_KNOWN,
-    REQUEST_KEY,
     Answer,
     Ticket,
     TicketRefused,
@@ -38,7 +36,7 @@ def internal(request: HttpRequest) -> HttpResponse:
     if place == "answers" and not name and request.method == "POST":
         return answers(request)
     # Only a front can close these two to clients; where there is none they don't exist.
-    if fronts.current().remote and request.method == "GET" and name:
+    if FRONTS[conf.current().backend].remote and request.method == "GET" and name:
         if place == "poll":
             return poll(name)
         if place == "late":
@@ -87,7 +85,7 @@ def poll(ticket: str) -> HttpResponse:
 def late(name: str) -> HttpResponse:
     """Answer at once for a client whose hub was lost: the final answer, or the late one.
 
-    `name` is the ticket, or the front's own name for the request (protocol.REQUEST_HEADER). 502
+    `name` is the ticket, or the front's own name for the request (keys.REQUEST_HEADER). 502
     when no hold is known by it: then it was not the hub that was lost but the app's answer. An
     expired ticket will do: a front gives a silent hub up after the longest wait there is.
     """

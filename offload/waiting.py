@@ -13,13 +13,15 @@ import itertools
 import logging
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from offload import doubts
 from offload.counting import ANSWERED, GONE, HELD, HOLDS, LATE, OVER_LIMIT, REDIS_UP, Counts
-from offload.protocol import ANSWER_KEY, Answer, Receive, Ticket, decode_answer, merge
-from offload.redis_clients import AsyncStore, RedisStore, StoreTrouble, address
+from offload.keys import ANSWER_KEY
+from offload.protocol import Answer, Receive, Ticket, decode_answer, merge
+from offload.redis_clients import AsyncStore, RedisStore, address
 
 logger = logging.getLogger("offload")
 
@@ -29,8 +31,6 @@ MAX_HOLDS = 10_000
 MAX_HOLDS_PER_ACCOUNT = 1_000
 # Seconds until the next try to subscribe: under one, so that a restart of Redis goes unnoticed.
 RESUBSCRIBE = 0.5
-# Answers in one MGET: a hundred of 10 KB are one megabyte.
-READ_CHUNK = 100
 # Seconds by which a timer may strike too early: uvloop rounds to milliseconds, and counts them from
 # the last whole one. No client may wait less than it asked for.
 TIMER_EARLY = 0.002
@@ -66,7 +66,6 @@ class Waiters:
         self._by_account: Counter[str] = Counter()
         self.draining = False
         self.futures: dict[str, list[Waiting]] = {}
-        self._woken: set[str] = set()
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     # Life ------------------------------------------------------------------------------------
@@ -91,12 +90,36 @@ class Waiters:
         for future in itertools.chain.from_iterable(self.futures.values()):
             _settle(future, Ending.LATE)
 
+    async def _listen(self) -> None:
+        while True:
+            try:
+                async with contextlib.aclosing(self._store.wake_ups(doubts.REREAD)) as wake_ups:
+                    async for hold_id in wake_ups:
+                        if hold_id is None:
+                            self.doubts.hear()
+                        elif hold_id in self.futures:
+                            asked = self.pipe.ask("GET", ANSWER_KEY + hold_id)
+                            asked.add_done_callback(partial(self._take, hold_id, woken=True))
+            except self._store.trouble as error:
+                self.doubts.begin(f"subscription lost: {error!r}")
+            except Exception:
+                logger.exception("the subscription failed in a way nobody thought of")
+            self._counts.own[REDIS_UP] = 0
+            await asyncio.sleep(RESUBSCRIBE)
+
+    def run(self, name: str, work: Callable[[], Any]) -> None:
+        """Run one task of each name at a time."""
+        if name not in self.tasks:
+            task = asyncio.get_running_loop().create_task(work())
+            self.tasks[name] = task
+            task.add_done_callback(lambda _: self.tasks.pop(name))
+
     # Holding ---------------------------------------------------------------------------------
 
     async def park(self, ticket: Ticket, packed: bytes | None, receive: Receive) -> Answer | None:
         """Hold the client and return its answer, or None when it has disconnected.
 
-        `packed` is the late answer (protocol.pack), None where it could not be had.
+        `packed` is the encoded late answer, None where it could not be had.
         """
         count, account = self._counts.own, ticket.account
         full = account and self._by_account[account] >= self._max_per_account
@@ -140,9 +163,7 @@ class Waiters:
         try:
             # No name for the reply: it would stay in memory for as long as the client waits.
             self.pipe.ask("GET", ANSWER_KEY + hold_id).add_done_callback(
-                lambda reply: (
-                    reply.cancelled() or reply.exception() or self._take(hold_id, reply.result())
-                )
+                partial(self._take, hold_id)
             )
             ending = await future
         finally:
@@ -153,77 +174,30 @@ class Waiters:
                 del self.futures[hold_id]
                 self.doubts.doubted.pop(hold_id, None)
         if ending is Ending.LATE and not self.draining:
-            return await self._last_read(hold_id)
+            return await self.doubts.last_read(hold_id) or Ending.LATE
         return ending
 
-    async def _last_read(self, hold_id: str) -> Answer | Ending:
-        try:
-            async with asyncio.timeout(doubts.LAST_READ):
-                stored = await self.pipe.ask("GET", ANSWER_KEY + hold_id)
-            return Ending.LATE if stored is None else decode_answer(stored)
-        except (StoreTrouble, TimeoutError, ValueError):
-            return Ending.LATE
+    def _take(
+        self, hold_id: str, reply: asyncio.Future[bytes | None], *, woken: bool = False
+    ) -> None:
+        """Deliver the store's reply; a hold without one is in doubt if a wake-up told of it."""
+        stored = None if reply.cancelled() or reply.exception() else reply.result()
+        if not self.deliver(hold_id, stored) and woken:
+            self.doubts.miss(hold_id)
 
-    # Listening and reading -------------------------------------------------------------------
-
-    async def _listen(self) -> None:
-        while True:
+    def deliver(self, hold_id: str, answer: Answer | bytes | None) -> bool:
+        """End all waits for this hold with the answer, stored or not; False if it is none."""
+        if isinstance(answer, bytes):
             try:
-                async with contextlib.aclosing(self._store.wake_ups(doubts.REREAD)) as wake_ups:
-                    async for hold_id in wake_ups:
-                        if hold_id is None:
-                            self.doubts.hear()
-                        elif hold_id in self.futures:
-                            self._woken.add(hold_id)
-                            self.run("woken", self._read_woken)
-            except self._store.trouble as error:
-                self.doubts.begin(f"subscription lost: {error!r}")
-            except Exception:
-                logger.exception("the subscription failed in a way nobody thought of")
-            self._counts.own[REDIS_UP] = 0
-            await asyncio.sleep(RESUBSCRIBE)
-
-    async def _read_woken(self) -> None:
-        while self._woken:
-            woken, self._woken = self._woken, set()
-            if missing := await self.read(woken):
-                self.doubts.miss(missing)
-
-    async def read(self, hold_ids: Iterable[str]) -> list[str]:
-        """Deliver what Redis has and return the hold ids it has nothing for."""
-        missing: list[str] = []
-        all_ids = list(hold_ids)
-        for start in range(0, len(all_ids), READ_CHUNK):
-            chunk = all_ids[start : start + READ_CHUNK]
-            try:
-                stored = await self.pipe.ask("MGET", *(ANSWER_KEY + each for each in chunk))
-            except StoreTrouble:
-                stored = [None] * len(chunk)
-            pairs = zip(chunk, stored, strict=True)
-            missing += [hold_id for hold_id, text in pairs if not self._take(hold_id, text)]
-        return missing
-
-    def _take(self, hold_id: str, stored: bytes | None) -> bool:
-        if stored is None:
+                answer = decode_answer(answer)
+            except ValueError:
+                logger.exception("the stored answer of hold %s is unreadable", hold_id)
+                return False
+        if answer is None:
             return False
-        try:
-            self.deliver(hold_id, decode_answer(stored))
-        except ValueError:
-            logger.exception("the stored answer of hold %s is unreadable", hold_id)
-            return False
-        return True
-
-    def deliver(self, hold_id: str, answer: Answer) -> None:
-        """End all waits for this hold with the answer."""
         for future in self.futures.get(hold_id, ()):
             _settle(future, answer)
-
-    def run(self, name: str, work: Callable[[], Any]) -> None:
-        """Run one task of each name at a time."""
-        if name not in self.tasks:
-            task = asyncio.get_running_loop().create_task(work())
-            self.tasks[name] = task
-            task.add_done_callback(lambda _: self.tasks.pop(name))
+        return True
 
 
 def _settle(future: Waiting, ending: Answer | Ending) -> None:

@@ -15,16 +15,9 @@ from redis.client import PubSub
 
 from offload import conf, resolving, store
 from offload.fronts import Hold
-from offload.protocol import (
-    ANSWER_KEY,
-    EPOCH_KEY,
-    HOLD_CHANNEL,
-    Answer,
-    check_hold_id,
-    decode_answer,
-    merge,
-)
-from offload.redis_clients import address
+from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
+from offload.protocol import Answer, check_hold_id, decode_answer, merge
+from offload.redis_clients import address, shared_client
 from offload.responses import to_response
 
 logger = logging.getLogger("offload")
@@ -65,7 +58,7 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
     deadline = time.monotonic() + seconds
     while True:
         try:
-            if store.in_database():
+            if conf.current().in_database:
                 return _wait_on_postgresql(hold_id, deadline)
             return _wait_on_redis(hold_id, deadline)
         except _trouble() as error:
@@ -78,7 +71,7 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
 
 
 def _trouble() -> tuple[type[Exception], ...]:
-    if not store.in_database():
+    if not conf.current().in_database:
         return (redis.RedisError, OSError, ValueError)
     from offload.postgresql.waiting import TROUBLE
 
@@ -92,7 +85,7 @@ def _wait_on_postgresql(hold_id: str, deadline: float) -> Answer | None:
 
 
 def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:
-    client = store.client(conf.current().redis_url)
+    client = shared_client(conf.current().redis_url)
     client.set(EPOCH_KEY, secrets.token_hex(8), nx=True)
     with client.pubsub(ignore_subscribe_messages=False) as channel:
         channel.subscribe(HOLD_CHANNEL + hold_id)

@@ -10,8 +10,8 @@ from typing import Any
 
 import psycopg
 
+from offload.keys import RELEASED_CHANNEL
 from offload.postgresql import ADD, BACKEND, DAY, READ
-from offload.protocol import RELEASED_CHANNEL
 from offload.redis_clients import SOCKET_TIMEOUT, Command, Pipe
 
 logger = logging.getLogger("offload")

@@ -7,9 +7,10 @@ from collections.abc import Callable
 
 import psycopg
 
+from offload.keys import ANSWER_KEY, HOLD_CHANNEL
 from offload.postgresql import BACKEND, READ
 from offload.postgresql.listening import CONNECT_TIMEOUT
-from offload.protocol import ANSWER_KEY, HOLD_CHANNEL, Answer, decode_answer
+from offload.protocol import Answer, decode_answer
 
 TROUBLE = (psycopg.Error, OSError, ValueError)
 

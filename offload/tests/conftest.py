@@ -9,6 +9,8 @@ from django.conf import settings
 from django.test import override_settings
 
 from offload import store
+from offload.keys import ANSWER_KEY
+from offload.protocol import decode_answer
 from offload.pytest_plugin import offload_eager
 from offload.tests.processes import SECRET, RedisServer, start_hub, start_project
 
@@ -58,6 +60,20 @@ def offload_settings():
             store.forget_trouble()
 
         yield change
+
+
+@pytest.fixture
+def stored(monkeypatch):
+    """Stand in for the store: the answers that are released, by hold id."""
+    answers = {}
+
+    def write(_trouble, values, _wake_ups):
+        for key, value, _ in values:
+            answers[key.removeprefix(ANSWER_KEY)] = decode_answer(value)
+        return True
+
+    monkeypatch.setattr(store, "write", write)
+    return answers
 
 
 @pytest.fixture

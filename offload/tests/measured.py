@@ -83,7 +83,8 @@ urlpatterns = [path("page", page), path("slow", slow)]
 async def work() -> None:
     """Stand in for a queue's worker: all calls in flight in one event loop."""
     # Not above: the web process may have another offload.
-    from offload.protocol import ANSWER_KEY, RELEASED_CHANNEL, Answer, encode_answer
+    from offload.keys import ANSWER_KEY, RELEASED_CHANNEL
+    from offload.protocol import Answer, encode_answer
     from offload.redis_clients import RedisStore
 
     client: Any = redis.asyncio.Redis.from_url(REDIS, socket_timeout=None)

@@ -3,16 +3,8 @@
 import json
 import time
 
-from offload.protocol import (
-    ANSWER_KEY,
-    LATE_KEY,
-    RELEASED_CHANNEL,
-    Answer,
-    encode_answer,
-    make_ticket,
-    pack,
-    read_ticket,
-)
+from offload.keys import ANSWER_KEY, LATE_KEY, RELEASED_CHANNEL
+from offload.protocol import Answer, encode_answer, make_ticket, read_ticket
 from offload.tests.processes import SECRET
 
 LATE = Answer(
@@ -39,7 +31,7 @@ def ticket(hold_id, *, wait=30.0, account="", redis_client=None, secret=SECRET):
     text = make_ticket(secret, hold_id, account=account, deadline=time.time() + wait)
     if redis_client is not None:
         nonce = read_ticket(secret, text, now=time.time()).nonce
-        redis_client.set(LATE_KEY + nonce, pack(LATE), ex=120)
+        redis_client.set(LATE_KEY + nonce, encode_answer(LATE, packed=True), ex=120)
     return text
 
 

@@ -6,7 +6,6 @@ from offload.protocol import (
     encode_answer,
     is_internal,
     merge,
-    pack,
     public_headers,
 )
 
@@ -18,7 +17,7 @@ def test_stored_and_read_again(body):
     headers = (("Set-Cookie", "a=1"), ("Set-Cookie", "b=2"), ("X", "é"))
     answer = Answer(201, headers, body)
     assert decode_answer(encode_answer(answer)) == answer
-    assert decode_answer(pack(answer)) == answer
+    assert decode_answer(encode_answer(answer, packed=True)) == answer
 
 
 @pytest.mark.parametrize(

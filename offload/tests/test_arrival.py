@@ -7,8 +7,8 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from offload.asgi import HoldMiddleware
+from offload.keys import ARRIVED_AT
 from offload.middleware import OffloadMiddleware, arrived_at
-from offload.protocol import ARRIVED_AT
 
 BUSY = 0.3
 

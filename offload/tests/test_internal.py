@@ -6,7 +6,7 @@ import pytest
 from django.test import Client, override_settings
 
 from offload import questions
-from offload.protocol import ANSWERS_PATH
+from offload.keys import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
 

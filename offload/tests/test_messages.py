@@ -7,16 +7,13 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 import offload
-from offload import store
 from offload.responses import to_response
 
 STORAGE = "django.contrib.messages.storage.cookie.CookieStorage"
 
 
 @pytest.fixture
-def released(offload_settings, monkeypatch):
-    stored: dict[str, object] = {}
-    monkeypatch.setattr(store, "publish", lambda answers: stored.update(answers) or True)
+def released(offload_settings, stored):
     offload_settings({"MESSAGE_STORAGE": STORAGE})
     return stored
 

@@ -11,8 +11,8 @@ from django.test import AsyncRequestFactory, Client, RequestFactory, override_se
 from django.urls import path
 
 import offload
+from offload.keys import ARRIVED_AT
 from offload.middleware import OffloadMiddleware
-from offload.protocol import ARRIVED_AT
 from offload.tests import outcomes
 
 FRONTS = ["accel", "njs", "poll", "uwsgi"]

@@ -17,7 +17,7 @@ from rest_framework.response import Response
 from rest_framework.status import HTTP_409_CONFLICT
 
 import offload
-from offload import resolving, store
+from offload import resolving
 from offload.responses import to_response
 from offload.tests import outcomes
 
@@ -25,10 +25,8 @@ TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates"}]
 
 
 @pytest.fixture(autouse=True)
-def released(offload_settings, monkeypatch):
+def released(offload_settings, stored):
     """Return what is stored, by hold id."""
-    stored = {}
-    monkeypatch.setattr(store, "publish", lambda answers: stored.update(answers) or True)
     offload_settings({"TEMPLATES": TEMPLATES}, MAX_ANSWER=1000)
     return stored
 

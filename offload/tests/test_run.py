@@ -13,7 +13,7 @@ from rest_framework.renderers import BaseRenderer, JSONRenderer
 from rest_framework.views import APIView
 
 import offload
-from offload import store, tasks
+from offload import tasks
 from offload.awaited import HoldState, resolve
 from offload.checks import check_offload
 from offload.testing import eager
@@ -31,13 +31,6 @@ def _orders(django_db_setup, django_db_blocker):
 @pytest.fixture(autouse=True)
 def settled(_orders, offload_settings):
     offload_settings({"ROOT_URLCONF": __name__}, RESOLVE="offload.awaited.resolve", BACKEND="asgi")
-
-
-@pytest.fixture
-def released(monkeypatch):
-    stored: dict[str, object] = {}
-    monkeypatch.setattr(store, "publish", lambda answers: stored.update(answers) or True)
-    return stored
 
 
 @pytest.fixture
@@ -116,14 +109,14 @@ def test_work_that_raises_is_a_500(offload_eager, address):
     assert Client().post(address).status_code == 500
 
 
-def test_work_that_raises_keeps_nothing_but_that(released):
+def test_work_that_raises_keeps_nothing_but_that(stored):
     order = Order.objects.create(note="broken")
     assert order.begin_hold(30, "")
     with pytest.raises(RuntimeError):
         buy_label.work(str(order.pk), str(order.hold_id))
     order.refresh_from_db()
     assert (order.hold_state, order.parts) == (HoldState.FAILED, {})
-    assert released[order.hold_id].status == 500
+    assert stored[order.hold_id].status == 500
     assert resolve([order.hold_id])[order.hold_id].status_code == 500
 
 
@@ -149,7 +142,7 @@ def test_drf_s_answer_is_rendered_as_the_client_asked(offload_eager, accept, kin
     assert answer.content == body % ((pk,) * body.count(b"%d"))
 
 
-def test_only_what_the_work_changed_is_written(released):
+def test_only_what_the_work_changed_is_written(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")
 
@@ -163,15 +156,15 @@ def test_only_what_the_work_changed_is_written(released):
     assert (order.label, order.note) == ("mine", "by another")
 
 
-def test_a_second_delivery_only_releases_again(released):
+def test_a_second_delivery_only_releases_again(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")
     buy_label.work(str(order.pk), str(order.hold_id))
-    first = dict(released)
-    released.clear()
+    first = dict(stored)
+    stored.clear()
     with mock.patch.object(buy_label, "_function", side_effect=AssertionError):
         buy_label.work(str(order.pk), str(order.hold_id))
-    assert released == first
+    assert stored == first
 
 
 def test_a_second_request_joins_the_first_one_s_wait(enqueued, django_capture_on_commit_callbacks):
@@ -206,12 +199,12 @@ def test_a_wait_that_is_over_is_begun_anew():
     assert order.hold_id != old
 
 
-def test_work_of_an_earlier_wait_is_left_to_the_later_one(released):
+def test_work_of_an_earlier_wait_is_left_to_the_later_one(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")
     with mock.patch.object(buy_label, "_function", side_effect=AssertionError):
         buy_label.work(str(order.pk), "a" * 32)
-    assert released == {}
+    assert stored == {}
     order.refresh_from_db()
     assert order.hold_state == HoldState.WAITING
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from functools import cache
 
 import pytest
 
-from offload import store
+from offload import redis_clients
 from offload.redis_clients import sync_client
 
 THREADS = 4
@@ -25,9 +26,9 @@ def test_threads_that_come_first_at_once_get_one_client(monkeypatch: pytest.Monk
 
     def first(_: int) -> object:
         together.wait()
-        return store.client("redis://127.0.0.1:1/0")
+        return redis_clients.shared_client("redis://127.0.0.1:1/7")  # no other test's
 
-    monkeypatch.setattr(store, "_client", store.cache(slowly))
+    monkeypatch.setattr(redis_clients, "_created_once", cache(slowly))
     with ThreadPoolExecutor(THREADS) as threads:
         clients = set(threads.map(first, range(THREADS)))
     assert len(made) == len(clients) == 1

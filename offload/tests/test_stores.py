@@ -15,6 +15,7 @@ from django.http import HttpResponse
 import offload
 from offload import store
 from offload.counting import REDIS_UP, Counts
+from offload.fronts import store_late
 from offload.hub_app import Hub
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually
@@ -117,6 +118,17 @@ async def test_a_release_wakes(waiters, hold_id, monkeypatch):
     assert (await task).body == b"a"
 
 
+async def test_each_of_many_that_are_released_together_gets_its_own(waiters, monkeypatch):
+    monkeypatch.setattr("offload.doubts.REREAD", 1000.0)
+    answers = {f"{number:032x}": HttpResponse(str(number)) for number in range(300)}
+    tasks = [asyncio.create_task(wait(waiters, hold_id)) for hold_id in answers]
+    await eventually(lambda: len(waiters.futures) == len(answers))
+    await waiters.pipe.ask("PING")
+    assert await asyncio.to_thread(in_thread, offload.release_many, answers)
+    ends = await asyncio.gather(*tasks)
+    assert [end.body for end in ends] == [answer.content for answer in answers.values()]
+
+
 async def test_a_release_before_the_hold_is_found(waiters, hold_id):
     await asyncio.to_thread(in_thread, offload.release, hold_id, HttpResponse("a"))
     assert (await wait(waiters, hold_id)).body == b"a"
@@ -135,13 +147,12 @@ def test_the_first_release_counts(server, hold_id):
 
 
 def test_a_release_ends_after_its_time(server, hold_id, monkeypatch):
-    answers = {hold_id: releases.answer()}
     monkeypatch.setattr(store, "conf", Shorter(store.conf))
-    assert store.publish(answers)
+    assert offload.release(hold_id, HttpResponse("a"))
     assert store.read(f"offload:answer:{hold_id}") != [None]
     time.sleep(1.1)
     assert store.read(f"offload:answer:{hold_id}") == [None]
-    assert store.publish(answers)  # and there is room for a new one
+    assert offload.release(hold_id, HttpResponse("a"))  # and there is room for a new one
     assert store.read(f"offload:answer:{hold_id}") != [None]
 
 
@@ -175,7 +186,7 @@ async def test_a_ticket_is_used_once_over_all_hubs(server, hold_id):
     one, other = (Hub(redis_url=store.url(), secret=releases.SECRET) for _ in range(2))
     text = releases.ticket(hold_id, wait=0.1)
     late = releases.answer("late", 202)
-    assert await asyncio.to_thread(in_thread, store.store_late, text, late)
+    assert await asyncio.to_thread(in_thread, store_late, text, late)
     sent = []
 
     async def send(message):

@@ -8,8 +8,9 @@ from django.test import RequestFactory
 import offload
 from offload import store
 from offload.fronts import Front
+from offload.keys import ANSWER_KEY, ARRIVED_AT, HOLD_PATH, LATE_KEY
 from offload.middleware import OffloadMiddleware
-from offload.protocol import ANSWER_KEY, ARRIVED_AT, HOLD_PATH, LATE_KEY, decode_answer, read_ticket
+from offload.protocol import decode_answer, read_ticket
 from offload.tests.processes import SECRET
 
 REMOTE = ["accel", "njs", "poll", "uwsgi"]

@@ -4,8 +4,9 @@ import time
 import pytest
 from django.test import Client
 
-from offload import conf, protocol, questions, store
-from offload.protocol import ANSWERS_PATH
+from offload import conf, keys, questions
+from offload.fronts import store_late
+from offload.keys import ANSWERS_PATH
 from offload.tests import outcomes, releases
 from offload.tests.processes import SECRET
 
@@ -150,8 +151,8 @@ def test_a_front_that_waited_for_a_silent_hub_is_answered(offload_settings, redi
     """Its time-out is over the longest wait there is, and this client's may have been short."""
     offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
     text = releases.ticket(hold_id, redis_client=redis_server.client, wait=1)
-    store.store_late(text, releases.answer("late", status=202), request_id="b" * 32)
-    known = redis_server.client.ttl(protocol.REQUEST_KEY + "b" * 32)
+    store_late(text, releases.answer("late", status=202), request_id="b" * 32)
+    known = redis_server.client.ttl(keys.REQUEST_KEY + "b" * 32)
     assert known > conf.current().answer_ttl
     assert late(releases.ticket(hold_id, wait=-100)).status_code == 202
 
@@ -162,7 +163,7 @@ def test_who_lost_its_hub_is_found_by_the_fronts_name_for_the_request(
 ):
     offload_settings(BACKEND="uwsgi", REDIS_URL=redis_server.url)
     text = releases.ticket(hold_id, redis_client=redis_server.client)
-    store.store_late(text, releases.answer("late", status=202), request_id="c" * 32)
+    store_late(text, releases.answer("late", status=202), request_id="c" * 32)
     assert late("c" * 32).status_code == 202
     releases.store(redis_server.client, hold_id, releases.answer("there"))
     assert late("c" * 32).json() == {"final": "there"}

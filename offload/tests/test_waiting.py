@@ -70,7 +70,7 @@ async def test_wake_up_reaches_the_future(start, redis_server, hold_id, monkeypa
 @pytest.mark.parametrize(("reread", "delivered"), [(0.3, True), (1000.0, False)])
 async def test_lost_publish(start, redis_server, hold_id, monkeypatch, reread, delivered):
     monkeypatch.setattr(doubts, "REREAD", reread)
-    monkeypatch.setattr(Waiters, "_last_read", lambda *_: never_read())
+    monkeypatch.setattr(doubts.Doubts, "last_read", lambda *_: never_read())
     waiters = await start()
     await asyncio.sleep(0.2)  # the reading out of turn after subscribing is over
     task = await after_arrival(waiters, hold_id)
@@ -80,7 +80,7 @@ async def test_lost_publish(start, redis_server, hold_id, monkeypatch, reread, d
 
 
 async def never_read():
-    return Ending.LATE
+    return None
 
 
 async def test_last_read_at_the_deadline(start, redis_server, hold_id, monkeypatch):
@@ -177,7 +177,7 @@ async def test_nothing_is_left_of_an_ended_hold(start, redis_server, hold_id):
 def test_nobody_waits_less_than_was_asked_for(redis_server, monkeypatch):
     """Under uvloop, which servers use: its timers are of whole milliseconds."""
     uvloop = pytest.importorskip("uvloop")
-    monkeypatch.setattr(Waiters, "_last_read", lambda *_: never_read())
+    monkeypatch.setattr(doubts.Doubts, "last_read", lambda *_: never_read())
 
     async def left_over(waiters, seconds):
         deadline = time.time() + seconds

@@ -9,8 +9,8 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from rest_framework.request import Request
 
+from offload.keys import ARRIVED_AT
 from offload.middleware import OffloadMiddleware
-from offload.protocol import ARRIVED_AT
 from parcels.models import Account
 from parcels.services.holds import Asked
 from parcels.views.request import asked
