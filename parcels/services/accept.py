@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import uuid
 from collections.abc import Sequence, Set
 from contextlib import nullcontext
@@ -264,6 +265,7 @@ def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
             account_id=parcel.account_id,
             parcel=parcel,
             carrier=parcel.carrier,
+            reference=f"P{secrets.token_hex(12)[:23].upper()}",
             wake_at=Now() + timedelta(seconds=FIRST_WAKE_UP),
             deadline_at=deadline,
         )
