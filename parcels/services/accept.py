@@ -66,27 +66,27 @@ class ReferenceTaken(APIException):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One validated parcel as it was asked for; `fields` are `ParcelIn`'s."""
+    """One validated parcel as it was asked for; `fields` are `ParcelIn`'s.
+
+    `mode` is the body's. `fingerprint` is the SHA-256 of what the parcel is made of, as hex.
+    """
 
     fields: dict[str, Any]
     mode: Mode
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the SHA-256 of what the parcel is made of, as hex."""
-        how = (*LABEL_NOW, LABEL_LATER)
-        made_of = {name: value for name, value in self.fields.items() if name not in how}
-        body = json.dumps(made_of, sort_keys=True, default=str)
-        return hashlib.sha256(body.encode()).hexdigest()
+    fingerprint: str = ""
 
 
-def mode_of(fields: dict[str, Any], *, respond_async: bool) -> Mode:
+def order_of(fields: dict[str, Any]) -> Order:
     """Read how the label is asked for; asynchronous wins where both are."""
+    mode = Mode.STORE
     if fields.get(LABEL_LATER):
-        return Mode.ASYNC
-    if any(fields.get(name) for name in LABEL_NOW):
-        return Mode.ASYNC if respond_async else Mode.SYNC
-    return Mode.STORE
+        mode = Mode.ASYNC
+    elif any(fields.get(name) for name in LABEL_NOW):
+        mode = Mode.SYNC
+    how = (*LABEL_NOW, LABEL_LATER)
+    made_of = {name: value for name, value in fields.items() if name not in how}
+    body = json.dumps(made_of, sort_keys=True, default=str)
+    return Order(fields, mode, hashlib.sha256(body.encode()).hexdigest())
 
 
 def create_parcels(
@@ -105,7 +105,7 @@ def create_parcels(
         ValidationError, ReferenceTaken: see `accept`.
         KeyReused: see `idempotency.take`.
     """
-    synchronous = any(order.mode is Mode.SYNC for order in orders)
+    synchronous = not asked.respond_async and any(each.mode is Mode.SYNC for each in orders)
     out = protect.carriers_out() if synchronous else set()
     waits = synchronous and not offload.holds_clients()
     with thread_to_wait(asked.account.pk, buys=True) if waits else nullcontext(False) as free:
@@ -117,7 +117,7 @@ def create_parcels(
                 asked, orders, failed, key, out=out, holds=synchronous and not here, wakes=not here
             )
         except idempotency.KeyKnown as known:
-            return replay(asked=asked, row=known.row, respond_async=not synchronous)
+            return replay(asked=asked, row=known.row)
         if not synchronous:
             return unfinished_answer(stored.question, stored.parcels)
         if held_off(stored.parcels, out):
@@ -178,8 +178,8 @@ def accept(
                     if awaited := announcements + (waiting_announcements(old) if old else []):
                         hold = open_hold(account, question, awaited, asked.left)
                 if row is not None:  # a label in the answer, were it not for this request's Prefer
-                    modes = {mode_of(order.fields, respond_async=False) for order in orders}
-                    idempotency.fulfil(row, question, synchronous=Mode.SYNC in modes)
+                    synchronous = any(order.mode is Mode.SYNC for order in orders)
+                    idempotency.fulfil(row, question, synchronous=synchronous)
                 if wakes:
                     wake_after_commit(announcements)
             return Accepted(parcels, announcements, question, hold)

@@ -24,8 +24,9 @@ def change_parcel(
 ) -> HttpResponse:
     """Change the parcel's fields that are given, and answer with it.
 
-    With `mode` SYNC the answer waits for the label. Here a worker of the queue announces in every
-    strategy: the client sees the same, and changes are too rare for a separate path.
+    With `mode` SYNC the answer waits for the label, unless the client prefers it later. Here a
+    worker of the queue announces in every strategy: the client sees the same, and changes are too
+    rare for a separate path.
 
     Raises:
         NotFound: the account has no such parcel.
@@ -33,13 +34,14 @@ def change_parcel(
         ReferenceTaken: the external_reference names another parcel.
     """
     hold: Hold | None = None
-    out = protect.carriers_out() if mode is Mode.SYNC else set()
+    synchronous = mode is Mode.SYNC and not asked.respond_async
+    out = protect.carriers_out() if synchronous else set()
     try:
         with transaction.atomic():
             parcel = _changed(asked.account, parcel_id, fields, mode)
             question = asked.question([parcel], [])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
-            if mode is Mode.SYNC and not held_off([parcel], out):
+            if synchronous and not held_off([parcel], out):
                 hold = open_hold(asked.account, question, announcements, asked.seconds)
             wake_after_commit(announcements)
     except IntegrityError:
@@ -47,7 +49,7 @@ def change_parcel(
         raise ReferenceTaken from None
     if hold:
         return wait_for(asked, question, hold, [parcel])
-    return unfinished_answer(question, [parcel], late=mode is Mode.SYNC)
+    return unfinished_answer(question, [parcel], late=synchronous)
 
 
 def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mode) -> Parcel:

@@ -12,7 +12,6 @@ from datetime import timedelta
 from time import monotonic
 from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
@@ -30,9 +29,10 @@ from parcels.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the client asked. `wait` in seconds, None where it didn't say; see `Question`.
+    """How the client asked: what `Question` keeps of it, and how long it waits.
 
-    `asked_at` by the monotonic clock: when the request was there.
+    At most `seconds` from `asked_at` (monotonic), when the request was there; not for a label where
+    it prefers to `respond_async`.
     """
 
     account: Account
@@ -40,7 +40,9 @@ class Asked:
     path: str
     many: bool = False
     errors: str = ""
-    wait: float | None = None
+    preferred: str = ""
+    respond_async: bool = False
+    seconds: float = 0.0
     asked_at: float = field(default_factory=monotonic, compare=False)
 
     def question(self, parcels: Sequence[Parcel], failed: Sequence[dict[str, Any]]) -> Question:
@@ -51,19 +53,13 @@ class Asked:
             path=self.path,
             many=self.many,
             errors=self.errors,  # type: ignore[arg-type] # checked by the view
-            preferred="" if self.wait is None else f"wait={self.seconds:.0f}",
+            preferred=self.preferred,
             failed=list(failed),
         )
 
     @property
-    def seconds(self) -> float:
-        """Return how long to wait at most."""
-        wanted = settings.WAIT_DEFAULT if self.wait is None else self.wait
-        return float(min(wanted, settings.WAIT_MAXIMUM))
-
-    @property
     def left(self) -> float:
-        """Return how much of that is left: a slow store takes part of it."""
+        """Return how many seconds are left: a slow store takes part of them."""
         return max(self.seconds - (monotonic() - self.asked_at), 0.0)
 
 
@@ -130,15 +126,18 @@ def wait_for(
     Where the account has its share of this worker's threads, the late answer comes at once.
     """
     late = unfinished_answer(question, parcels, late=True)
-    if not asked.seconds:
+    left = asked.left
+    if not left:
         return late
     if offload.holds_clients():
-        return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
-
-    def late_now() -> HttpResponse:
-        return unfinished_answer(question, in_order(question.parcels), late=True)
-
-    return wait_here(hold, lambda: asked.left, late, late_now, buys=buys)
+        return offload.hold(hold.pk, late=late, wait=left, account=str(asked.account.pk))
+    return wait_here(
+        hold,
+        lambda: asked.left,
+        late,
+        lambda: unfinished_answer(question, in_order(question.parcels), late=True),
+        buys=buys,
+    )
 
 
 def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ()) -> None:

@@ -61,7 +61,7 @@ def test_an_answer_that_cannot_be_rendered_stores_nothing(account: Account, valu
     """Behind the parser: the words that the answer repeats are rendered before the commit."""
     how = Asked(account, "", "", many=True, errors="verbose")
     with pytest.raises(ValueError, match=r"JSON|surrogates"):
-        read_orders(how, [body(name="", echoed=value)], respond_async=False)
+        read_orders(how, [body(name="", echoed=value)])
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "punycode", "utf-16", "iso-8859-1", "no-such"])

@@ -13,7 +13,7 @@ from rest_framework.views import APIView
 
 from parcels import limits
 from parcels.serializers import PARCEL_IN
-from parcels.services.accept import Mode, Order, create_parcels, mode_of, parcel_row
+from parcels.services.accept import Mode, Order, create_parcels, order_of, parcel_row
 from parcels.services.answering import replay
 from parcels.services.fill import Owned
 from parcels.services.holds import Asked
@@ -23,7 +23,6 @@ from parcels.views.request import (
     asked,
     charge_parcels,
     idempotency_key,
-    read_preferences,
 )
 
 
@@ -32,20 +31,21 @@ class CreateView(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         """Create one parcel or several."""
-        respond_async, wait = read_preferences(request)
         key = idempotency_key(request) if "Idempotency-Key" in request.headers else None
         known = find(account_of(request), key) if key else None
         if known:
-            return replay(asked=asked(request, wait=wait), row=known, respond_async=respond_async)
+            return replay(asked=asked(request), row=known)
         bodies, many = parcel_bodies(request.data)
-        check_sizes(bodies, len(request.body))
-        how = asked(request, many=many, wait=wait)
-        orders, failed = read_orders(how, bodies, respond_async=respond_async)
+        length = len(request.body)
+        if length > limits.ITEMS_IN_ALL:  # a shorter one is within all of them
+            check_sizes(bodies, length)
+        how = asked(request, many=many)
+        orders, failed = read_orders(how, bodies)
         colli = check_colli(orders, many)
         if colli > 1:
             charge_parcels(how.account, colli)
         response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
-        if respond_async and any(order.mode is Mode.ASYNC for order in orders):
+        if how.respond_async and any(order.mode is not Mode.STORE for order in orders):
             response["Preference-Applied"] = "respond-async"
         return response
 
@@ -88,9 +88,7 @@ def _size(body: Any) -> int:
     return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
 
 
-def read_orders(
-    how: Asked, bodies: list[Any], *, respond_async: bool
-) -> tuple[list[Order], list[dict[str, Any]]]:
+def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[str, Any]]]:
     """Validate each parcel; return the good ones, and the others with their errors.
 
     Raises:
@@ -102,8 +100,7 @@ def read_orders(
     failed: list[dict[str, Any]] = []
     for body in bodies:
         try:
-            fields = PARCEL_IN.run_validation(body)
-            order = Order(fields, mode_of(fields, respond_async=respond_async))
+            order = order_of(PARCEL_IN.run_validation(body))
             if verbose:  # sort it out before anything is stored
                 parcel_row(order, owned)
             orders.append(order)

@@ -148,7 +148,19 @@ def base_url(request: Request) -> str:
 
 
 def asked(request: Request, *, many: bool = False, wait: float | None = None) -> Asked:
-    """Return how the client asked; an unknown value of `errors` is ignored."""
+    """Return how the client asked; `wait` in seconds, else a writing request's Prefer says.
+
+    An unknown value of `errors` is ignored, and what isn't understood of Prefer, as RFC 7240 asks.
+    """
+    respond_async = False
+    if request.method not in _READING:
+        for preference in request.headers.get("Prefer", "").split(","):
+            name = preference.split(";")[0].strip()
+            if name.lower() == "respond-async":
+                respond_async = True
+            elif wait is None and (match := _WAIT.match(name)):
+                wait = float(match[1])
+    seconds = float(min(settings.WAIT_DEFAULT if wait is None else wait, settings.WAIT_MAXIMUM))
     errors = request.query_params.get("errors", "")
     return Asked(
         account=cast(Account, request.user),
@@ -156,7 +168,9 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
         path=request.path,
         many=many,
         errors=errors if errors in ERROR_MODES else "",
-        wait=wait,
+        preferred="" if wait is None else f"wait={seconds:.0f}",
+        respond_async=respond_async,
+        seconds=seconds,
         # Not when the view begins: in a burst, requests queue before it.
         asked_at=offload.arrived_at(request),
     )
@@ -171,21 +185,6 @@ def idempotency_key(request: Request) -> Key | None:
     query = request.META.get("QUERY_STRING", "").encode()
     head = (request.method or "").encode(), request.path.encode(), query
     return read_key(request.headers["Idempotency-Key"], *head, request.body)
-
-
-def read_preferences(request: Request) -> tuple[bool, int | None]:
-    """Return what Prefer asks for (RFC 7240): `respond-async`, and `wait` in seconds.
-
-    What isn't understood is ignored, as the RFC asks.
-    """
-    respond_async, wait = False, None
-    for preference in request.headers.get("Prefer", "").split(","):
-        name = preference.split(";")[0].strip()
-        if name.lower() == "respond-async":
-            respond_async = True
-        elif wait is None and (match := _WAIT.match(name)):
-            wait = int(match[1])
-    return respond_async, wait
 
 
 def read_wait(value: str | None) -> float | None:
