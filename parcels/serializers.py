@@ -129,13 +129,11 @@ class ParcelIn(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         try:
-            return super().to_internal_value(data)
+            attrs: dict[str, Any] = super().to_internal_value(data)
         except serializers.ValidationError as error:
             if isinstance(error.detail, dict) and "country_state" in error.detail:
                 error.detail["to_state"] = error.detail.pop("country_state")
             raise
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         errors: dict[str, list[str]] = {}
         if not self.partial and size_is_partial(attrs):
             errors["non_field_errors"] = [SIZE]

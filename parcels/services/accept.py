@@ -74,6 +74,7 @@ class Order:
     fields: dict[str, Any]
     mode: Mode
     fingerprint: str = ""
+    colli: int = 1
 
 
 def order_of(fields: dict[str, Any]) -> Order:
@@ -86,7 +87,8 @@ def order_of(fields: dict[str, Any]) -> Order:
     how = (*LABEL_NOW, LABEL_LATER)
     made_of = {name: value for name, value in fields.items() if name not in how}
     body = json.dumps(made_of, sort_keys=True, default=str)
-    return Order(fields, mode, hashlib.sha256(body.encode()).hexdigest())
+    fingerprint = hashlib.sha256(body.encode()).hexdigest()
+    return Order(fields, mode, fingerprint, colli=fields.get("quantity") or 1)
 
 
 def create_parcels(
@@ -203,7 +205,7 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
         colli = known.get(reference or "")
         is_new = colli is None
         if colli is None:
-            colli = [parcel_row(order, owned) for _ in range(order.fields.get("quantity") or 1)]
+            colli = [parcel_row(order, owned) for _ in range(order.colli)]
             colli_uuid = uuid.uuid4()
             for number, parcel in enumerate(colli):
                 parcel.colli_uuid, parcel.collo_nr = colli_uuid, number

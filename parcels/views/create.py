@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.http import HttpResponse
@@ -12,18 +11,14 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from parcels import limits
+from parcels.json_values import check_sizes
 from parcels.serializers import PARCEL_IN
 from parcels.services.accept import Mode, Order, create_parcels, order_of, parcel_row
 from parcels.services.answering import replay
 from parcels.services.fill import Owned
 from parcels.services.holds import Asked
-from parcels.services.idempotency import find
-from parcels.views.request import (
-    account_of,
-    asked,
-    charge_parcels,
-    idempotency_key,
-)
+from parcels.services.idempotency import find, read_key
+from parcels.views.request import account_of, asked, charge_parcels
 
 
 class CreateView(APIView):
@@ -31,17 +26,17 @@ class CreateView(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         """Create one parcel or several."""
-        key = idempotency_key(request) if "Idempotency-Key" in request.headers else None
+        key = read_key(request) if "Idempotency-Key" in request.headers else None
         known = find(account_of(request), key) if key else None
         if known:
             return replay(asked=asked(request), row=known)
         bodies, many = parcel_bodies(request.data)
         length = len(request.body)
-        if length > limits.ITEMS_IN_ALL:  # a shorter one is within all of them
+        if length > limits.ITEMS_IN_ALL:  # a shorter body can't have too many, nor too large a one
             check_sizes(bodies, length)
         how = asked(request, many=many)
         orders, failed = read_orders(how, bodies)
-        colli = check_colli(orders, many)
+        colli = sum(order.colli for order in orders)
         if colli > 1:
             charge_parcels(how.account, colli)
         response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
@@ -70,29 +65,12 @@ def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
     return [data["parcel"]], False
 
 
-def check_sizes(bodies: list[Any], length: int) -> None:
-    """Check how much there is to validate; `length` is the whole request's, in bytes.
-
-    Raises:
-        ValidationError: a parcel is too large, or there are too many items.
-    """
-    # A body that is no longer than a parcel may be has none that is.
-    if length > limits.PARCEL and any(_size(body) > limits.PARCEL for body in bodies):
-        raise ValidationError(f"At most {limits.PARCEL} bytes for one parcel.")
-    items = [body.get("parcel_items") for body in bodies if isinstance(body, dict)]
-    if sum(len(some) for some in items if isinstance(some, list)) > limits.ITEMS_IN_ALL:
-        raise ValidationError(f"At most {limits.ITEMS_IN_ALL} items at once.")
-
-
-def _size(body: Any) -> int:
-    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
-
-
 def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[str, Any]]]:
     """Validate each parcel; return the good ones, and the others with their errors.
 
     Raises:
-        ValidationError: one is invalid, and the client didn't ask for each one's errors.
+        ValidationError: one is invalid, and the client didn't ask for each one's errors; they make
+            too many parcels, or several to announce in the form for one.
     """
     verbose = how.many and how.errors == "verbose"
     orders: list[Order] = []
@@ -110,19 +88,9 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
             failed.append({"parcel": body, "errors": error.detail})
     if failed:
         JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
-    return orders, failed
-
-
-def check_colli(orders: list[Order], many: bool) -> int:
-    """Check how many parcels the orders make; return it.
-
-    Raises:
-        ValidationError: too many, or several to announce in the form for one.
-    """
-    colli = [order.fields.get("quantity") or 1 for order in orders]
-    if sum(colli) > limits.PARCELS:
+    if sum(order.colli for order in orders) > limits.PARCELS:
         raise ValidationError({"quantity": [f"At most {limits.PARCELS} parcels at once."]})
-    if not many and colli[0] > 1 and orders[0].mode is not Mode.STORE:
+    if not how.many and orders[0].colli > 1 and orders[0].mode is not Mode.STORE:
         message = "Several colli are announced in the form {'parcels': [...]}."
         raise ValidationError({"quantity": [message]})
-    return sum(colli)
+    return orders, failed

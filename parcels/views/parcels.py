@@ -11,8 +11,9 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels.filters import filter_parcels
+from parcels.json_values import check_sizes
 from parcels.pagination import ParcelCursor
-from parcels.query import identifier
+from parcels.query import identifier, read_wait
 from parcels.representation import parcel_payload, status_payload
 from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE
@@ -21,8 +22,8 @@ from parcels.services.answering import answer_parcel
 from parcels.services.change import change_parcel
 from parcels.services.protect import retry_after
 from parcels.statuses import Status
-from parcels.views.create import CreateView, check_sizes
-from parcels.views.request import account_of, asked, read_wait
+from parcels.views.create import CreateView
+from parcels.views.request import account_of, asked
 
 
 class ParcelsView(CreateView):

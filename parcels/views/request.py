@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from django.conf import settings
-from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
@@ -24,7 +24,6 @@ from parcels import limits, metrics
 from parcels.json_values import check_texts, is_too_deep
 from parcels.models import Account
 from parcels.services.holds import Asked
-from parcels.services.idempotency import Key, read_key
 from parcels.throttling.counting import windows
 from parcels.throttling.limits import Limit, parse_limits
 
@@ -174,27 +173,3 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
         # Not when the view begins: in a burst, requests queue before it.
         asked_at=offload.arrived_at(request),
     )
-
-
-def idempotency_key(request: Request) -> Key | None:
-    """Return the request's Idempotency-Key; call it before the body is parsed.
-
-    Raises:
-        ValidationError: it can't be one.
-    """
-    query = request.META.get("QUERY_STRING", "").encode()
-    head = (request.method or "").encode(), request.path.encode(), query
-    return read_key(request.headers["Idempotency-Key"], *head, request.body)
-
-
-def read_wait(value: str | None) -> float | None:
-    """Read `?wait=N`: seconds, or None when absent.
-
-    Raises:
-        ValidationError: it is not a number of seconds.
-    """
-    if value is None:
-        return None
-    if not re.fullmatch(r"\d{1,6}", value, re.ASCII):
-        raise ValidationError({"wait": ["A whole number of seconds is needed."]})
-    return float(value)
