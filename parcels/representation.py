@@ -175,6 +175,7 @@ def divide_address(address: str, house_number: str) -> tuple[str, str]:
     return (match["street"].strip(), match["number"]) if match else (address, "")
 
 
+@lru_cache(maxsize=64)
 def status_payload(status: int) -> dict[str, object]:
     """Return `{"id", "message"}`; a number that this version doesn't know is "Unknown status"."""
     try:

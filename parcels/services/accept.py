@@ -30,10 +30,10 @@ from rest_framework.exceptions import APIException
 import offload
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.representation import Question, final_answer
-from parcels.selectors import waiting_announcements
+from parcels.selectors import Owned, colli_by_reference, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.answering import announce_here, replay
-from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.fill import fill, make_announceable
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
 from parcels.services.rows import lost_a_race
 from parcels.services.waits import thread_to_wait
@@ -115,30 +115,20 @@ def create_parcels(
         # than a call may take, this worker must not call: a call that was sent can't be cut short.
         here = free and asked.seconds >= settings.CARRIER_CALL_DEADLINE
         try:
-            stored = accept(
+            parcels, announcements, question, hold = accept(
                 asked, orders, failed, key, out=out, holds=synchronous and not here, wakes=not here
             )
         except idempotency.KeyKnown as known:
             return replay(asked=asked, row=known.row)
         if not synchronous:
-            return unfinished_answer(stored.question, stored.parcels)
-        if held_off(stored.parcels, out):
-            return unfinished_answer(stored.question, stored.parcels, late=True)
+            return unfinished_answer(question, parcels)
+        if out and held_off(parcels, out):
+            return unfinished_answer(question, parcels, late=True)
         if here:
-            return announce_here(asked, stored.question, stored.announcements)
-        if stored.hold is None:
-            return final_answer(stored.question, stored.parcels)
-        return wait_for(asked, stored.question, stored.hold, stored.parcels)
-
-
-@dataclass(slots=True)
-class Accepted:
-    """What was stored, and what the answer depends on. `announcements` are the new ones."""
-
-    parcels: list[Parcel]
-    announcements: list[Announcement]
-    question: Question
-    hold: Hold | None = None
+            return announce_here(asked, question, announcements)
+        if hold is None:
+            return final_answer(question, parcels)
+        return wait_for(asked, question, hold, parcels)
 
 
 def accept(
@@ -150,8 +140,8 @@ def accept(
     out: Set[str] = frozenset(),
     holds: bool = False,
     wakes: bool = True,
-) -> Accepted:
-    """Store the orders and queue their announcements.
+) -> tuple[list[Parcel], list[Announcement], Question, Hold | None]:
+    """Store the orders and queue their announcements; return the parcels and what is new beside.
 
     In the same transaction as the `key`'s row, which comes first, and with `holds` a hold for what
     a synchronous answer waits for, unless its carrier is `out`: the hold must be there before any
@@ -173,7 +163,7 @@ def accept(
                 parcels, announcements = _store(account, orders)
                 question = asked.question(parcels, failed)
                 hold = None
-                if holds and not held_off(parcels, out):
+                if holds and not (out and held_off(parcels, out)):
                     # New announcements, and old ones joined.
                     new = {announcement.parcel_id for announcement in announcements}
                     old = [parcel.pk for parcel in parcels if parcel.pk not in new]
@@ -184,7 +174,7 @@ def accept(
                     idempotency.fulfil(row, question, synchronous=synchronous)
                 if wakes:
                     wake_after_commit(announcements)
-            return Accepted(parcels, announcements, question, hold)
+            return parcels, announcements, question, hold
         except (IntegrityError, OperationalError) as error:
             # Another request took the external_reference or the idempotency key between our read
             # and our insert; now we can see it. Or two batches waited for each other.
@@ -196,7 +186,7 @@ def accept(
 def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], list[Announcement]]:
     references = [order.fields.get("external_reference") for order in orders]
     wanted = [reference for reference in references if reference]
-    known = _known(account, wanted) if wanted else {}
+    known = colli_by_reference(account, wanted) if wanted else {}
     owned = Owned(account)
     new: list[list[Parcel]] = []
     result: list[Parcel] = []
@@ -205,13 +195,7 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
         colli = known.get(reference or "")
         is_new = colli is None
         if colli is None:
-            colli = [parcel_row(order, owned) for _ in range(order.colli)]
-            colli_uuid = uuid.uuid4()
-            for number, parcel in enumerate(colli):
-                parcel.colli_uuid, parcel.collo_nr = colli_uuid, number
-                parcel.collo_count = len(colli)
-                if number:  # the reference names the first: it is unique
-                    parcel.external_reference = None
+            colli = new_colli(order, owned)
             new.append(colli)
             if reference:
                 known[reference] = colli
@@ -233,28 +217,30 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
     return result, queue(announced)
 
 
-def _known(account: Account, references: Sequence[str]) -> dict[str, list[Parcel]]:
-    """Return the colli by reference, locked: of two requests, the second finds them announced."""
-    parcels = Parcel.objects.filter(account=account).select_for_update(no_key=True)
-    return {
-        str(first.external_reference): [first]
-        if first.collo_count == 1
-        else list(parcels.filter(colli_uuid=first.colli_uuid).order_by("collo_nr"))
-        for first in parcels.filter(external_reference__in=references).order_by("pk")
-    }
-
-
-def parcel_row(order: Order, owned: Owned) -> Parcel:
-    """Return an unsaved parcel of the account that `owned` is about.
+def new_colli(order: Order, owned: Owned) -> list[Parcel]:
+    """Return the order's parcels, unsaved, of the account that `owned` is about.
 
     Raises:
-        ValidationError: its label is asked for and something for that is missing or wrong.
+        ValidationError: a label is asked for and something for that is missing or wrong.
     """
-    parcel = Parcel(account=owned.account, fingerprint=order.fingerprint, weight=DEFAULT_WEIGHT)
-    fill(parcel, order.fields, owned)
-    if order.mode is not Mode.STORE:
-        make_announceable(parcel, owned.account)
-    return parcel
+    colli = []
+    colli_uuid = uuid.uuid4()
+    for number in range(order.colli):
+        parcel = Parcel(
+            account=owned.account,
+            fingerprint=order.fingerprint,
+            weight=DEFAULT_WEIGHT,
+            colli_uuid=colli_uuid,
+            collo_nr=number,
+            collo_count=order.colli,
+        )
+        fill(parcel, order.fields, owned)
+        if order.mode is not Mode.STORE:
+            make_announceable(parcel, owned.account)
+        if number:  # the reference names the first: it is unique
+            parcel.external_reference = None
+        colli.append(parcel)
+    return colli
 
 
 def queue(parcels: Sequence[Parcel]) -> list[Announcement]:

@@ -9,11 +9,11 @@ from django.http import HttpResponse
 from rest_framework.exceptions import NotFound, ValidationError
 
 from parcels.models import Account, Hold, Parcel
-from parcels.selectors import parcels_of
+from parcels.selectors import Owned, parcels_of
 from parcels.serializers import SIZE, size_is_partial
 from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
-from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.fill import fill, make_announceable
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status

@@ -50,7 +50,7 @@ def accept_batch(start: Barrier, account: Any, references: list[str]) -> dict[st
     connection.ensure_connection()
     start.wait(30)
     try:
-        parcels = accept(Asked(account, "", ""), orders).parcels
+        parcels, *_ = accept(Asked(account, "", ""), orders)
         return {"ids": sorted(parcel.pk for parcel in parcels), "error": ""}
     except Exception as error:
         return {"ids": [], "error": str(error)}

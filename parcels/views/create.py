@@ -12,10 +12,10 @@ from rest_framework.views import APIView
 
 from parcels import limits
 from parcels.json_values import check_sizes
+from parcels.selectors import Owned
 from parcels.serializers import PARCEL_IN
-from parcels.services.accept import Mode, Order, create_parcels, order_of, parcel_row
+from parcels.services.accept import Mode, Order, create_parcels, new_colli, order_of
 from parcels.services.answering import replay
-from parcels.services.fill import Owned
 from parcels.services.holds import Asked
 from parcels.services.idempotency import find, read_key
 from parcels.views.request import account_of, asked, charge_parcels
@@ -80,7 +80,7 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
         try:
             order = order_of(PARCEL_IN.run_validation(body))
             if verbose:  # sort it out before anything is stored
-                parcel_row(order, owned)
+                new_colli(order, owned)
             orders.append(order)
         except ValidationError as error:
             if not verbose:
