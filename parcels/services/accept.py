@@ -14,7 +14,7 @@ import secrets
 import uuid
 from collections.abc import Sequence, Set
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -161,7 +161,8 @@ def accept(
             with transaction.atomic():
                 row = idempotency.take(account, key) if key else None
                 parcels, announcements = _store(account, orders)
-                question = asked.question(parcels, failed)
+                ids = [parcel.pk for parcel in parcels]
+                question = replace(asked.question, parcels=ids, failed=list(failed))
                 hold = None
                 if holds and not (out and held_off(parcels, out)):
                     # New announcements, and old ones joined.

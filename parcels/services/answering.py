@@ -38,7 +38,7 @@ def replay(*, asked: Asked, row: IdempotencyKey) -> HttpResponse:
     Raises: MadeAndDeleted: its parcels no longer exist.
     """
     first, synchronous = idempotency.promised(row)
-    question = replace(first, preferred=asked.preferred)
+    question = replace(first, preferred=asked.question.preferred)
     parcels = in_order(question.parcels)
     if len(parcels) < len(question.parcels):
         raise MadeAndDeleted
@@ -51,7 +51,7 @@ def replay(*, asked: Asked, row: IdempotencyKey) -> HttpResponse:
 
 def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
     """Answer a GET with `wait=N`: when the parcel's announcement ends, or then with what is."""
-    question = asked.question([parcel], [])
+    question = replace(asked.question, parcels=[parcel.pk])
     if not asked.seconds or parcel.status != Status.BEING_ANNOUNCED:
         return unfinished_answer(question, [parcel])
     hold = None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -10,7 +11,7 @@ from rest_framework.exceptions import NotFound, ValidationError
 
 from parcels.models import Account, Hold, Parcel
 from parcels.selectors import Owned, parcels_of
-from parcels.serializers import SIZE, size_is_partial
+from parcels.serializers import SIDES, SIZE
 from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
 from parcels.services.fill import fill, make_announceable
@@ -39,7 +40,7 @@ def change_parcel(
     try:
         with transaction.atomic():
             parcel = _changed(asked.account, parcel_id, fields, mode)
-            question = asked.question([parcel], [])
+            question = replace(asked.question, parcels=[parcel.pk])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
             if synchronous and not held_off([parcel], out):
                 hold = open_hold(asked.account, question, announcements, asked.seconds)
@@ -62,7 +63,8 @@ def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mod
     if (fields.get("quantity") or parcel.collo_count) != parcel.collo_count:
         raise ValidationError({"quantity": ["The number of colli can't be changed."]})
     fill(parcel, fields, Owned(account))
-    if size_is_partial(vars(parcel)):
+    sides = [getattr(parcel, side) is not None for side in SIDES]
+    if any(sides) and not all(sides):
         raise ValidationError({"non_field_errors": [SIZE]})
     if mode is not Mode.STORE:
         make_announceable(parcel, account)

@@ -15,7 +15,7 @@ from carriers.methods import ShippingMethod
 from parcels.models import Account, CarrierContract, Parcel, SenderAddress
 from parcels.representation import leaves_union
 from parcels.selectors import Owned
-from parcels.serializers import FROM_FIELDS
+from parcels.serializers import FROM_FIELDS, SIDES
 
 # Copied from the request as they are; missing or null leaves what is there.
 _COPIED = (
@@ -34,7 +34,6 @@ _OF_ALL = ("description", "value", "weight")
 _OF_GOODS = ("hs_code", "origin_country")
 # The dialect's customs_shipment_type: gift, documents, returned goods.
 _NOT_TRADED = {0, 1, 4}
-_SIDES = ("length", "width", "height")
 
 
 def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
@@ -109,7 +108,7 @@ def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
             errors["parcel_items"] = [f"Customs need them on the way to {parcel.country}."]
         elif missing:
             errors["parcel_items"] = [f"Customs need of each item: {', '.join(missing)}."]
-    sides = {name: getattr(parcel, name) for name in _SIDES}
+    sides = {name: getattr(parcel, name) for name in SIDES}
     if None not in sides.values():
         longest = max(sides, key=lambda name: sides[name])
         length = sides[longest]

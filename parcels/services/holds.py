@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import Any
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -29,33 +28,17 @@ from parcels.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the client asked: what `Question` keeps of it, and how long it waits.
+    """How the client asked: its question, of which the parcels come later, and how long it waits.
 
     At most `seconds` from `asked_at` (monotonic), when the request was there; not for a label where
     it prefers to `respond_async`.
     """
 
     account: Account
-    base: str
-    path: str
-    many: bool = False
-    errors: str = ""
-    preferred: str = ""
+    question: Question
     respond_async: bool = False
     seconds: float = 0.0
     asked_at: float = field(default_factory=monotonic, compare=False)
-
-    def question(self, parcels: Sequence[Parcel], failed: Sequence[dict[str, Any]]) -> Question:
-        """Return what the answer's wording depends on."""
-        return Question(
-            parcels=[parcel.pk for parcel in parcels],
-            base=self.base,
-            path=self.path,
-            many=self.many,
-            errors=self.errors,  # type: ignore[arg-type] # checked by the view
-            preferred=self.preferred,
-            failed=list(failed),
-        )
 
     @property
     def left(self) -> float:

@@ -72,7 +72,8 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
         ValidationError: one is invalid, and the client didn't ask for each one's errors; they make
             too many parcels, or several to announce in the form for one.
     """
-    verbose = how.many and how.errors == "verbose"
+    many = how.question.many
+    verbose = many and how.question.errors == "verbose"
     orders: list[Order] = []
     owned = Owned(how.account)
     failed: list[dict[str, Any]] = []
@@ -90,7 +91,7 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
         JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
     if sum(order.colli for order in orders) > limits.PARCELS:
         raise ValidationError({"quantity": [f"At most {limits.PARCELS} parcels at once."]})
-    if not how.many and orders[0].colli > 1 and orders[0].mode is not Mode.STORE:
+    if not many and orders[0].colli > 1 and orders[0].mode is not Mode.STORE:
         message = "Several colli are announced in the form {'parcels': [...]}."
         raise ValidationError({"quantity": [message]})
     return orders, failed

@@ -36,7 +36,10 @@ class ParcelsView(CreateView):
         cursor = ParcelCursor()
         page = cursor.paginate_queryset(parcels, request, view=self)
         response = cursor.get_paginated_response(
-            [parcel_payload(parcel, how.base, errors=how.errors) for parcel in page or []]
+            [
+                parcel_payload(parcel, how.question.base, errors=how.question.errors)
+                for parcel in page or []
+            ]
         )
         # A late answer about several parcels sends its client here to look again.
         seconds = retry_after(page or [])

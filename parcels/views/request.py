@@ -23,6 +23,7 @@ import offload
 from parcels import limits, metrics
 from parcels.json_values import check_texts, is_too_deep
 from parcels.models import Account
+from parcels.representation import Question
 from parcels.services.holds import Asked
 from parcels.throttling.counting import windows
 from parcels.throttling.limits import Limit, parse_limits
@@ -163,11 +164,14 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
     errors = request.query_params.get("errors", "")
     return Asked(
         account=cast(Account, request.user),
-        base=base_url(request),
-        path=request.path,
-        many=many,
-        errors=errors if errors in ERROR_MODES else "",
-        preferred="" if wait is None else f"wait={seconds:.0f}",
+        question=Question(
+            parcels=[],
+            base=base_url(request),
+            path=request.path,
+            many=many,
+            errors=errors if errors in ERROR_MODES else "",  # type: ignore[arg-type] # one of them
+            preferred="" if wait is None else f"wait={seconds:.0f}",
+        ),
         respond_async=respond_async,
         seconds=seconds,
         # Not when the view begins: in a burst, requests queue before it.
