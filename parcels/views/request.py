@@ -48,15 +48,11 @@ class AccountThrottle(BaseThrottle):
 
     def allow_request(self, request: Request, view: APIView) -> bool:
         account = request.user
-        if not isinstance(account, Account):
-            return True
         kind = "read" if request.method in _READING else "write"
-        found = limits_of(account, kind)
-        if not found:
-            return True
-        self._wait = windows().wait(f"{account.pk}:{kind}", found)
-        if self._wait:
-            metrics.THROTTLED.labels(kind).inc()
+        if isinstance(account, Account) and (found := limits_of(account, kind)):
+            self._wait = windows().wait(f"{account.pk}:{kind}", found)
+            if self._wait:
+                metrics.THROTTLED.labels(kind).inc()
         return not self._wait
 
     def wait(self) -> float | None:
