@@ -14,14 +14,14 @@ from parcels.filters import filter_parcels
 from parcels.json_values import check_sizes
 from parcels.pagination import ParcelCursor
 from parcels.query import identifier, read_wait
-from parcels.representation import parcel_payload, status_payload
+from parcels.representation import parcel_payload
 from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE
 from parcels.services.accept import Mode, order_of
 from parcels.services.answering import answer_parcel
 from parcels.services.change import change_parcel
 from parcels.services.protect import retry_after
-from parcels.statuses import Status
+from parcels.statuses import Status, status_payload
 from parcels.views.create import CreateView
 from parcels.views.request import account_of, asked
 
