@@ -18,7 +18,7 @@ from parcels.services.accept import Mode, Order, create_parcels, new_colli, orde
 from parcels.services.answering import replay
 from parcels.services.holds import Asked
 from parcels.services.idempotency import find, read_key
-from parcels.views.request import account_of, asked, charge_parcels
+from parcels.views.request import account_of, asked, count
 
 
 class CreateView(APIView):
@@ -38,7 +38,7 @@ class CreateView(APIView):
         orders, failed = read_orders(how, bodies)
         colli = sum(order.colli for order in orders)
         if colli > 1:
-            charge_parcels(how.account, colli)
+            count(how.account, "write", charge=colli - 1)
         response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
         if how.respond_async and any(order.mode is not Mode.STORE for order in orders):
             response["Preference-Applied"] = "respond-async"

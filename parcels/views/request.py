@@ -26,7 +26,7 @@ from parcels.models import Account
 from parcels.representation import Question
 from parcels.services.holds import Asked
 from parcels.throttling.counting import windows
-from parcels.throttling.limits import Limit, parse_limits
+from parcels.throttling.limits import parse_limits
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -47,10 +47,9 @@ class AccountThrottle(BaseThrottle):
     _wait: float | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        account = request.user
-        kind = "read" if request.method in _READING else "write"
-        if isinstance(account, Account) and (found := limits_of(account, kind)):
-            self._wait = windows().wait(f"{account.pk}:{kind}", found)
+        if isinstance(request.user, Account):
+            kind = "read" if request.method in _READING else "write"
+            self._wait = count(request.user, kind)
             if self._wait:
                 metrics.THROTTLED.labels(kind).inc()
         return not self._wait
@@ -60,26 +59,20 @@ class AccountThrottle(BaseThrottle):
         return self._wait
 
 
-def charge_parcels(account: Account, parcels: int) -> None:
-    """Charge a request that makes `parcels`, 2 or more, for all but the one that it has counted as.
+def count(account: Account, kind: str, *, charge: int = 0) -> float:
+    """Count a request to "read" or "write"; return 0, or the seconds until one may pass.
 
-    The batch passes if one would: its size is known only when it has been read. Later requests wait
-    longer.
+    The account's own limits, else the general ones. A batch passes if one parcel would: its size is
+    known only when it has been read. The rest is a `charge`, for which later requests wait longer.
     """
-    found = limits_of(account, "write")
-    if found:
-        windows().wait(f"{account.pk}:write", found, charge=parcels - 1)
-
-
-def limits_of(account: Account, kind: str) -> tuple[Limit, ...]:
-    """Return the account's own limits, else the general ones."""
     general = settings.THROTTLE_READ if kind == "read" else settings.THROTTLE_WRITE
     own = account.read_limit if kind == "read" else account.write_limit
     try:
-        return parse_limits(own or general)
+        found = parse_limits(own or general)
     except ValueError:
         log.error("account %s has a %s_limit that can't be read", account.pk, kind)
-        return parse_limits(general)
+        found = parse_limits(general)
+    return windows().wait(f"{account.pk}:{kind}", found, charge=charge) if found else 0.0
 
 
 class AnyTypeJSONParser(JSONParser):
