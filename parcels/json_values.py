@@ -1,7 +1,8 @@
-"""JSON values that are too deep to be sent back, or whose texts can't be stored."""
+"""JSON values that are too deep to be sent back, too large, or whose texts can't be stored."""
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
@@ -45,3 +46,21 @@ def check_texts(value: Any, path: str = "") -> None:
     elif isinstance(value, list):
         for inner in value:
             check_texts(inner, path)
+
+
+def check_sizes(bodies: list[Any], length: int) -> None:
+    """Check how much there is to validate; `length` is the whole request's, in bytes.
+
+    Raises:
+        ValidationError: a parcel is too large, or there are too many items.
+    """
+    # A body that is no longer than a parcel may be has none that is.
+    if length > limits.PARCEL and any(_size(body) > limits.PARCEL for body in bodies):
+        raise ValidationError(f"At most {limits.PARCEL} bytes for one parcel.")
+    items = [body.get("parcel_items") for body in bodies if isinstance(body, dict)]
+    if sum(len(some) for some in items if isinstance(some, list)) > limits.ITEMS_IN_ALL:
+        raise ValidationError(f"At most {limits.ITEMS_IN_ALL} items at once.")
+
+
+def _size(body: Any) -> int:
+    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())

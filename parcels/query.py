@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from rest_framework.exceptions import NotFound, ValidationError
@@ -46,3 +47,16 @@ def word(parameters: Mapping[str, str], name: str) -> str:
     if len(text) > limits.TEXT or "\0" in text:
         raise ValidationError({name: [f"At most {limits.TEXT} characters, and no NUL."]})
     return text
+
+
+def read_wait(value: str | None) -> float | None:
+    """Read `?wait=N`: seconds, or None when absent.
+
+    Raises:
+        ValidationError: it is not a number of seconds.
+    """
+    if value is None:
+        return None
+    if not re.fullmatch(r"\d{1,6}", value, re.ASCII):
+        raise ValidationError({"wait": ["A whole number of seconds is needed."]})
+    return float(value)

@@ -23,7 +23,7 @@ from rest_framework.renderers import JSONRenderer
 from carriers import registry
 from carriers.methods import EUROPEAN_UNION
 from parcels.models import Parcel
-from parcels.statuses import WITHOUT_LABEL, Status
+from parcels.statuses import WITHOUT_LABEL, Status, status_payload
 
 Kind = Literal["cn23", "cn23-default", "commercial-invoice"]
 # Customs documents and their paper: the CN23 is put on the parcel beside the label, or on a sheet.
@@ -173,15 +173,6 @@ def divide_address(address: str, house_number: str) -> tuple[str, str]:
         return address.removesuffix(house_number).strip() or address, house_number
     match = _HOUSE_NUMBER.match(address.strip())
     return (match["street"].strip(), match["number"]) if match else (address, "")
-
-
-def status_payload(status: int) -> dict[str, object]:
-    """Return `{"id", "message"}`; a number that this version doesn't know is "Unknown status"."""
-    try:
-        known = Status(status)
-    except ValueError:
-        known = Status.UNKNOWN_STATUS
-    return {"id": known.value, "message": known.label}
 
 
 def label_payload(parcel_id: int, base: str) -> dict[str, Any]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
 
-from django.db.models import Q, QuerySet
+from django.db.models import Model, Q, QuerySet
+from rest_framework.exceptions import ValidationError
 
 from parcels.models import (
     Account,
@@ -21,10 +24,45 @@ from parcels.models.announcement import OPEN
 from parcels.papers.files import contents
 from parcels.statuses import WITHOUT_LABEL
 
+Row = TypeVar("Row", bound=Model)
+
+
+@dataclass(slots=True)
+class Owned:
+    """The rows of one account that a request names by id; each is looked up once."""
+
+    account: Account
+    _found: dict[tuple[str, int], Model | None] = field(default_factory=dict)
+
+    def row(self, model: type[Row], name: str, row_id: int) -> Row:
+        """Return the account's row, which the request calls `name`.
+
+        Raises:
+            ValidationError: there is none; somebody else's is none, too.
+        """
+        if (name, row_id) not in self._found:
+            found = model._default_manager.filter(account=self.account, pk=row_id)
+            self._found[name, row_id] = found.first()
+        row = self._found[name, row_id]
+        if not isinstance(row, model):
+            raise ValidationError({name: [f"There is no such {name.replace('_', ' ')}."]})
+        return row
+
 
 def parcels_of(account: Account) -> QuerySet[Parcel]:
     """Return all the account's parcels."""
     return Parcel.objects.filter(account=account)
+
+
+def colli_by_reference(account: Account, references: Sequence[str]) -> dict[str, list[Parcel]]:
+    """Return the colli by reference, locked: of two requests, the second finds them announced."""
+    parcels = parcels_of(account).select_for_update(no_key=True)
+    return {
+        str(first.external_reference): [first]
+        if first.collo_count == 1
+        else list(parcels.filter(colli_uuid=first.colli_uuid).order_by("collo_nr"))
+        for first in parcels.filter(external_reference__in=references).order_by("pk")
+    }
 
 
 def parcels_of_receiver(account: Account, email: str) -> QuerySet[Parcel]:

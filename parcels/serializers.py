@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -12,6 +11,7 @@ from rest_framework import serializers
 from parcels import limits
 from parcels.fields import BLANK, ItemIn, Text, amount, optional, whole
 
+SIDES = ("length", "width", "height")
 SIZE = "Give length, width and height, or none of them."
 
 
@@ -58,12 +58,6 @@ FROM_FIELDS = (
     *("from_city", "from_postal_code", "from_state", "from_country"),
     *("from_telephone", "from_email"),
 )
-
-
-def size_is_partial(sizes: Mapping[str, Any]) -> bool:
-    """Tell whether some of length, width and height are there, and some not."""
-    given = [sizes.get(name) is not None for name in ("length", "width", "height")]
-    return any(given) and not all(given)
 
 
 class ParcelIn(serializers.Serializer):
@@ -129,15 +123,14 @@ class ParcelIn(serializers.Serializer):
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
         try:
-            return super().to_internal_value(data)
+            attrs: dict[str, Any] = super().to_internal_value(data)
         except serializers.ValidationError as error:
             if isinstance(error.detail, dict) and "country_state" in error.detail:
                 error.detail["to_state"] = error.detail.pop("country_state")
             raise
-
-    def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         errors: dict[str, list[str]] = {}
-        if not self.partial and size_is_partial(attrs):
+        sides = [attrs.get(side) is not None for side in SIDES]
+        if not self.partial and any(sides) and not all(sides):
             errors["non_field_errors"] = [SIZE]
         if attrs.get("insured_value") and attrs.get("total_insured_value"):
             errors["insured_value"] = ["Give insured_value or total_insured_value, not both."]

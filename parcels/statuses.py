@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 from django.db import models
 
 
@@ -53,3 +55,13 @@ WITHOUT_LABEL = (
     Status.CANCELLED,
     Status.CANCELLED_UPSTREAM,
 )
+
+
+@lru_cache(maxsize=64)
+def status_payload(status: int) -> dict[str, object]:
+    """Return `{"id", "message"}`; a number that this version doesn't know is "Unknown status"."""
+    try:
+        known = Status(status)
+    except ValueError:
+        known = Status.UNKNOWN_STATUS
+    return {"id": known.value, "message": known.label}

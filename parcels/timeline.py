@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from parcels.models import Announcement, Attempt, Parcel, State, WebhookDelivery
-from parcels.representation import status_payload
+from parcels.statuses import status_payload
 
 # How a step looks. Words and signs say it, too: colours alone don't.
 GOOD, BAD, OPEN, PLAIN = "good", "bad", "open", "plain"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import hashlib
 import hmac
 from time import monotonic
-from typing import Any
 
 import structlog
 from django.http import HttpRequest
@@ -46,35 +45,29 @@ class KeyPairAuthentication(BasicAuthentication):
         digest = hashlib.sha256(f"{userid}:{password}".encode()).digest()
         until, key = _worked.get(digest, (0.0, None))
         if key is None or until <= monotonic():
-            key = _look_up(userid, password, digest, request)
+            # Usually nobody has failed: no address needs to be read.
+            if FAILURES.windows and key is None and (wait := FAILURES.wait(request)):
+                metrics.THROTTLED.labels("keys").inc()
+                raise Throttled(wait)
+            # PostgreSQL refuses NUL instead of finding nothing; a longer text can't be a key.
+            public_key = "" if "\0" in userid or len(userid) > _LONGEST else userid
+            key = (
+                ApiKey.objects.select_related("account__sender_address")
+                .filter(public_key=public_key, revoked_at=None, account__is_active=True)
+                .first()
+            )
+            # By its digest; a key from an older version has none, and is compared by the model.
+            found = key or _NOBODY
+            given = hashlib.sha256(password.encode()).hexdigest()
+            matches = hmac.compare_digest(found.digest, given) or found.matches(password)
+            if key is None or not matches:
+                _worked.pop(digest, None)
+                FAILURES.count(request)
+                raise AuthenticationFailed("Invalid username/password.")
+            if not key.digest:
+                key.keep_digest(password)
+            if len(_worked) >= REMEMBERED:
+                _worked.clear()
+            _worked[digest] = monotonic() + BELIEVED, key
         structlog.contextvars.bind_contextvars(account=key.account_id)
         return key.account, key
-
-
-def _look_up(userid: str, password: str, digest: bytes, request: Any) -> ApiKey:
-    # Usually nobody has failed: no address needs to be read.
-    if FAILURES.windows and digest not in _worked and (wait := FAILURES.wait(request)):
-        metrics.THROTTLED.labels("keys").inc()
-        raise Throttled(wait)
-    # PostgreSQL refuses NUL instead of finding nothing; a longer text can't be a key.
-    if "\0" in userid or len(userid) > _LONGEST:
-        userid = ""
-    key = (
-        ApiKey.objects.select_related("account__sender_address")
-        .filter(public_key=userid, revoked_at=None, account__is_active=True)
-        .first()
-    )
-    found = key or _NOBODY
-    # By its digest; a key from an older version has none, and is compared by the model.
-    given = hashlib.sha256(password.encode()).hexdigest()
-    matches = hmac.compare_digest(found.digest, given) or found.matches(password)
-    if key is None or not matches:
-        _worked.pop(digest, None)
-        FAILURES.count(request)
-        raise AuthenticationFailed("Invalid username/password.")
-    if not key.digest:
-        key.keep_digest(password)
-    if len(_worked) >= REMEMBERED:
-        _worked.clear()
-    _worked[digest] = monotonic() + BELIEVED, key
-    return key

@@ -1,11 +1,9 @@
 """The Celery application; tasks live in the apps."""
 
 import os
-from typing import Any
 
-import structlog
 from celery import Celery
-from celery.signals import task_prerun, worker_ready, worker_shutdown
+from celery.signals import worker_ready, worker_shutdown
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
@@ -22,13 +20,6 @@ def _tell_ready(**_: object) -> None:
     settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
     name = os.environ.get("WORKER", "worker")
     (settings.RUN_DIR / f"{name}.ready").write_text(str(os.getpid()))
-
-
-@task_prerun.connect
-def _bind(task: Any = None, args: tuple[Any, ...] = (), **_: object) -> None:
-    """Put the task and its row on every line that it logs."""
-    structlog.contextvars.clear_contextvars()
-    structlog.contextvars.bind_contextvars(task=task.name, row=args[0] if args else None)
 
 
 @worker_shutdown.connect

@@ -13,13 +13,9 @@ from django.http import HttpRequest
 
 
 class _Utf8(HttpRequest):
-    @property
-    def encoding(self) -> None:
-        """Return None, which means Django's default: UTF-8."""
-
-    @encoding.setter
+    @HttpRequest.encoding.setter  # type: ignore[attr-defined] # the stubs have overloads
     def encoding(self, value: str | None) -> None:
-        pass
+        """Leave it None, which means Django's default: UTF-8."""
 
 
 class Utf8WSGIRequest(_Utf8, WSGIRequest):

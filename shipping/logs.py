@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import Any
 
 import structlog
+from celery import current_task
 from django.db import DatabaseError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
@@ -29,8 +30,17 @@ def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict
     return event
 
 
+def with_task(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Add the Celery task that runs in this thread, if one does, and its row."""
+    if current_task:
+        args = current_task.request.args
+        event.update(task=current_task.name, row=args[0] if args else None)
+    return event
+
+
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
+    with_task,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
     structlog.stdlib.ExtraAdder(),

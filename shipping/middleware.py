@@ -57,15 +57,15 @@ class RequestMiddleware:
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
         if self._is_async:
             return self._answer_async(request)
-        request_id, started = _begin(request)
+        request_id, started, refused = _begin(request)
         with metrics.WORKERS.labels("serving").track_inprogress():
-            response = refusal(request) or self.get_response(request)
+            response = refused or self.get_response(request)
             return _end(request, response, request_id, started)
 
     async def _answer_async(self, request: HttpRequest) -> HttpResponseBase:
-        request_id, started = _begin(request)
+        request_id, started, refused = _begin(request)
         with metrics.WORKERS.labels("serving").track_inprogress():
-            response = refusal(request) or await self.get_response(request)
+            response = refused or await self.get_response(request)
             return _end(request, response, request_id, started)
 
     def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> None:
@@ -74,20 +74,17 @@ class RequestMiddleware:
             structlog.contextvars.bind_contextvars(parcel=kwargs["parcel_id"])
 
 
-def _begin(request: HttpRequest) -> tuple[str, float]:
-    """Return the client's request id if it is one, else a new one, and when it began."""
+def _begin(request: HttpRequest) -> tuple[str, float, JsonResponse | None]:
+    """Bind the request's id; return it, when it began, and the first limit's error that it is over.
+
+    The id is the client's where that is one. The limits come before any view, session or database
+    is asked, and before the body is read.
+    """
+    started = time.perf_counter()
     given = request.headers.get(HEADER)
     request_id = given if given and _VALID.fullmatch(given) else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()
     structlog.contextvars.bind_contextvars(request=request_id)
-    return request_id, time.perf_counter()
-
-
-def refusal(request: HttpRequest) -> JsonResponse | None:
-    """Return the error of the first limit that the request is over, None where it is over none.
-
-    Before any view, session or database is asked, and before the body is read.
-    """
     length = request.META.get("CONTENT_LENGTH") or "0"
     query = request.META.get("QUERY_STRING", "")
     most = settings.DATA_UPLOAD_MAX_MEMORY_SIZE
@@ -102,9 +99,9 @@ def refusal(request: HttpRequest) -> JsonResponse | None:
     elif query.count("&") >= limits.PARAMETERS:
         status, message = 400, f"The query has over {limits.PARAMETERS} parameters."
     else:
-        return None
+        return request_id, started, None
     path = request.path if len(request.path) <= limits.PATH else ""
-    return JsonResponse(error_body(status, path, message), status=status)
+    return request_id, started, JsonResponse(error_body(status, path, message), status=status)
 
 
 def _end(

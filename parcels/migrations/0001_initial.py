@@ -7,7 +7,6 @@ import django.db.models.functions.datetime
 import django.utils.timezone
 from django.db import migrations, models
 
-import parcels.models.announcement
 import parcels.models.encrypted
 
 
@@ -46,14 +45,7 @@ class Migration(migrations.Migration):
                     ),
                 ),
                 ("carrier", models.CharField(max_length=32)),
-                (
-                    "reference",
-                    models.CharField(
-                        default=parcels.models.announcement.new_reference,
-                        max_length=32,
-                        unique=True,
-                    ),
-                ),
+                ("reference", models.CharField(max_length=32, unique=True)),
                 (
                     "state",
                     models.CharField(

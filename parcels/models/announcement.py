@@ -5,8 +5,6 @@ The row is the source of truth; every message about it is only a wake-up.
 
 from __future__ import annotations
 
-import secrets
-
 from django.db import models
 from django.db.models.functions import Now
 
@@ -42,18 +40,14 @@ OPEN = [State.PENDING, State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW]
 FINAL = [State.ANNOUNCED, State.FAILED, State.CANCELLED, State.VOIDED]
 
 
-def new_reference() -> str:
-    """Return the carrier's reference for the announcement: 24 characters, never used twice."""
-    return "P" + secrets.token_hex(12)[:23].upper()
-
-
 class Announcement(models.Model):
     """One purchase of one label, over all its tries."""
 
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
     parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="announcements")
     carrier = models.CharField(max_length=32)
-    reference = models.CharField(max_length=32, unique=True, default=new_reference)
+    # The carrier's name for it, never used twice: `parcels.services.accept` makes it.
+    reference = models.CharField(max_length=32, unique=True)
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
 
     # Not before this moment: a pending one is claimed, an unknown one is reconciled.

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 import uuid
 from collections.abc import Sequence, Set
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
@@ -29,10 +30,10 @@ from rest_framework.exceptions import APIException
 import offload
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.representation import Question, final_answer
-from parcels.selectors import waiting_announcements
+from parcels.selectors import Owned, colli_by_reference, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.answering import announce_here, replay
-from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.fill import fill, make_announceable
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
 from parcels.services.rows import lost_a_race
 from parcels.services.waits import thread_to_wait
@@ -65,27 +66,29 @@ class ReferenceTaken(APIException):
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """One validated parcel as it was asked for; `fields` are `ParcelIn`'s."""
+    """One validated parcel as it was asked for; `fields` are `ParcelIn`'s.
+
+    `mode` is the body's. `fingerprint` is the SHA-256 of what the parcel is made of, as hex.
+    """
 
     fields: dict[str, Any]
     mode: Mode
-
-    @property
-    def fingerprint(self) -> str:
-        """Return the SHA-256 of what the parcel is made of, as hex."""
-        how = (*LABEL_NOW, LABEL_LATER)
-        made_of = {name: value for name, value in self.fields.items() if name not in how}
-        body = json.dumps(made_of, sort_keys=True, default=str)
-        return hashlib.sha256(body.encode()).hexdigest()
+    fingerprint: str = ""
+    colli: int = 1
 
 
-def mode_of(fields: dict[str, Any], *, respond_async: bool) -> Mode:
+def order_of(fields: dict[str, Any]) -> Order:
     """Read how the label is asked for; asynchronous wins where both are."""
+    mode = Mode.STORE
     if fields.get(LABEL_LATER):
-        return Mode.ASYNC
-    if any(fields.get(name) for name in LABEL_NOW):
-        return Mode.ASYNC if respond_async else Mode.SYNC
-    return Mode.STORE
+        mode = Mode.ASYNC
+    elif any(fields.get(name) for name in LABEL_NOW):
+        mode = Mode.SYNC
+    how = (*LABEL_NOW, LABEL_LATER)
+    made_of = {name: value for name, value in fields.items() if name not in how}
+    body = json.dumps(made_of, sort_keys=True, default=str)
+    fingerprint = hashlib.sha256(body.encode()).hexdigest()
+    return Order(fields, mode, fingerprint, colli=fields.get("quantity") or 1)
 
 
 def create_parcels(
@@ -104,7 +107,7 @@ def create_parcels(
         ValidationError, ReferenceTaken: see `accept`.
         KeyReused: see `idempotency.take`.
     """
-    synchronous = any(order.mode is Mode.SYNC for order in orders)
+    synchronous = not asked.respond_async and any(each.mode is Mode.SYNC for each in orders)
     out = protect.carriers_out() if synchronous else set()
     waits = synchronous and not offload.holds_clients()
     with thread_to_wait(asked.account.pk, buys=True) if waits else nullcontext(False) as free:
@@ -112,30 +115,20 @@ def create_parcels(
         # than a call may take, this worker must not call: a call that was sent can't be cut short.
         here = free and asked.seconds >= settings.CARRIER_CALL_DEADLINE
         try:
-            stored = accept(
+            parcels, announcements, question, hold = accept(
                 asked, orders, failed, key, out=out, holds=synchronous and not here, wakes=not here
             )
         except idempotency.KeyKnown as known:
-            return replay(asked=asked, row=known.row, respond_async=not synchronous)
+            return replay(asked=asked, row=known.row)
         if not synchronous:
-            return unfinished_answer(stored.question, stored.parcels)
-        if held_off(stored.parcels, out):
-            return unfinished_answer(stored.question, stored.parcels, late=True)
+            return unfinished_answer(question, parcels)
+        if out and held_off(parcels, out):
+            return unfinished_answer(question, parcels, late=True)
         if here:
-            return announce_here(asked, stored.question, stored.announcements)
-        if stored.hold is None:
-            return final_answer(stored.question, stored.parcels)
-        return wait_for(asked, stored.question, stored.hold, stored.parcels)
-
-
-@dataclass(slots=True)
-class Accepted:
-    """What was stored, and what the answer depends on. `announcements` are the new ones."""
-
-    parcels: list[Parcel]
-    announcements: list[Announcement]
-    question: Question
-    hold: Hold | None = None
+            return announce_here(asked, question, announcements)
+        if hold is None:
+            return final_answer(question, parcels)
+        return wait_for(asked, question, hold, parcels)
 
 
 def accept(
@@ -147,8 +140,8 @@ def accept(
     out: Set[str] = frozenset(),
     holds: bool = False,
     wakes: bool = True,
-) -> Accepted:
-    """Store the orders and queue their announcements.
+) -> tuple[list[Parcel], list[Announcement], Question, Hold | None]:
+    """Store the orders and queue their announcements; return the parcels and what is new beside.
 
     In the same transaction as the `key`'s row, which comes first, and with `holds` a hold for what
     a synchronous answer waits for, unless its carrier is `out`: the hold must be there before any
@@ -168,20 +161,21 @@ def accept(
             with transaction.atomic():
                 row = idempotency.take(account, key) if key else None
                 parcels, announcements = _store(account, orders)
-                question = asked.question(parcels, failed)
+                ids = [parcel.pk for parcel in parcels]
+                question = replace(asked.question, parcels=ids, failed=list(failed))
                 hold = None
-                if holds and not held_off(parcels, out):
+                if holds and not (out and held_off(parcels, out)):
                     # New announcements, and old ones joined.
                     new = {announcement.parcel_id for announcement in announcements}
                     old = [parcel.pk for parcel in parcels if parcel.pk not in new]
                     if awaited := announcements + (waiting_announcements(old) if old else []):
                         hold = open_hold(account, question, awaited, asked.left)
                 if row is not None:  # a label in the answer, were it not for this request's Prefer
-                    modes = {mode_of(order.fields, respond_async=False) for order in orders}
-                    idempotency.fulfil(row, question, synchronous=Mode.SYNC in modes)
+                    synchronous = any(order.mode is Mode.SYNC for order in orders)
+                    idempotency.fulfil(row, question, synchronous=synchronous)
                 if wakes:
                     wake_after_commit(announcements)
-            return Accepted(parcels, announcements, question, hold)
+            return parcels, announcements, question, hold
         except (IntegrityError, OperationalError) as error:
             # Another request took the external_reference or the idempotency key between our read
             # and our insert; now we can see it. Or two batches waited for each other.
@@ -193,7 +187,7 @@ def accept(
 def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], list[Announcement]]:
     references = [order.fields.get("external_reference") for order in orders]
     wanted = [reference for reference in references if reference]
-    known = _known(account, wanted) if wanted else {}
+    known = colli_by_reference(account, wanted) if wanted else {}
     owned = Owned(account)
     new: list[list[Parcel]] = []
     result: list[Parcel] = []
@@ -202,13 +196,7 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
         colli = known.get(reference or "")
         is_new = colli is None
         if colli is None:
-            colli = [parcel_row(order, owned) for _ in range(order.fields.get("quantity") or 1)]
-            colli_uuid = uuid.uuid4()
-            for number, parcel in enumerate(colli):
-                parcel.colli_uuid, parcel.collo_nr = colli_uuid, number
-                parcel.collo_count = len(colli)
-                if number:  # the reference names the first: it is unique
-                    parcel.external_reference = None
+            colli = new_colli(order, owned)
             new.append(colli)
             if reference:
                 known[reference] = colli
@@ -230,28 +218,30 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
     return result, queue(announced)
 
 
-def _known(account: Account, references: Sequence[str]) -> dict[str, list[Parcel]]:
-    """Return the colli by reference, locked: of two requests, the second finds them announced."""
-    parcels = Parcel.objects.filter(account=account).select_for_update(no_key=True)
-    return {
-        str(first.external_reference): [first]
-        if first.collo_count == 1
-        else list(parcels.filter(colli_uuid=first.colli_uuid).order_by("collo_nr"))
-        for first in parcels.filter(external_reference__in=references).order_by("pk")
-    }
-
-
-def parcel_row(order: Order, owned: Owned) -> Parcel:
-    """Return an unsaved parcel of the account that `owned` is about.
+def new_colli(order: Order, owned: Owned) -> list[Parcel]:
+    """Return the order's parcels, unsaved, of the account that `owned` is about.
 
     Raises:
-        ValidationError: its label is asked for and something for that is missing or wrong.
+        ValidationError: a label is asked for and something for that is missing or wrong.
     """
-    parcel = Parcel(account=owned.account, fingerprint=order.fingerprint, weight=DEFAULT_WEIGHT)
-    fill(parcel, order.fields, owned)
-    if order.mode is not Mode.STORE:
-        make_announceable(parcel, owned.account)
-    return parcel
+    colli = []
+    colli_uuid = uuid.uuid4()
+    for number in range(order.colli):
+        parcel = Parcel(
+            account=owned.account,
+            fingerprint=order.fingerprint,
+            weight=DEFAULT_WEIGHT,
+            colli_uuid=colli_uuid,
+            collo_nr=number,
+            collo_count=order.colli,
+        )
+        fill(parcel, order.fields, owned)
+        if order.mode is not Mode.STORE:
+            make_announceable(parcel, owned.account)
+        if number:  # the reference names the first: it is unique
+            parcel.external_reference = None
+        colli.append(parcel)
+    return colli
 
 
 def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
@@ -264,6 +254,7 @@ def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
             account_id=parcel.account_id,
             parcel=parcel,
             carrier=parcel.carrier,
+            reference=f"P{secrets.token_hex(12)[:23].upper()}",
             wake_at=Now() + timedelta(seconds=FIRST_WAKE_UP),
             deadline_at=deadline,
         )

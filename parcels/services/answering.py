@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
-from time import monotonic
 
 from django.db import transaction
 from django.http import HttpResponse
@@ -33,26 +32,26 @@ from parcels.statuses import Status
 CALLS_AT_ONCE = 8
 
 
-def replay(*, asked: Asked, row: IdempotencyKey, respond_async: bool) -> HttpResponse:
+def replay(*, asked: Asked, row: IdempotencyKey) -> HttpResponse:
     """Answer a repeated idempotency key: with what the first request made, or when that ends.
 
     Raises: MadeAndDeleted: its parcels no longer exist.
     """
     first, synchronous = idempotency.promised(row)
-    question = replace(first, preferred=asked.question([], []).preferred)
+    question = replace(first, preferred=asked.question.preferred)
     parcels = in_order(question.parcels)
     if len(parcels) < len(question.parcels):
         raise MadeAndDeleted
-    if not synchronous or respond_async:
+    if not synchronous or asked.respond_async:
         return unfinished_answer(question, parcels)
     if held_off(parcels, protect.carriers_out()):
         return unfinished_answer(question, parcels, late=True)
-    return _answer_announced(asked, question, asked.asked_at + asked.seconds)
+    return _answer_announced(asked, question)
 
 
 def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
     """Answer a GET with `wait=N`: when the parcel's announcement ends, or then with what is."""
-    question = asked.question([parcel], [])
+    question = replace(asked.question, parcels=[parcel.pk])
     if not asked.seconds or parcel.status != Status.BEING_ANNOUNCED:
         return unfinished_answer(question, [parcel])
     hold = None
@@ -68,17 +67,16 @@ def announce_here(
     asked: Asked, question: Question, announcements: Sequence[Announcement]
 ) -> HttpResponse:
     """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
-    end = asked.asked_at + asked.seconds
     announcement_ids = [announcement.pk for announcement in announcements]
     if views_are_coroutines():
-        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids, end))
+        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids))
     with metrics.waiting():
         _announce_all(announcement_ids)
-    return _answer_announced(asked, question, end)
+    return _answer_announced(asked, question)
 
 
 async def _announce_in_loop(
-    asked: Asked, question: Question, announcement_ids: Sequence[int], end: float
+    asked: Asked, question: Question, announcement_ids: Sequence[int]
 ) -> HttpResponse:
     room = asyncio.Semaphore(CALLS_AT_ONCE)
 
@@ -88,21 +86,19 @@ async def _announce_in_loop(
 
     with metrics.waiting():
         await asyncio.gather(*map(announce_one, announcement_ids))
-    return await in_thread(_answer_announced, asked, question, end)
+    return await in_thread(_answer_announced, asked, question)
 
 
-def _answer_announced(asked: Asked, question: Question, end: float) -> HttpResponse:
-    """Answer, or wait until `end` (monotonic) for what has not ended yet."""
+def _answer_announced(asked: Asked, question: Question) -> HttpResponse:
+    """Answer, or wait for what has not ended yet."""
     with transaction.atomic():
         waiting = waiting_announcements(question.parcels)
-        left = max(end - monotonic(), 0)
         hold = None
         if waiting:
             wake_after_commit(waiting)
-            hold = open_hold(asked.account, question, waiting, left)
+            hold = open_hold(asked.account, question, waiting, asked.left)
     if hold and waiting_announcements(question.parcels):
-        rest = Asked(asked.account, asked.base, asked.path, asked.many, asked.errors, left)
-        return wait_for(rest, question, hold, in_order(question.parcels))
+        return wait_for(asked, question, hold, in_order(question.parcels))
     return final_answer(question, in_order(question.parcels))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.db import IntegrityError, transaction
@@ -9,11 +10,11 @@ from django.http import HttpResponse
 from rest_framework.exceptions import NotFound, ValidationError
 
 from parcels.models import Account, Hold, Parcel
-from parcels.selectors import parcels_of
-from parcels.serializers import SIZE, size_is_partial
+from parcels.selectors import Owned, parcels_of
+from parcels.serializers import SIDES, SIZE
 from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
-from parcels.services.fill import Owned, fill, make_announceable
+from parcels.services.fill import fill, make_announceable
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
@@ -24,8 +25,9 @@ def change_parcel(
 ) -> HttpResponse:
     """Change the parcel's fields that are given, and answer with it.
 
-    With `mode` SYNC the answer waits for the label. Here a worker of the queue announces in every
-    strategy: the client sees the same, and changes are too rare for a separate path.
+    With `mode` SYNC the answer waits for the label, unless the client prefers it later. Here a
+    worker of the queue announces in every strategy: the client sees the same, and changes are too
+    rare for a separate path.
 
     Raises:
         NotFound: the account has no such parcel.
@@ -33,13 +35,14 @@ def change_parcel(
         ReferenceTaken: the external_reference names another parcel.
     """
     hold: Hold | None = None
-    out = protect.carriers_out() if mode is Mode.SYNC else set()
+    synchronous = mode is Mode.SYNC and not asked.respond_async
+    out = protect.carriers_out() if synchronous else set()
     try:
         with transaction.atomic():
             parcel = _changed(asked.account, parcel_id, fields, mode)
-            question = asked.question([parcel], [])
+            question = replace(asked.question, parcels=[parcel.pk])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
-            if mode is Mode.SYNC and not held_off([parcel], out):
+            if synchronous and not held_off([parcel], out):
                 hold = open_hold(asked.account, question, announcements, asked.seconds)
             wake_after_commit(announcements)
     except IntegrityError:
@@ -47,7 +50,7 @@ def change_parcel(
         raise ReferenceTaken from None
     if hold:
         return wait_for(asked, question, hold, [parcel])
-    return unfinished_answer(question, [parcel], late=mode is Mode.SYNC)
+    return unfinished_answer(question, [parcel], late=synchronous)
 
 
 def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mode) -> Parcel:
@@ -60,7 +63,8 @@ def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mod
     if (fields.get("quantity") or parcel.collo_count) != parcel.collo_count:
         raise ValidationError({"quantity": ["The number of colli can't be changed."]})
     fill(parcel, fields, Owned(account))
-    if size_is_partial(vars(parcel)):
+    sides = [getattr(parcel, side) is not None for side in SIDES]
+    if any(sides) and not all(sides):
         raise ValidationError({"non_field_errors": [SIZE]})
     if mode is not Mode.STORE:
         make_announceable(parcel, account)

@@ -5,20 +5,17 @@ For a new parcel and for a changed one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import Any, TypeVar
+from typing import Any
 
-from django.db.models import Model
 from rest_framework.exceptions import ValidationError
 
 from carriers import registry
 from carriers.methods import ShippingMethod
 from parcels.models import Account, CarrierContract, Parcel, SenderAddress
 from parcels.representation import leaves_union
-from parcels.serializers import FROM_FIELDS
-
-Row = TypeVar("Row", bound=Model)
+from parcels.selectors import Owned
+from parcels.serializers import FROM_FIELDS, SIDES
 
 # Copied from the request as they are; missing or null leaves what is there.
 _COPIED = (
@@ -37,29 +34,6 @@ _OF_ALL = ("description", "value", "weight")
 _OF_GOODS = ("hs_code", "origin_country")
 # The dialect's customs_shipment_type: gift, documents, returned goods.
 _NOT_TRADED = {0, 1, 4}
-_SIDES = ("length", "width", "height")
-
-
-@dataclass(slots=True)
-class Owned:
-    """The rows of one account that a request names by id; each is looked up once."""
-
-    account: Account
-    _found: dict[tuple[str, int], Model | None] = field(default_factory=dict)
-
-    def row(self, model: type[Row], name: str, row_id: int) -> Row:
-        """Return the account's row, which the request calls `name`.
-
-        Raises:
-            ValidationError: there is none; somebody else's is none, too.
-        """
-        if (name, row_id) not in self._found:
-            found = model._default_manager.filter(account=self.account, pk=row_id)
-            self._found[name, row_id] = found.first()
-        row = self._found[name, row_id]
-        if not isinstance(row, model):
-            raise ValidationError({name: [f"There is no such {name.replace('_', ' ')}."]})
-        return row
 
 
 def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
@@ -134,7 +108,7 @@ def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
             errors["parcel_items"] = [f"Customs need them on the way to {parcel.country}."]
         elif missing:
             errors["parcel_items"] = [f"Customs need of each item: {', '.join(missing)}."]
-    sides = {name: getattr(parcel, name) for name in _SIDES}
+    sides = {name: getattr(parcel, name) for name in SIDES}
     if None not in sides.values():
         longest = max(sides, key=lambda name: sides[name])
         length = sides[longest]

@@ -10,9 +10,7 @@ from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import Any
 
-from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
@@ -30,40 +28,21 @@ from parcels.statuses import Status
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """How the client asked. `wait` in seconds, None where it didn't say; see `Question`.
+    """How the client asked: its question, of which the parcels come later, and how long it waits.
 
-    `asked_at` by the monotonic clock: when the request was there.
+    At most `seconds` from `asked_at` (monotonic), when the request was there; not for a label where
+    it prefers to `respond_async`.
     """
 
     account: Account
-    base: str
-    path: str
-    many: bool = False
-    errors: str = ""
-    wait: float | None = None
+    question: Question
+    respond_async: bool = False
+    seconds: float = 0.0
     asked_at: float = field(default_factory=monotonic, compare=False)
-
-    def question(self, parcels: Sequence[Parcel], failed: Sequence[dict[str, Any]]) -> Question:
-        """Return what the answer's wording depends on."""
-        return Question(
-            parcels=[parcel.pk for parcel in parcels],
-            base=self.base,
-            path=self.path,
-            many=self.many,
-            errors=self.errors,  # type: ignore[arg-type] # checked by the view
-            preferred="" if self.wait is None else f"wait={self.seconds:.0f}",
-            failed=list(failed),
-        )
-
-    @property
-    def seconds(self) -> float:
-        """Return how long to wait at most."""
-        wanted = settings.WAIT_DEFAULT if self.wait is None else self.wait
-        return float(min(wanted, settings.WAIT_MAXIMUM))
 
     @property
     def left(self) -> float:
-        """Return how much of that is left: a slow store takes part of it."""
+        """Return how many seconds are left: a slow store takes part of them."""
         return max(self.seconds - (monotonic() - self.asked_at), 0.0)
 
 
@@ -130,15 +109,18 @@ def wait_for(
     Where the account has its share of this worker's threads, the late answer comes at once.
     """
     late = unfinished_answer(question, parcels, late=True)
-    if not asked.seconds:
+    left = asked.left
+    if not left:
         return late
     if offload.holds_clients():
-        return offload.hold(hold.pk, late=late, wait=asked.left, account=str(asked.account.pk))
-
-    def late_now() -> HttpResponse:
-        return unfinished_answer(question, in_order(question.parcels), late=True)
-
-    return wait_here(hold, lambda: asked.left, late, late_now, buys=buys)
+        return offload.hold(hold.pk, late=late, wait=left, account=str(asked.account.pk))
+    return wait_here(
+        hold,
+        lambda: asked.left,
+        late,
+        lambda: unfinished_answer(question, in_order(question.parcels), late=True),
+        buys=buys,
+    )
 
 
 def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ()) -> None:

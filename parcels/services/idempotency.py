@@ -15,6 +15,7 @@ from typing import Any
 from django.conf import settings
 from django.utils import timezone
 from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.request import Request
 
 from parcels import faults, limits
 from parcels.models import Account, IdempotencyKey
@@ -49,14 +50,15 @@ class KeyKnown(Exception):
         self.row = row
 
 
-def read_key(text: str, *parts: bytes) -> Key | None:
-    """Read the header; `parts` are method, path, query and body.
+def read_key(request: Request) -> Key | None:
+    """Read the request's Idempotency-Key; call it before the body is parsed.
 
     Raises:
         ValidationError: it isn't 1 to 255 printable ASCII characters.
     """
     if faults.is_off("idempotency"):
         return None
+    text = request.headers["Idempotency-Key"]
     if not (0 < len(text) <= limits.IDEMPOTENCY_KEY and text.isascii() and text.isprintable()):
         raise ValidationError(
             {
@@ -65,6 +67,8 @@ def read_key(text: str, *parts: bytes) -> Key | None:
                 ]
             }
         )
+    query = request.META.get("QUERY_STRING", "").encode()
+    parts = (request.method or "").encode(), request.path.encode(), query, request.body
     # Each part's length first: two parts must not pass for two others.
     framed = b"".join(b"%d:" % len(part) + part for part in parts)
     return Key(text, hashlib.sha256(framed).hexdigest())

@@ -55,7 +55,13 @@ def fill(kept: int) -> None:
     )
     Announcement.objects.bulk_create(
         [
-            Announcement(account=account, parcel=each, state=State.ANNOUNCED, deadline_at=now)
+            Announcement(
+                account=account,
+                parcel=each,
+                reference=f"R{each.pk}",
+                state=State.ANNOUNCED,
+                deadline_at=now,
+            )
             for each in parcels
         ],
         AT_ONCE,

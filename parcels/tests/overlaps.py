@@ -42,6 +42,7 @@ def main() -> None:
 
 def accept_batch(start: Barrier, account: Any, references: list[str]) -> dict[str, Any]:
     """Accept a batch on a connection of this thread's own."""
+    from parcels.representation import Question
     from parcels.services.accept import Mode, Order, accept
     from parcels.services.holds import Asked
     from parcels.tests.requests import BODY
@@ -50,7 +51,7 @@ def accept_batch(start: Barrier, account: Any, references: list[str]) -> dict[st
     connection.ensure_connection()
     start.wait(30)
     try:
-        parcels = accept(Asked(account, "", ""), orders).parcels
+        parcels, *_ = accept(Asked(account, Question([], "", "")), orders)
         return {"ids": sorted(parcel.pk for parcel in parcels), "error": ""}
     except Exception as error:
         return {"ids": [], "error": str(error)}

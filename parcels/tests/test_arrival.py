@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -37,4 +38,4 @@ def test_what_it_queued_for_is_taken_off(account: Account, noted: bool, left: fl
 
 def test_who_queued_for_longer_than_it_waits_has_nothing_left(account: Account) -> None:
     queued = ask(account, noted=True)
-    assert Asked(account, "", "", wait=2, asked_at=queued.asked_at).left == 0
+    assert replace(queued, seconds=2).left == 0

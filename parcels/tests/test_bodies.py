@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from parcels.models import Account, Parcel
+from parcels.representation import Question
 from parcels.serializers import PARCEL_IN
 from parcels.services.holds import Asked
 from parcels.tests.requests import Shop, body
@@ -59,9 +60,9 @@ def test_what_only_looks_like_it_is_repeated(shop: Shop, literal: str) -> None:
 @pytest.mark.parametrize("value", [float("inf"), "\ud800"])
 def test_an_answer_that_cannot_be_rendered_stores_nothing(account: Account, value: Any) -> None:
     """Behind the parser: the words that the answer repeats are rendered before the commit."""
-    how = Asked(account, "", "", many=True, errors="verbose")
+    how = Asked(account, Question([], "", "", many=True, errors="verbose"))
     with pytest.raises(ValueError, match=r"JSON|surrogates"):
-        read_orders(how, [body(name="", echoed=value)], respond_async=False)
+        read_orders(how, [body(name="", echoed=value)])
 
 
 @pytest.mark.parametrize("charset", ["utf-8", "punycode", "utf-16", "iso-8859-1", "no-such"])

@@ -209,6 +209,8 @@ def test_a_stored_parcel_is_announced_with_all_its_colli(shop: Shop, no_broker: 
     assert [parcel["id"] for parcel in asked] == [parcel["id"] for parcel in stored]
     assert {parcel["status"]["id"] for parcel in asked} == {1001}
     assert Announcement.objects.count() == 3
+    references = {announcement.reference for announcement in Announcement.objects.all()}
+    assert [len(each) for each in references] == [24] * 3
 
 
 def test_a_stored_parcel_that_cannot_be_announced_stays(shop: Shop) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django.http import HttpResponse
@@ -12,19 +11,14 @@ from rest_framework.request import Request
 from rest_framework.views import APIView
 
 from parcels import limits
+from parcels.json_values import check_sizes
+from parcels.selectors import Owned
 from parcels.serializers import PARCEL_IN
-from parcels.services.accept import Mode, Order, create_parcels, mode_of, parcel_row
+from parcels.services.accept import Mode, Order, create_parcels, new_colli, order_of
 from parcels.services.answering import replay
-from parcels.services.fill import Owned
 from parcels.services.holds import Asked
-from parcels.services.idempotency import find
-from parcels.views.request import (
-    account_of,
-    asked,
-    charge_parcels,
-    idempotency_key,
-    read_preferences,
-)
+from parcels.services.idempotency import find, read_key
+from parcels.views.request import account_of, asked, count
 
 
 class CreateView(APIView):
@@ -32,20 +26,21 @@ class CreateView(APIView):
 
     def post(self, request: Request) -> HttpResponse:
         """Create one parcel or several."""
-        respond_async, wait = read_preferences(request)
-        key = idempotency_key(request) if "Idempotency-Key" in request.headers else None
+        key = read_key(request) if "Idempotency-Key" in request.headers else None
         known = find(account_of(request), key) if key else None
         if known:
-            return replay(asked=asked(request, wait=wait), row=known, respond_async=respond_async)
+            return replay(asked=asked(request), row=known)
         bodies, many = parcel_bodies(request.data)
-        check_sizes(bodies, len(request.body))
-        how = asked(request, many=many, wait=wait)
-        orders, failed = read_orders(how, bodies, respond_async=respond_async)
-        colli = check_colli(orders, many)
+        length = len(request.body)
+        if length > limits.ITEMS_IN_ALL:  # a shorter body can't have too many, nor too large a one
+            check_sizes(bodies, length)
+        how = asked(request, many=many)
+        orders, failed = read_orders(how, bodies)
+        colli = sum(order.colli for order in orders)
         if colli > 1:
-            charge_parcels(how.account, colli)
+            count(how.account, "write", charge=colli - 1)
         response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
-        if respond_async and any(order.mode is Mode.ASYNC for order in orders):
+        if how.respond_async and any(order.mode is not Mode.STORE for order in orders):
             response["Preference-Applied"] = "respond-async"
         return response
 
@@ -70,42 +65,23 @@ def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
     return [data["parcel"]], False
 
 
-def check_sizes(bodies: list[Any], length: int) -> None:
-    """Check how much there is to validate; `length` is the whole request's, in bytes.
-
-    Raises:
-        ValidationError: a parcel is too large, or there are too many items.
-    """
-    # A body that is no longer than a parcel may be has none that is.
-    if length > limits.PARCEL and any(_size(body) > limits.PARCEL for body in bodies):
-        raise ValidationError(f"At most {limits.PARCEL} bytes for one parcel.")
-    items = [body.get("parcel_items") for body in bodies if isinstance(body, dict)]
-    if sum(len(some) for some in items if isinstance(some, list)) > limits.ITEMS_IN_ALL:
-        raise ValidationError(f"At most {limits.ITEMS_IN_ALL} items at once.")
-
-
-def _size(body: Any) -> int:
-    return len(json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode())
-
-
-def read_orders(
-    how: Asked, bodies: list[Any], *, respond_async: bool
-) -> tuple[list[Order], list[dict[str, Any]]]:
+def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[str, Any]]]:
     """Validate each parcel; return the good ones, and the others with their errors.
 
     Raises:
-        ValidationError: one is invalid, and the client didn't ask for each one's errors.
+        ValidationError: one is invalid, and the client didn't ask for each one's errors; they make
+            too many parcels, or several to announce in the form for one.
     """
-    verbose = how.many and how.errors == "verbose"
+    many = how.question.many
+    verbose = many and how.question.errors == "verbose"
     orders: list[Order] = []
     owned = Owned(how.account)
     failed: list[dict[str, Any]] = []
     for body in bodies:
         try:
-            fields = PARCEL_IN.run_validation(body)
-            order = Order(fields, mode_of(fields, respond_async=respond_async))
+            order = order_of(PARCEL_IN.run_validation(body))
             if verbose:  # sort it out before anything is stored
-                parcel_row(order, owned)
+                new_colli(order, owned)
             orders.append(order)
         except ValidationError as error:
             if not verbose:
@@ -113,19 +89,9 @@ def read_orders(
             failed.append({"parcel": body, "errors": error.detail})
     if failed:
         JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
-    return orders, failed
-
-
-def check_colli(orders: list[Order], many: bool) -> int:
-    """Check how many parcels the orders make; return it.
-
-    Raises:
-        ValidationError: too many, or several to announce in the form for one.
-    """
-    colli = [order.fields.get("quantity") or 1 for order in orders]
-    if sum(colli) > limits.PARCELS:
+    if sum(order.colli for order in orders) > limits.PARCELS:
         raise ValidationError({"quantity": [f"At most {limits.PARCELS} parcels at once."]})
-    if not many and colli[0] > 1 and orders[0].mode is not Mode.STORE:
+    if not many and orders[0].colli > 1 and orders[0].mode is not Mode.STORE:
         message = "Several colli are announced in the form {'parcels': [...]}."
         raise ValidationError({"quantity": [message]})
-    return sum(colli)
+    return orders, failed

@@ -11,18 +11,19 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels.filters import filter_parcels
+from parcels.json_values import check_sizes
 from parcels.pagination import ParcelCursor
-from parcels.query import identifier
-from parcels.representation import parcel_payload, status_payload
+from parcels.query import identifier, read_wait
+from parcels.representation import parcel_payload
 from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE
-from parcels.services.accept import Mode, mode_of
+from parcels.services.accept import Mode, order_of
 from parcels.services.answering import answer_parcel
 from parcels.services.change import change_parcel
 from parcels.services.protect import retry_after
-from parcels.statuses import Status
-from parcels.views.create import CreateView, check_sizes
-from parcels.views.request import account_of, asked, read_preferences, read_wait
+from parcels.statuses import Status, status_payload
+from parcels.views.create import CreateView
+from parcels.views.request import account_of, asked
 
 
 class ParcelsView(CreateView):
@@ -35,7 +36,10 @@ class ParcelsView(CreateView):
         cursor = ParcelCursor()
         page = cursor.paginate_queryset(parcels, request, view=self)
         response = cursor.get_paginated_response(
-            [parcel_payload(parcel, how.base, errors=how.errors) for parcel in page or []]
+            [
+                parcel_payload(parcel, how.question.base, errors=how.question.errors)
+                for parcel in page or []
+            ]
         )
         # A late answer about several parcels sends its client here to look again.
         seconds = retry_after(page or [])
@@ -45,18 +49,13 @@ class ParcelsView(CreateView):
 
     def put(self, request: Request) -> HttpResponse:
         """Change a parcel that was not announced; with `request_label` announce it."""
-        respond_async, wait = read_preferences(request)
         parcel_id, body = change_body(request.data)
         check_sizes([body], len(request.body))
+        how = asked(request)
         fields = PARCEL_CHANGE.run_validation(body)
-        mode = mode_of(fields, respond_async=respond_async)
-        response = change_parcel(
-            asked=asked(request, wait=wait),
-            parcel_id=parcel_id,
-            fields=fields,
-            mode=mode,
-        )
-        if respond_async and mode is Mode.ASYNC:
+        mode = order_of(fields).mode
+        response = change_parcel(asked=how, parcel_id=parcel_id, fields=fields, mode=mode)
+        if how.respond_async and mode is not Mode.STORE:
             response["Preference-Applied"] = "respond-async"
         return response
 

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
 
 from django.conf import settings
-from rest_framework.exceptions import ParseError, ValidationError
+from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 from rest_framework.request import Request
 from rest_framework.throttling import BaseThrottle
@@ -23,10 +23,10 @@ import offload
 from parcels import limits, metrics
 from parcels.json_values import check_texts, is_too_deep
 from parcels.models import Account
+from parcels.representation import Question
 from parcels.services.holds import Asked
-from parcels.services.idempotency import Key, read_key
 from parcels.throttling.counting import windows
-from parcels.throttling.limits import Limit, parse_limits
+from parcels.throttling.limits import parse_limits
 
 if TYPE_CHECKING:
     from rest_framework.views import APIView
@@ -47,16 +47,11 @@ class AccountThrottle(BaseThrottle):
     _wait: float | None = None
 
     def allow_request(self, request: Request, view: APIView) -> bool:
-        account = request.user
-        if not isinstance(account, Account):
-            return True
-        kind = "read" if request.method in _READING else "write"
-        found = limits_of(account, kind)
-        if not found:
-            return True
-        self._wait = windows().wait(f"{account.pk}:{kind}", found)
-        if self._wait:
-            metrics.THROTTLED.labels(kind).inc()
+        if isinstance(request.user, Account):
+            kind = "read" if request.method in _READING else "write"
+            self._wait = count(request.user, kind)
+            if self._wait:
+                metrics.THROTTLED.labels(kind).inc()
         return not self._wait
 
     def wait(self) -> float | None:
@@ -64,26 +59,20 @@ class AccountThrottle(BaseThrottle):
         return self._wait
 
 
-def charge_parcels(account: Account, parcels: int) -> None:
-    """Charge a request that makes `parcels`, 2 or more, for all but the one that it has counted as.
+def count(account: Account, kind: str, *, charge: int = 0) -> float:
+    """Count a request to "read" or "write"; return 0, or the seconds until one may pass.
 
-    The batch passes if one would: its size is known only when it has been read. Later requests wait
-    longer.
+    The account's own limits, else the general ones. A batch passes if one parcel would: its size is
+    known only when it has been read. The rest is a `charge`, for which later requests wait longer.
     """
-    found = limits_of(account, "write")
-    if found:
-        windows().wait(f"{account.pk}:write", found, charge=parcels - 1)
-
-
-def limits_of(account: Account, kind: str) -> tuple[Limit, ...]:
-    """Return the account's own limits, else the general ones."""
     general = settings.THROTTLE_READ if kind == "read" else settings.THROTTLE_WRITE
     own = account.read_limit if kind == "read" else account.write_limit
     try:
-        return parse_limits(own or general)
+        found = parse_limits(own or general)
     except ValueError:
         log.error("account %s has a %s_limit that can't be read", account.pk, kind)
-        return parse_limits(general)
+        found = parse_limits(general)
+    return windows().wait(f"{account.pk}:{kind}", found, charge=charge) if found else 0.0
 
 
 class AnyTypeJSONParser(JSONParser):
@@ -148,54 +137,32 @@ def base_url(request: Request) -> str:
 
 
 def asked(request: Request, *, many: bool = False, wait: float | None = None) -> Asked:
-    """Return how the client asked; an unknown value of `errors` is ignored."""
+    """Return how the client asked; `wait` in seconds, else a writing request's Prefer says.
+
+    An unknown value of `errors` is ignored, and what isn't understood of Prefer, as RFC 7240 asks.
+    """
+    respond_async = False
+    if request.method not in _READING:
+        for preference in request.headers.get("Prefer", "").split(","):
+            name = preference.split(";")[0].strip()
+            if name.lower() == "respond-async":
+                respond_async = True
+            elif wait is None and (match := _WAIT.match(name)):
+                wait = float(match[1])
+    seconds = float(min(settings.WAIT_DEFAULT if wait is None else wait, settings.WAIT_MAXIMUM))
     errors = request.query_params.get("errors", "")
     return Asked(
         account=cast(Account, request.user),
-        base=base_url(request),
-        path=request.path,
-        many=many,
-        errors=errors if errors in ERROR_MODES else "",
-        wait=wait,
+        question=Question(
+            parcels=[],
+            base=base_url(request),
+            path=request.path,
+            many=many,
+            errors=errors if errors in ERROR_MODES else "",  # type: ignore[arg-type] # one of them
+            preferred="" if wait is None else f"wait={seconds:.0f}",
+        ),
+        respond_async=respond_async,
+        seconds=seconds,
         # Not when the view begins: in a burst, requests queue before it.
         asked_at=offload.arrived_at(request),
     )
-
-
-def idempotency_key(request: Request) -> Key | None:
-    """Return the request's Idempotency-Key; call it before the body is parsed.
-
-    Raises:
-        ValidationError: it can't be one.
-    """
-    query = request.META.get("QUERY_STRING", "").encode()
-    head = (request.method or "").encode(), request.path.encode(), query
-    return read_key(request.headers["Idempotency-Key"], *head, request.body)
-
-
-def read_preferences(request: Request) -> tuple[bool, int | None]:
-    """Return what Prefer asks for (RFC 7240): `respond-async`, and `wait` in seconds.
-
-    What isn't understood is ignored, as the RFC asks.
-    """
-    respond_async, wait = False, None
-    for preference in request.headers.get("Prefer", "").split(","):
-        name = preference.split(";")[0].strip()
-        if name.lower() == "respond-async":
-            respond_async = True
-        elif wait is None and (match := _WAIT.match(name)):
-            wait = int(match[1])
-    return respond_async, wait
-
-
-def read_wait(value: str | None) -> float | None:
-    """Read `?wait=N`: seconds, or None when absent.
-
-    Raises:
-        ValidationError: it is not a number of seconds.
-    """
-    if value is None:
-        return None
-    if not re.fullmatch(r"\d{1,6}", value, re.ASCII):
-        raise ValidationError({"wait": ["A whole number of seconds is needed."]})
-    return float(value)

@@ -7,7 +7,8 @@ from django.shortcuts import get_object_or_404, render
 from django.views.decorators.http import require_safe
 
 from parcels.models import Parcel
-from parcels.representation import parcel_id_of, status_payload
+from parcels.representation import parcel_id_of
+from parcels.statuses import status_payload
 from parcels.tracking import journey
 
 # The address alone gives access: no cache should store it, no referrer pass it on.

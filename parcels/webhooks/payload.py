@@ -7,7 +7,8 @@ from datetime import datetime
 from typing import Any
 
 from parcels.models import Parcel, WebhookEvent
-from parcels.representation import parcel_payload, status_payload
+from parcels.representation import parcel_payload
+from parcels.statuses import status_payload
 
 
 def body_of(event: WebhookEvent, parcel: Parcel, base: str) -> bytes:

@@ -76,7 +76,7 @@ class WriteLock:
 
 
 # By process and file: neither a lock's state nor a connection survives a fork.
-Key = tuple[int, str]
+Key = tuple[int, str | os.PathLike[str]]
 _turns: dict[Key, WriteLock] = {}
 _idle: defaultdict[Key, list[sqlite3.Connection]] = defaultdict(list)
 
@@ -89,14 +89,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self._turn: WriteLock | None = None
         self.execute_wrappers.append(self._execute_in_turn)
 
-    @property
-    def _key(self) -> Key:
-        return os.getpid(), str(self.settings_dict["NAME"])
-
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
         if not self.is_in_memory_db():
             try:
-                return _idle[self._key].pop()
+                return _idle[os.getpid(), self.settings_dict["NAME"]].pop()
             except IndexError:
                 pass
         return super().get_new_connection(conn_params)
@@ -107,7 +103,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
         writes = sql.lstrip().upper().startswith(WRITES)
         if self._turn is not None or not writes or self.is_in_memory_db():
             return execute(sql, params, many, context)
-        key = self._key
+        key = os.getpid(), self.settings_dict["NAME"]
         turn = _turns.get(key) or _turns.setdefault(key, WriteLock(f"{key[1]}-turn"))
         turn.take(self.settings_dict["OPTIONS"].get("timeout", 5))
         self._turn = turn
@@ -136,7 +132,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self._pass_turn()
 
     def _close(self) -> None:
-        idle = _idle[self._key]
+        idle = _idle[os.getpid(), self.settings_dict["NAME"]]
         try:
             if self.is_in_memory_db() or self.connection is None or len(idle) >= KEPT:
                 super()._close()  # type: ignore[misc] # not in the stubs

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import structlog
+from celery import shared_task
 from django.db import DataError, IntegrityError
 
 from shipping.logs import configuration, wants_json
@@ -42,6 +43,18 @@ def test_a_line_is_json_with_what_was_bound(lines: Any) -> None:
     assert line["logger"] == "parcels.services.x"
     assert (line["request"], line["parcel"], line["carrier"]) == ("r1", 7, "postnl")
     assert line["timestamp"].endswith("Z")
+
+
+def test_a_task_s_line_has_it_and_its_row(lines: Any) -> None:
+    @shared_task
+    def some(row: int) -> None:
+        logging.getLogger("x").warning("within")
+
+    some.apply((7,))
+    logging.getLogger("x").warning("after")
+    within, after = (line for line in lines() if line["logger"] == "x")
+    assert (within["task"], within["row"]) == (some.name, 7)
+    assert not {"task", "row"} & after.keys()
 
 
 @pytest.mark.parametrize("kind", [IntegrityError, DataError])

@@ -91,6 +91,7 @@ def fill_announcements(account: Account, template: Parcel) -> None:
         account=account,
         parcel=template,
         carrier="postnl",
+        reference=f"R{template.pk}",
         state=State.ANNOUNCED,
         deadline_at=timezone.now() + timedelta(days=365),
     )
