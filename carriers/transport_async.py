@@ -86,12 +86,10 @@ async def _fetch(
         call.leaving()  # right before the first byte
         transport.write(message)
         del message  # else it would be kept for as long as the carrier takes
-        await answer.complete
+        return CarrierResponse(*await answer.whole, time.monotonic() - started)
     finally:
-        answer.complete.cancel()
+        answer.whole.cancel()
         transport.abort()
-    body = bytes(answer.body)
-    return CarrierResponse(answer.status, answer.headers, body, time.monotonic() - started)
 
 
 def _written(request: CarrierRequest, host: str, prefix: str) -> bytes:
@@ -114,57 +112,55 @@ def _written(request: CarrierRequest, host: str, prefix: str) -> bytes:
 
 
 class _Answer(asyncio.Protocol):
-    """An answer that comes in; `complete` is done when it is there, or raises why it never will."""
+    """An answer that comes in; `whole` is its status, headers and body, or why it never will be."""
 
-    def __init__(self, complete: asyncio.Future[None]) -> None:
-        self.complete = complete
-        self.status = 0
-        self.headers: dict[str, str] = {}
-        self.body = bytearray()
-        self.on_body = self.body.extend
-        self._size = 0
+    def __init__(self, whole: asyncio.Future[tuple[int, dict[str, str], bytes]]) -> None:
+        self.whole = whole
+        self._status = self._size = 0
+        self._headers: dict[str, str] = {}
+        self._body = bytearray()
+        self.on_body = self._body.extend
+        # The parser knows us, and we it: `connection_lost` parts them.
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None:
+        if self._parser is None or self.whole.done():
             return
         self._size += len(data)
         try:
             self._parser.feed_data(data)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade) as error:
-            self._end(CarrierAnswerUnreadable(f"broken HTTP: {type(error).__name__}"))
-        most = LARGEST_HEAD + (LARGEST_BODY if self.status else 0)
-        if len(self.body) > LARGEST_BODY or self._size > most:
-            self._end(CarrierAnswerUnreadable("the answer is too large"))
+            self._fail(CarrierAnswerUnreadable(f"broken HTTP: {type(error).__name__}"))
+        most = LARGEST_HEAD + (LARGEST_BODY if self._status else 0)
+        if len(self._body) > LARGEST_BODY or self._size > most:
+            self._fail(CarrierAnswerUnreadable("the answer is too large"))
 
     def connection_lost(self, error: Exception | None) -> None:
-        if not self.status:
-            self._end(CarrierReset())
-        elif error or not self.headers.keys().isdisjoint(("content-length", "transfer-encoding")):
-            self._end(CarrierAnswerUnreadable("the answer is cut short"))
-        else:  # a body without a length ends with its connection
-            self._end(None)
-
-    def _end(self, error: CarrierError | None) -> None:
-        self._parser = None  # it knows us, and we it: nothing else would part them soon
-        if self.complete.done():
+        self._parser = None
+        if self.whole.done():
             return
-        if error is None:
-            self.complete.set_result(None)
-        else:
-            self.complete.set_exception(error)
+        if not self._status:
+            self._fail(CarrierReset())
+        elif error or not self._headers.keys().isdisjoint(("content-length", "transfer-encoding")):
+            self._fail(CarrierAnswerUnreadable("the answer is cut short"))
+        else:  # a body without a length ends with its connection
+            self.on_message_complete()
+
+    def _fail(self, error: CarrierError) -> None:
+        if not self.whole.done():
+            self.whole.set_exception(error)
 
     # httptools' callbacks
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        self.headers[name.decode("latin-1").lower()] = value.decode("latin-1")
+        self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         if self._parser is not None:
-            self.status = self._parser.get_status_code()
+            self._status = self._parser.get_status_code()
 
     def on_message_complete(self) -> None:
-        if self.status >= 200:
-            self._end(None)
-        else:  # 100 or 103: the answer itself follows
-            self.status = 0
+        if self._status >= 200 and not self.whole.done():
+            self.whole.set_result((self._status, self._headers, bytes(self._body)))
+        # After 100 or 103 the answer itself follows; what follows that is none.
+        self._status, self._headers = 0, {}

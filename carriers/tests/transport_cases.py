@@ -56,6 +56,11 @@ MISBEHAVIOURS = [
         "in pieces",
     ),
     (
+        servers.answering(servers.http(200, b"{}") + servers.http(500, X_Other="1")),
+        {Answered()},
+        "only the first answer is one",
+    ),
+    (
         servers.answering(b"HTTP/1.1 200 OK\r\n\r\n{}"),
         {Answered()},
         "a body without a length ends with its connection",

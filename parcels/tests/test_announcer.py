@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 from typing import Any
@@ -37,6 +37,23 @@ class Slow:
         if 13 in numbers:
             raise ValueError("13")
         return [2 * number for number in numbers]
+
+
+@pytest.fixture(autouse=True)
+def _no_loop_listens_to_the_next_test(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    loops: list[Loop] = []
+    begin = Loop.__init__
+
+    def noting(loop: Loop) -> None:
+        begin(loop)
+        loops.append(loop)
+
+    monkeypatch.setattr(Loop, "__init__", noting)
+    yield
+    for loop in loops:
+        loop._draining = True
+        while loop._named:
+            pass
 
 
 async def asked(grouped: Grouped[int, int], *numbers: int) -> list[asyncio.Task[int]]:
@@ -235,8 +252,8 @@ def test_a_worker_that_ends_takes_what_its_messages_brought_and_no_more(
     carrier.claim.set()
     ending.join(10)
     assert not ending.is_alive()
-    assert len(carrier.rounds) == 2
-    assert len(carrier.seen) == 2 * module.LARGEST
+    assert carrier.rounds == [[7] * module.LARGEST, [2]]
+    assert len(carrier.seen) == module.LARGEST + 1
 
 
 def test_what_has_its_turn_goes_before_what_a_message_names(
@@ -253,6 +270,69 @@ def test_what_has_its_turn_goes_before_what_a_message_names(
     while len(carrier.rounds) < 3:
         pass
     assert carrier.rounds == [[5] * module.LARGEST, [6], [2]]  # full: there may be more
+
+
+LISTENS, STOPS = (module.LARGEST, True), (module.LARGEST, False)
+
+
+@pytest.mark.parametrize(
+    ("turns", "claiming_takes", "asked"),
+    [
+        ([[1]], 0.0, [*[LISTENS] * 4, STOPS]),
+        ([[1], [], [], [2]], 0.0, [*[LISTENS] * 7, STOPS]),  # and again from the next one on
+        ([[5] * module.LARGEST], 0.0, [LISTENS, STOPS]),  # a backlog is for others, too
+        ([[1]], 2 * module.APART, [LISTENS, STOPS]),  # behind: others may be faster
+    ],
+)
+def test_a_worker_in_calm_listens_for_a_while_and_says_when_it_stops(
+    carrier: SimpleNamespace,
+    monkeypatch: pytest.MonkeyPatch,
+    turns: list[list[int]],
+    claiming_takes: float,
+    asked: list[tuple[int, bool]],
+) -> None:
+    carrier.go.set()
+    now, seen, prepare = [100.0], [], module.prepare
+
+    def sleep(seconds: float) -> None:
+        now[0] += seconds
+
+    def slowly(ids: Sequence[int]) -> list[Any]:
+        sleep(claiming_takes)
+        return prepare(ids)
+
+    def next_in_turn(_queue: str, most: int, *, listens: bool) -> list[int]:
+        seen.append((most, listens))
+        return turns.pop(0) if turns else []
+
+    monkeypatch.setattr(module, "time", SimpleNamespace(monotonic=lambda: now[0], sleep=sleep))
+    monkeypatch.setattr(module, "prepare", slowly)
+    monkeypatch.setattr(module, "next_in_turn", next_in_turn)
+    loop = Loop()
+    loop.ring(POSTNL, [1])
+    while loop._named:
+        pass
+    assert seen == asked
+
+
+def test_a_worker_that_ends_listens_no_more(
+    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen = []
+
+    def next_in_turn(_queue: str, most: int, *, listens: bool) -> list[int]:
+        seen.append((most, listens))
+        return []
+
+    monkeypatch.setattr(module, "LISTENING", 60.0)
+    monkeypatch.setattr(module, "next_in_turn", next_in_turn)
+    carrier.go.set()
+    loop = Loop()
+    loop.ring(POSTNL, [1])
+    while not carrier.seen:
+        pass
+    loop.drain()
+    assert seen[-1] == (0, False)
 
 
 def test_a_group_that_cannot_be_claimed_keeps_no_room(
