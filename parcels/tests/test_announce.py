@@ -13,6 +13,7 @@ import pytest
 from django.conf import settings
 from django.db import OperationalError, connection
 from django.db.models import F
+from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
@@ -235,6 +236,24 @@ def test_what_is_claimed_again_before_it_was_read_is_not_ours() -> None:
 
     with connection.execute_wrapper(claimed_again_before):
         assert claim([row.pk for row in rows]) == [rows[1]]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="its parameters are in its text")
+def test_what_reads_the_claimed_is_compiled_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In each thread with its own connection, and for any number of rows."""
+    first, *rest = awaited(4)
+    (before,) = claim([first.pk])
+
+    def compiles(*_: Any, **__: Any) -> Any:
+        raise AssertionError("compiled again")
+
+    monkeypatch.setattr(SQLCompiler, "pre_sql_setup", compiles)
+    assert [row.pk for row in claim([])] == []
+    claimed = claim([row.pk for row in rest])
+    assert sorted(row.pk for row in claimed) == sorted(row.pk for row in rest)
+    for row in (before, *claimed):
+        assert row.parcel.account.pk == row.account_id  # joined: no further question
+        assert row.settled_for == 0.0
 
 
 def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
