@@ -2,13 +2,14 @@
 
 The same rules as in `carriers.transport`: one total deadline, a fresh connection per request, no
 redirects, retries, cookies, proxies. A full HTTP client keeps twice as much for each call that
-waits (docs/adr/0023-a-small-client-for-carriers.md). Cancelling the task cancels the talk and
-says nothing about the purchase: whoever may be cancelled (a client hanging up) must shield it.
+waits (docs/adr/0023-a-small-client-for-carriers.md). Cancelling the task cancels the
+exchange and says nothing about the purchase: a caller that may be cancelled must shield it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 import time
 from collections.abc import Callable
@@ -32,8 +33,16 @@ from carriers.outcomes import NotSent, Unknown
 from carriers.transport import default_tls
 
 T = TypeVar("T")
-# Bytes of an answer's head: http.client and nginx take less.
+# Bytes of an answer's head.
 LARGEST_HEAD = 65_536
+# What `requests` takes, too. Dangerous where an answer's end decides what the next one is: here
+# none follows, and an answer that is refused is a label to be looked for.
+LENIENT = {
+    "lenient_headers": True,
+    "lenient_optional_lf_after_cr": True,
+    "lenient_optional_cr_before_lf": True,
+    "lenient_spaces_after_chunk_size": True,
+}
 
 
 async def perform(
@@ -69,20 +78,12 @@ async def _fetch(
     started = time.monotonic()
     call.begin(request)
     url = urlsplit(call.base_url)
-    loop = asyncio.get_running_loop()
     context = (tls or default_tls()) if url.scheme == "https" else None
-    port = url.port or (443 if context else 80)
+    transport, answer = await _connect(call, url.hostname or "", url.port, context)
     try:
-        async with asyncio.timeout(call.remaining(call.connect_timeout)):
-            transport, answer = await loop.create_connection(
-                lambda: _Answer(loop.create_future()), url.hostname or "", port, ssl=context
-            )
-    except ssl.SSLError as error:
-        raise CarrierTlsError(f"TLS: {error}") from error
-    except (OSError, UnicodeError) as error:  # refused, no such name, too slow
-        raise CarrierUnreachable(f"{type(error).__name__}: {error}") from error
-    try:
-        message = _written(request, url.netloc, url.path)
+        message = _encode(request, url.netloc, url.path)
+        if transport.is_closing():
+            raise CarrierReset
         call.leaving()  # right before the first byte
         transport.write(message)
         del message  # else it would be kept for as long as the carrier takes
@@ -92,7 +93,37 @@ async def _fetch(
         transport.abort()
 
 
-def _written(request: CarrierRequest, host: str, prefix: str) -> bytes:
+async def _connect(
+    call: Call, host: str, port: int | None, tls: ssl.SSLContext | None
+) -> tuple[asyncio.Transport, _Answer]:
+    """Connect to the first address that answers; each has its share of the time that is left."""
+    loop = asyncio.get_running_loop()
+    give_up_at = loop.time() + call.remaining(call.connect_timeout)
+    trouble: CarrierError = CarrierUnreachable("connect time-out")
+    try:
+        async with asyncio.timeout_at(give_up_at):
+            name = host, port or (443 if tls else 80)
+            addresses = await loop.getaddrinfo(*name, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise CarrierUnreachable(f"the name doesn't resolve: {error}") from error
+    for tried, (*_, address) in enumerate(addresses):
+        share = (give_up_at - loop.time()) / (len(addresses) - tried)
+        try:
+            async with asyncio.timeout(share):
+                return await loop.create_connection(
+                    lambda: _Answer(loop.create_future()),
+                    *address[:2],
+                    ssl=tls,
+                    server_hostname=host if tls else None,
+                )
+        except ssl.SSLError as error:
+            trouble = CarrierTlsError(f"TLS: {error}")
+        except OSError as error:  # refused, or too slow
+            trouble = CarrierUnreachable(f"{type(error).__name__}: {error}")
+    raise trouble
+
+
+def _encode(request: CarrierRequest, host: str, prefix: str) -> bytes:
     """Return the request as it is sent, whole: a process may be frozen between two writes."""
     target = prefix + request.path
     if " " in target or not (target.isascii() and target.isprintable()):
@@ -120,8 +151,9 @@ class _Answer(asyncio.Protocol):
         self._headers: dict[str, str] = {}
         self._body = bytearray()
         self.on_body = self._body.extend
-        # The parser knows us, and we it: `connection_lost` parts them.
+        # A reference cycle: `connection_lost` ends it.
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
+        self._parser.set_dangerous_leniencies(**LENIENT)
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self.whole.done():
@@ -141,7 +173,11 @@ class _Answer(asyncio.Protocol):
             return
         if not self._status:
             self._fail(CarrierReset())
-        elif error or not self._headers.keys().isdisjoint(("content-length", "transfer-encoding")):
+        elif (
+            error
+            or "content-length" in self._headers
+            or "chunked" in self._headers.get("transfer-encoding", "").lower()
+        ):
             self._fail(CarrierAnswerUnreadable("the answer is cut short"))
         else:  # a body without a length ends with its connection
             self.on_message_complete()

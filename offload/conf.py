@@ -55,7 +55,7 @@ class Offload:
 
     @cached_property
     def in_database(self) -> bool:
-        """Whether the store is the project's own PostgreSQL, which tells of a release at commit."""
+        """Whether the store is the project's own PostgreSQL, which notifies at commit."""
         return self.store == "postgresql"
 
 

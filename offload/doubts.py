@@ -78,7 +78,7 @@ class Doubts:
         self._until = now + DOUBT
 
     def miss(self, hold_id: str) -> None:
-        """Doubt this one, which was released and is not there: evicted, flushed, never written."""
+        """Doubt a hold that was released, but whose answer is not stored (any more)."""
         if hold_id in self._waiters.futures:
             self.doubted[hold_id] = time.monotonic() + DOUBT
         self._waiters.run("ask", self._ask)

@@ -1,4 +1,4 @@
-"""Where Django, the fronts and the hub leave things for one another: headers, paths and keys."""
+"""Headers, paths and storage keys that Django, the fronts and the hub share."""
 
 from __future__ import annotations
 

@@ -98,7 +98,7 @@ class OffloadMiddleware:
 
 
 def hand_over(request: HttpRequest, late: Any, *, in_process: bool) -> HttpResponse | None:
-    """Return the answer that tells the front to hold the client; None where none would.
+    """Return the answer that tells the front to hold the client; None if none holds it.
 
     `in_process`: HoldMiddleware handles this request.
     """

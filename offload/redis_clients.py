@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import logging
 import re
 import threading
@@ -33,6 +34,8 @@ SOCKET_TIMEOUT = 1.0
 PAUSE = 0.5
 # Commands in one pipeline: 256 answers of 10 KB are read in some milliseconds.
 PIPELINE = 256
+# Keys of one MGET: each of its replies has SOCKET_TIMEOUT, and answers may be large.
+KEYS_IN_A_REPLY = 32
 
 _one_at_a_time = threading.Lock()
 
@@ -56,7 +59,7 @@ _created_once = cache(sync_client)
 @cache
 def shared_client(url: str) -> redis.Redis:
     """Return this process's client; its pool is safe for threads, greenlets and forks."""
-    # A cache lets two threads that come first together in here. Each would create a client, and the
+    # `functools.cache` may call this in two threads at once. Each would create a client, and the
     # one that is dropped would close its pool while a thread uses it.
     with _one_at_a_time:
         return _created_once(url)
@@ -157,13 +160,13 @@ class RedisStore:
         self.pipe = Pipe(self._run, self.trouble, on_trouble)
 
     async def _run(self, commands: list[Command]) -> list[Any]:
-        # Many holds begin together, or are woken: one reply costs less than one for each.
-        if all(name == "GET" for name, *_ in commands):
-            stored: list[Any] = await self._client.execute_command(
-                "MGET", *(key for _, key in commands)
-            )
-            return stored
         pipeline = self._client.pipeline(transaction=False)
+        # Many holds begin together, or are released: one reply costs less than one for each.
+        if all(name == "GET" for name, *_ in commands):
+            keys = [key for _, key in commands]
+            for start in range(0, len(keys), KEYS_IN_A_REPLY):
+                pipeline.execute_command("MGET", *keys[start : start + KEYS_IN_A_REPLY])
+            return list(itertools.chain.from_iterable(await pipeline.execute()))
         for command in commands:
             pipeline.execute_command(*command)
         return await pipeline.execute()

@@ -1,4 +1,4 @@
-"""`release`, and the store on Django's side; its errors are logged, never raised."""
+"""`release`, and the store on Django's side; its errors are logged, and only `read` raises."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 import os
 
 from celery import Celery
-from celery.signals import worker_ready, worker_shutdown
+from celery.signals import worker_ready, worker_shutdown, worker_shutting_down
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
@@ -20,6 +20,14 @@ def _tell_ready(**_: object) -> None:
     settings.RUN_DIR.mkdir(parents=True, exist_ok=True)
     name = os.environ.get("WORKER", "worker")
     (settings.RUN_DIR / f"{name}.ready").write_text(str(os.getpid()))
+
+
+@worker_shutting_down.connect
+def _stop_listening(**_: object) -> None:
+    """Claim no more than what is here, at the first signal that ends this worker."""
+    from parcels.services.announcer import LOOP
+
+    LOOP.stop_listening()
 
 
 @worker_shutdown.connect

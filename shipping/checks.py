@@ -34,7 +34,7 @@ def check_carriers(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """Each carrier needs an address; only development and the demo know a simulated one."""
     return [
         Error(
-            f"The carrier {code} has no address: {problem}.",
+            f"The address of carrier {code} can't be used: {problem}.",
             hint=f"Set CARRIER_URL_{code.upper()}.",
             id="shipping.E002",
         )
@@ -50,6 +50,8 @@ def _problem_of(url: str) -> str:
         parts.port  # noqa: B018 # raises for one that is no number
     except ValueError as error:
         return str(error)
+    if " " in url or not (url.isascii() and url.isprintable()):
+        return "it has other characters than printable ASCII"
     if parts.scheme not in {"http", "https"} or not parts.hostname:
         return "it is not http://host or https://host" if url else "it is not set"
     if "@" in parts.netloc or parts.query or parts.fragment:

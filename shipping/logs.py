@@ -34,7 +34,8 @@ def with_task(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Add the Celery task that runs in this thread, if one does, and its row."""
     if current_task:
         args = current_task.request.args
-        event.update(task=current_task.name, row=args[0] if args else None)
+        event.setdefault("task", current_task.name)
+        event.setdefault("row", args[0] if args else None)
     return event
 
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+import socket
 import time
 
 import pytest
+import uvloop
 
 from carriers.base import CarrierRequest
 from carriers.outcomes import Answered, NotSent, Unknown
@@ -32,10 +35,11 @@ async def talk(url, *requests, **options):
     return await perform(steps(*requests), url, deadline, CONNECT, **options)
 
 
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
 @pytest.mark.parametrize(("handler", "allowed", "remark"), MISBEHAVIOURS)
-async def test_a_purchase_is_judged_by_what_came_back(handler, allowed, remark):
-    with servers.serving(handler) as served:
-        outcome = await talk(served.url, buying())
+def test_a_purchase_is_judged_by_what_came_back(handler, allowed, remark, loop):
+    with servers.serving(handler) as served, asyncio.Runner(loop_factory=loop) as runner:
+        outcome = runner.run(talk(served.url, buying()))
     assert fits(outcome, allowed), remark
     assert len(served.requests) <= 1, "nothing is ever sent twice"
 
@@ -103,6 +107,31 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch):
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
     with servers.serving(servers.answering(servers.http(200))) as served:
         assert await talk(served.url, buying()) == Answered()
+
+
+async def test_a_carriers_next_address_is_tried(monkeypatch):
+    """The first one swallows packets: a full listen queue."""
+    loop = asyncio.get_running_loop()
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
+        contextlib.ExitStack() as taken,
+        servers.serving(servers.answering(servers.http(200))) as served,
+    ):
+        for _ in range(2):
+            full = taken.enter_context(socket.socket())
+            full.setblocking(False)
+            full.connect_ex(silent.getsockname())
+        stream = socket.AF_INET, socket.SOCK_STREAM, 6, ""
+        found = [(*stream, silent.getsockname()), (*stream, ("127.0.0.1", served.port))]
+        asked = []
+
+        async def getaddrinfo(host, port, **options):
+            asked.append((host, port))
+            return found if host == "carrier.example" else [(*stream, (host, port))]
+
+        monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+        assert await talk("http://carrier.example:81", buying()) == Answered()
+        assert asked[0] == ("carrier.example", 81)
 
 
 async def test_many_wait_at_once_on_one_loop():

@@ -61,6 +61,28 @@ MISBEHAVIOURS = [
         "only the first answer is one",
     ),
     (
+        servers.answering(b"HTTP/1.1 200 OK\nContent-Length: 2\n\n{}"),
+        {Answered()},
+        "lines that end as on Unix",
+    ),
+    (
+        servers.answering(
+            b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \r\n{}\r\n0\r\n\r\n"
+        ),
+        {Answered()},
+        "a padded chunk size",
+    ),
+    (
+        servers.answering(b"HTTP/1.1 200 OK\r\nX-Odd: a\x01b\r\nContent-Length: 2\r\n\r\n{}"),
+        {Answered()},
+        "a control character in a header",
+    ),
+    (
+        servers.answering(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: identity\r\n\r\n{}"),
+        {Answered()},
+        "an encoding that is none",
+    ),
+    (
         servers.answering(b"HTTP/1.1 200 OK\r\n\r\n{}"),
         {Answered()},
         "a body without a length ends with its connection",

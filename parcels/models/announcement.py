@@ -5,6 +5,9 @@ The row is the source of truth; every message about it is only a wake-up.
 
 from __future__ import annotations
 
+import secrets
+from functools import partial
+
 from django.db import models
 from django.db.models.functions import Now
 
@@ -46,8 +49,8 @@ class Announcement(models.Model):
     account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
     parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="announcements")
     carrier = models.CharField(max_length=32)
-    # The carrier's name for it, never used twice: `parcels.services.accept` makes it.
-    reference = models.CharField(max_length=32, unique=True)
+    # What the carrier knows it by, over all its tries: 24 characters, never used twice.
+    reference = models.CharField(max_length=32, unique=True, default=partial(secrets.token_hex, 12))
     state = models.CharField(max_length=16, choices=State.choices, default=State.PENDING)
 
     # Not before this moment: a pending one is claimed, an unknown one is reconciled.

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import secrets
 import uuid
 from collections.abc import Sequence, Set
 from contextlib import nullcontext
@@ -141,7 +140,7 @@ def accept(
     holds: bool = False,
     wakes: bool = True,
 ) -> tuple[list[Parcel], list[Announcement], Question, Hold | None]:
-    """Store the orders and queue their announcements; return the parcels and what is new beside.
+    """Store the orders and queue their announcements; return parcels, new announcements, question, hold.
 
     In the same transaction as the `key`'s row, which comes first, and with `holds` a hold for what
     a synchronous answer waits for, unless its carrier is `out`: the hold must be there before any
@@ -254,7 +253,6 @@ def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
             account_id=parcel.account_id,
             parcel=parcel,
             carrier=parcel.carrier,
-            reference=f"P{secrets.token_hex(12)[:23].upper()}",
             wake_at=Now() + timedelta(seconds=FIRST_WAKE_UP),
             deadline_at=deadline,
         )

@@ -36,8 +36,7 @@ R = TypeVar("R")
 # Threads that record. More only slow each other down: each statement releases the interpreter's
 # lock and queues for it again. Two, so that one that waits for a row doesn't stop all.
 RECORDING = 2
-# Threads that claim, for each queue: answers of carriers don't wait behind new announcements, nor
-# does one carrier's queue wait behind another's.
+# Threads that claim, where a process has no queues: answers don't wait behind new announcements.
 CLAIMING = 1
 # A burst of 200 is four groups: the first member of a group waits for the others' permissions.
 LARGEST = 50
@@ -87,7 +86,11 @@ class Grouped(Generic[T, R]):
         many = min(len(self._waiting), self._largest)
         group = [self._waiting.popleft() for _ in range(many)]
         items = [item for item, _ in group]
-        done = loop.run_in_executor(self._threads, self._function, items)
+        try:
+            done = loop.run_in_executor(self._threads, self._function, items)
+        except RuntimeError as error:  # no thread can be started, or the process ends
+            done = loop.create_future()
+            done.set_exception(error)
         done.add_done_callback(partial(self._end, group))
 
     def _begin_late(self) -> None:
@@ -146,7 +149,6 @@ class Loop:
     def _start(self) -> None:
         self._loop = uvloop.new_event_loop()
         self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
-        self._claiming = ThreadPoolExecutor(CLAIMING * len(settings.CARRIERS))
         self._finished = Grouped(finish, at_once=RECORDING, largest=LARGEST)
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
         self._started = True
@@ -159,14 +161,17 @@ class Loop:
             at_work = queue in self._named
             self._named.setdefault(queue, []).extend(announcement_ids)
         if not at_work:
-            self._claiming.submit(self._serve, queue)
+            # One for each queue: no carrier's queue waits behind another's. A daemon: whatever ends
+            # the process also ends its claims, since what it buys then could not be recorded.
+            threading.Thread(target=self._serve, args=[queue], daemon=True).start()
+
+    def stop_listening(self) -> None:
+        """Take no more than what messages have brought: the rest is left to other workers."""
+        self._draining = True
 
     def drain(self) -> None:
-        """Wait until all that messages brought has been recorded: a call ends by its own deadline.
-
-        What else waits in the queues is left to other workers, and rung for again.
-        """
-        self._draining = True
+        """Wait until what messages brought is recorded: a call ends by its own deadline."""
+        self.stop_listening()
         if not self._started:
             return
         while self._named:
@@ -175,7 +180,10 @@ class Loop:
             self._room.acquire()
 
     def _serve(self, queue: str) -> None:
-        """Claim what waits in the queue, a group each APART, and begin the calls; wait for room."""
+        """Claim what waits in the queue, a group each APART, and begin the calls; wait for room.
+
+        It ends when nothing has come for LISTENING.
+        """
         named: list[int] = []
         listens_until, calm = time.monotonic() + LISTENING, True
         while True:
@@ -184,7 +192,7 @@ class Loop:
             room = 1
             while room < LARGEST and self._room.acquire(blocking=False):
                 room += 1
-            # Not where others would be faster: they hear a bell, and none is rung meanwhile.
+            # Only while this worker keeps up: no bell is rung for the others meanwhile.
             listens = calm and room == LARGEST and time.monotonic() < listens_until
             listens = listens and not self._draining
             with self._lock:

@@ -47,6 +47,9 @@ TRYING = 20.0
 # Milliseconds after which a bell that no worker has heard is rung again by the next announcement:
 # the workers are busy, or the message is lost.
 BELL = 1000
+# Milliseconds for which a worker is believed to listen after it asked: it asks again after 50. Was
+# it killed, or does it claim for longer, a bell is rung again.
+LISTENS = 250
 _PREFIX = "turns:"
 REDIS = ("redis://", "rediss://", "redis+sentinel://")
 _quiet_until = 0.0
@@ -157,14 +160,14 @@ def enter(
 def next_in_turn(queue: str, most: int, *, listens: bool = False) -> list[int]:
     """Take at most so many announcements whose turn it is; none where nothing is known.
 
-    A worker that `listens` will ask again at once: no bell is rung meanwhile. One that was killed
-    is believed for BELL.
+    A worker that `listens` asks again within LISTENS, unless it has got as many as it wanted: no
+    bell is rung until then.
     """
     if not queue or faults.is_off("turns"):
         return []
     broker = _broker_at(settings.BROKER_URL)
     keys = [f"{_PREFIX}{queue}", f"{_PREFIX}{queue}:bell"]
-    given = [f"{_PREFIX}{queue}:", most, BELL if listens else 0]
+    given = [f"{_PREFIX}{queue}:", most, LISTENS if listens else 0]
     try:
         found = broker.guard.ask(lambda: broker.next(keys, given))
     except Gone:

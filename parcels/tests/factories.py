@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -67,7 +66,6 @@ class AnnouncementFactory(factory.django.DjangoModelFactory[Announcement]):
     parcel = factory.SubFactory(ParcelFactory)
     account = factory.SelfAttribute("parcel.account")
     carrier = factory.SelfAttribute("parcel.carrier")
-    reference = factory.LazyFunction(lambda: f"P{uuid.uuid4().hex[:23].upper()}")
     state = State.PENDING
     run_at = factory.LazyFunction(timezone.now)
     wake_at = factory.LazyFunction(timezone.now)

@@ -125,6 +125,7 @@ NUMBERS = {
 }
 IDS = {"parcels": ["ids"], "labels/normal_printer": ["ids"], "labels/label_printer": ["ids"]}
 WITH_IDS = [(method, path) for method, path in all_routes() if "1" in path.split("/")]
+MANY = {"quantity": 20, "request_label": True, "shipment": {"id": 8}}
 HUNDRED = {"parcel_items": [{"description": "shoes"}] * 100}
 
 # By the row's name: `over` is a number from 1 on, `x` a character.
@@ -147,6 +148,7 @@ EXCESS: dict[str, Callable[[int, str], list[Call]]] = {
     "Parcels in a request": lambda over, x: [
         Call("POST", "parcels", {"parcels": [body()] * (limits.PARCELS + over)}),
         Call("POST", "parcels", {"parcels": [body(quantity=20)] * 5 + [body()] * min(over, 20)}),
+        Call("POST", "parcels?errors=verbose", {"parcels": [body(**MANY)] * 50}),
     ],
     "Parcel": lambda over, x: parcels({"unknown": x * (limits.PARCEL + over)}),
     "`parcel_items` of a parcel": lambda over, x: parcels(

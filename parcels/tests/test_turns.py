@@ -98,16 +98,20 @@ def test_no_bell_is_rung_for_a_worker_that_listens(
     assert wake.next_in_turn(QUEUE, 9, listens=True) == []
     assert all(map(ring, (1, 2)))
     assert sent == []
-    assert wake.next_in_turn(QUEUE, 1, listens=True) == [1]
-    assert wake.next_in_turn(QUEUE, 0) == []  # it stops, and leaves 2 to others
+    assert wake.next_in_turn(QUEUE, 9, listens=True) == [1, 2]
     assert ring(3)
-    assert sent == [3]
-    assert wake.next_in_turn(QUEUE, 9, listens=True) == [2, 3]
-    monkeypatch.setattr(wake, "BELL", 1)
-    assert wake.next_in_turn(QUEUE, 9, listens=True) == []  # killed then
-    time.sleep(0.05)
+    assert sent == []
+    assert wake.next_in_turn(QUEUE, 0) == []  # it stops, and leaves 3 to others
     assert ring(4)
-    assert sent == [3, 4]
+    assert sent == [4]
+    assert wake.next_in_turn(QUEUE, 2, listens=True) == [3, 4]  # as many as it wanted
+    assert ring(5)
+    assert sent == [4, 5]
+    monkeypatch.setattr(wake, "LISTENS", 1)
+    assert wake.next_in_turn(QUEUE, 9, listens=True) == [5]  # killed then
+    time.sleep(0.05)
+    assert ring(6)
+    assert sent == [4, 5, 6]
 
 
 @pytest.mark.integration

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from django.http import HttpResponse
@@ -80,8 +81,8 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
     for body in bodies:
         try:
             order = order_of(PARCEL_IN.run_validation(body))
-            if verbose:  # sort it out before anything is stored
-                new_colli(order, owned)
+            if verbose:  # sort it out before anything is stored; one stands for all its colli
+                new_colli(replace(order, colli=1), owned)
             orders.append(order)
         except ValidationError as error:
             if not verbose:
