@@ -75,7 +75,7 @@ class RequestMiddleware:
 
 
 def _begin(request: HttpRequest) -> tuple[str, float, JsonResponse | None]:
-    """Bind the request's id; return it, when it began, and the first limit's error that it is over.
+    """Bind the request's id; return it, its begin, and the error response if it exceeds a limit.
 
     The id is the client's where that is one. The limits come before any view, session or database
     is asked, and before the body is read.

@@ -140,7 +140,9 @@ def accept(
     holds: bool = False,
     wakes: bool = True,
 ) -> tuple[list[Parcel], list[Announcement], Question, Hold | None]:
-    """Store the orders and queue their announcements; return parcels, new announcements, question, hold.
+    """Store the orders and queue their announcements.
+
+    Return the parcels, the new announcements, the question and the hold.
 
     In the same transaction as the `key`'s row, which comes first, and with `holds` a hold for what
     a synchronous answer waits for, unless its carrier is `out`: the hold must be there before any

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator, Sequence
@@ -118,6 +121,50 @@ async def test_a_group_that_fails_fails_for_each_and_leaves_the_others() -> None
     tasks = await asked(grouped, 13, 1, 2, 3)
     results = await asyncio.gather(*tasks, return_exceptions=True)
     assert [str(result) for result in results] in (["13", "2", "4", "6"], ["13", "13", "4", "6"])
+
+
+async def test_a_group_without_a_thread_fails_for_each_and_the_next_one_works(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slow = Slow()
+    slow.go.set()
+    grouped = Grouped(slow, at_once=1, largest=2)
+
+    def exhausted(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(grouped._threads, "submit", exhausted)
+        results = await asyncio.gather(*await asked(grouped, 1, 2), return_exceptions=True)
+    assert [str(result) for result in results] == ["can't start new thread"] * 2
+    assert await grouped(3) == 6
+
+
+ENDS = """
+import time, django
+django.setup()
+from parcels.services import announcer
+announcer.next_in_turn = lambda queue, most, **_: [7] * most
+announcer.prepare = lambda ids: []
+announcer.LOOP.ring("announce.postnl", [1])
+time.sleep(0.2)
+print("ended")
+"""
+
+
+@pytest.mark.integration
+def test_no_backlog_keeps_a_worker_that_was_ended_at_once() -> None:
+    """SIGQUIT, or a second Ctrl-C: Celery sends no `worker_shutdown`, and nothing is drained."""
+    environment = {**os.environ, "DJANGO_SETTINGS_MODULE": "shipping.settings", "DEBUG": "1"}
+    done = subprocess.run(
+        [sys.executable, "-c", ENDS],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env=environment,
+        check=False,
+    )
+    assert (done.stdout, done.returncode) == ("ended\n", 0), done.stderr
 
 
 async def test_one_that_stops_waiting_leaves_its_group() -> None:
