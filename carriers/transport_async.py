@@ -99,7 +99,7 @@ async def _connect(
     """Connect to the first address that answers; each has its share of the time that is left."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + call.remaining(call.connect_timeout)
-    trouble: CarrierError = CarrierUnreachable("connect time-out")
+    trouble: CarrierError | None = None
     try:
         async with asyncio.timeout_at(give_up_at):
             name = host, port or (443 if tls else 80)
@@ -120,7 +120,7 @@ async def _connect(
             trouble = CarrierTlsError(f"TLS: {error}")
         except OSError as error:  # refused, or too slow
             trouble = CarrierUnreachable(f"{type(error).__name__}: {error}")
-    raise trouble
+    raise trouble or CarrierUnreachable("the name has no address")
 
 
 def _encode(request: CarrierRequest, host: str, prefix: str) -> bytes:
