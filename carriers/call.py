@@ -43,7 +43,7 @@ class Call:
         self.connect_timeout = connect_timeout
         self.buy_sent = False
         self._may_buy = may_buy
-        self._request: CarrierRequest | None = None
+        self.request: CarrierRequest | None = None
 
     def begin(self, request: CarrierRequest) -> None:
         """Start a step."""
@@ -51,7 +51,7 @@ class Call:
         for name, value in request.headers.items():
             if not value.isprintable() or not value.isascii():
                 raise RequestUnbuildable(f"the header {name} can't be sent")
-        self._request = request
+        self.request = request
         if request.nothing_made:
             self.buy_sent = False
         if time.monotonic() >= self.ends_at:
@@ -70,7 +70,7 @@ class Call:
         From here on a buying request counts as sent, even if the next instruction fails: this error
         costs a lookup, the opposite one a second label.
         """
-        if self._request is None or not self._request.buys or self.buy_sent:
+        if self.request is None or not self.request.buys or self.buy_sent:
             return
         if time.monotonic() >= self.ends_at:
             raise CarrierTimeout("the total deadline has passed")

@@ -57,11 +57,11 @@ async def perform(
     """Drive an adapter's steps as `carriers.transport.perform` does; `may_buy` must not block."""
     call = Call(base_url, deadline, connect_timeout, may_buy)
     try:
-        request = next(steps)
+        call.begin(next(steps))
         while True:
             async with asyncio.timeout(call.remaining()):
-                response = await _fetch(call, request, tls)
-            request = steps.send(response)
+                response = await _fetch(call, tls)
+            call.begin(steps.send(response))
     except StopIteration as end:
         return end.value
     except TimeoutError:
@@ -72,21 +72,20 @@ async def perform(
         steps.close()
 
 
-async def _fetch(
-    call: Call, request: CarrierRequest, tls: ssl.SSLContext | None
-) -> CarrierResponse:
+async def _fetch(call: Call, tls: ssl.SSLContext | None) -> CarrierResponse:
     started = time.monotonic()
-    call.begin(request)
     url = urlsplit(call.base_url)
     context = (tls or default_tls()) if url.scheme == "https" else None
     transport, answer = await _connect(call, url.hostname or "", url.port, context)
     try:
-        message = _encode(request, url.netloc, url.path)
+        message = _encode(call.request, url.netloc, url.path)
         if transport.is_closing():
             raise CarrierReset
         call.leaving()  # right before the first byte
         transport.write(message)
-        del message  # else it would be kept for as long as the carrier takes
+        # Else both would be kept for as long as the carrier takes.
+        del message
+        call.request = None
         return CarrierResponse(*await answer.whole, time.monotonic() - started)
     finally:
         answer.whole.cancel()
@@ -123,8 +122,9 @@ async def _connect(
     raise trouble or CarrierUnreachable("the name has no address")
 
 
-def _encode(request: CarrierRequest, host: str, prefix: str) -> bytes:
+def _encode(request: CarrierRequest | None, host: str, prefix: str) -> bytes:
     """Return the request as it is sent, whole: a process may be frozen between two writes."""
+    assert request is not None  # noqa: S101 # `begin` comes first
     target = prefix + request.path
     if " " in target or not (target.isascii() and target.isprintable()):
         raise RequestUnbuildable("the address can't be sent")
