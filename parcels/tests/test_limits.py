@@ -147,8 +147,8 @@ EXCESS: dict[str, Callable[[int, str], list[Call]]] = {
     ),
     "Parcels in a request": lambda over, x: [
         Call("POST", "parcels", {"parcels": [body()] * (limits.PARCELS + over)}),
-        Call("POST", "parcels", {"parcels": [body(quantity=20)] * 5 + [body()] * min(over, 20)}),
-        Call("POST", "parcels?errors=verbose", {"parcels": [body(**MANY)] * 50}),
+        Call("POST", "parcels", {"parcels": [body(quantity=20)] * 5 + [body()] * min(over, 5)}),
+        Call("POST", "parcels?errors=verbose", {"parcels": [body(**MANY)] * 40}),
     ],
     "Parcel": lambda over, x: parcels({"unknown": x * (limits.PARCEL + over)}),
     "`parcel_items` of a parcel": lambda over, x: parcels(
