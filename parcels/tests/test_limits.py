@@ -30,6 +30,7 @@ from parcels.openapi.document import document
 from parcels.serializers import PARCEL_IN
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop, body
+from parcels.views import create
 from shipping.management.commands.limits import PAGE, rows, written
 
 pytestmark = pytest.mark.django_db
@@ -148,7 +149,6 @@ EXCESS: dict[str, Callable[[int, str], list[Call]]] = {
     "Parcels in a request": lambda over, x: [
         Call("POST", "parcels", {"parcels": [body()] * (limits.PARCELS + over)}),
         Call("POST", "parcels", {"parcels": [body(quantity=20)] * 5 + [body()] * min(over, 5)}),
-        Call("POST", "parcels?errors=verbose", {"parcels": [body(**MANY)] * 40}),
     ],
     "Parcel": lambda over, x: parcels({"unknown": x * (limits.PARCEL + over)}),
     "`parcel_items` of a parcel": lambda over, x: parcels(
@@ -320,6 +320,23 @@ def test_over_a_limit_nothing_happens_and_soon(place: Shop, what: str) -> None:
         assert stored() == before
 
     refused()
+
+
+def test_a_batch_with_many_colli_is_sorted_out_by_one_of_each(
+    place: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They validate alike, and a hundred orders of twenty would be two thousand parcels."""
+    made: list[int] = []
+    new_colli = create.new_colli
+
+    def counting(order: Any, owned: Any) -> Any:
+        made.append(order.colli)
+        return new_colli(order, owned)
+
+    monkeypatch.setattr(create, "new_colli", counting)
+    bodies = [body(**MANY)] * 40
+    assert send(place, Call("POST", "parcels?errors=verbose", {"parcels": bodies}))[0] == 400
+    assert made == [1] * 40
 
 
 def again(shop: Shop, call: Call, seconds: float) -> list[float]:
