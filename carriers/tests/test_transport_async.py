@@ -206,3 +206,17 @@ async def test_an_answer_has_its_status_headers_and_whole_body():
     assert (response.status, response.body) == (418, b"x" * 300_000)
     assert response.headers["x-own"] == "1"
     assert 0 < response.elapsed < DEADLINE
+
+
+async def test_nothing_is_sent_on_a_connection_that_is_closed_already(monkeypatch):
+    loop = asyncio.get_running_loop()
+    connect = loop.create_connection
+
+    async def closed(*given, **options):
+        transport, answer = await connect(*given, **options)
+        transport.abort()
+        return transport, answer
+
+    monkeypatch.setattr(loop, "create_connection", closed)
+    with servers.serving(servers.answering(servers.http(200))) as served:
+        assert is_not_sent(await talk(served.url, buying()), "reset")

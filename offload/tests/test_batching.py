@@ -1,8 +1,10 @@
 import asyncio
+from types import SimpleNamespace
 
 import pytest
 
 from offload.batching import Batcher
+from offload.redis_clients import RedisStore
 
 
 def doubling(batches, *, fail=()):
@@ -62,3 +64,21 @@ async def test_the_queue_can_be_failed():
     batcher = Batcher(handle, most=1)
     results = await asyncio.gather(*(batcher.ask(n) for n in range(3)), return_exceptions=True)
     assert [type(result) for result in results] == [OSError] * 3
+
+
+async def test_many_keys_are_read_in_several_replies_and_in_their_order():
+    """Each reply has a time-out of its own."""
+    asked = []
+
+    async def execute():
+        return [list(keys) for keys in asked]
+
+    def execute_command(_name, *keys):
+        asked.append(keys)
+
+    pipeline = SimpleNamespace(execute_command=execute_command, execute=execute)
+    store = RedisStore.__new__(RedisStore)
+    store._client = SimpleNamespace(pipeline=lambda **_: pipeline)
+    keys = [str(number) for number in range(70)]
+    assert await store._run([("GET", key) for key in keys]) == keys
+    assert [len(some) for some in asked] == [32, 32, 6]
