@@ -68,7 +68,7 @@ async def test_the_queue_can_be_failed():
 
 async def test_many_keys_are_read_in_several_replies_and_in_their_order():
     """Each reply has a time-out of its own."""
-    asked = []
+    asked: list[tuple[str, ...]] = []
 
     async def execute():
         return [list(keys) for keys in asked]
@@ -78,7 +78,7 @@ async def test_many_keys_are_read_in_several_replies_and_in_their_order():
 
     pipeline = SimpleNamespace(execute_command=execute_command, execute=execute)
     store = RedisStore.__new__(RedisStore)
-    store._client = SimpleNamespace(pipeline=lambda **_: pipeline)
+    vars(store)["_client"] = SimpleNamespace(pipeline=lambda **_: pipeline)
     keys = [str(number) for number in range(70)]
     assert await store._run([("GET", key) for key in keys]) == keys
     assert [len(some) for some in asked] == [32, 32, 6]
