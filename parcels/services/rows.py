@@ -61,6 +61,13 @@ def change_rows(
         return dict(cursor.fetchall())
 
 
+def one_of(values: Sequence[Any]) -> tuple[str, Any]:
+    """Return SQL for being one of these, and its one parameter: however many, it stays the same."""
+    if connection.vendor == "postgresql":
+        return "= ANY(%s)", list(values)
+    return "IN (SELECT value FROM json_each(%s))", json.dumps(values)
+
+
 def lost_a_race(error: Exception) -> bool:
     """Tell whether a transaction that failed may be run again as it was."""
     return getattr(error.__cause__, "sqlstate", None) in LOST_RACES

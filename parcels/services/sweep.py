@@ -63,13 +63,16 @@ def end_leases() -> int:
     A row whose processes died twice comes back at a time of its own: if it were claimed again with
     the same others, they would go under review together with the row that is the cause.
     """
-    expired = Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=StatementNow())
-    if not expired.exists():
-        return 0
+    expired = expired_leases()
     suspects = expired.filter(claims__gte=2).values_list("pk", flat=True)[:ROWS_AT_ONCE]
     delays = [(pk, random.uniform(0, settings.ANNOUNCEMENT_LEASE / 2)) for pk in suspects]
     ended = sum(_end_lease(expired.filter(pk=pk), delay) for pk, delay in delays)
     return ended + _end_lease(expired.filter(claims__lt=2), 0.0)
+
+
+def expired_leases() -> QuerySet[Announcement]:
+    """Return the announcements whose process has not recorded a result within its lease."""
+    return Announcement.objects.filter(state=State.ANNOUNCING, lease_until__lte=StatementNow())
 
 
 def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
@@ -188,10 +191,13 @@ def wake_all_again() -> int:
 
 def release_forgotten() -> int:
     """Release holds whose announcements have ended but whose client was not told."""
-    holds = Hold.objects.filter(released_at=None, deadline_at__gte=timezone.now()).exclude(
-        announcements__state__in=OPEN
-    )[:HOLDS_AT_ONCE]
-    return release(list(holds))
+    return release(list(forgotten_holds()[:HOLDS_AT_ONCE]))
+
+
+def forgotten_holds() -> QuerySet[Hold]:
+    """Return the holds that could be released: all that they wait for has ended."""
+    waiting = Hold.objects.filter(released_at=None, deadline_at__gte=StatementNow())
+    return waiting.exclude(announcements__state__in=OPEN)
 
 
 def forget_old_holds() -> int:

@@ -125,7 +125,7 @@ def due_announcements() -> QuerySet[Announcement]:
     A range, not "is not null", and no join: else SQLite walks through every announcement.
     """
     cancelling = Parcel.objects.filter(
-        status__in=CANCELLING, date_cancel_requested__lte=timezone.now()
+        status__in=CANCELLING, date_cancel_requested__lte=StatementNow()
     )
     return Announcement.objects.filter(
         parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=StatementNow()

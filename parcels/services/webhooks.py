@@ -22,7 +22,7 @@ from uuid import UUID
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, F, OuterRef, Q, Subquery
+from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
 
@@ -37,7 +37,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.models.webhook import new_secret
-from parcels.services.clock import DatabaseNow
+from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.limiter import KeyedLimiter
 from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.webhooks.addresses import current_policy
@@ -60,6 +60,8 @@ WAKE_AGAIN = 30.0
 SWITCHED_OFF = "the endpoint is switched off"
 EXPIRED = "it was due for too long"
 # Rows per round of the sweeper (a second): more than a worker sends in one.
+# Seconds until the sweeper doubts that an event's message arrived.
+FORGOTTEN = 5
 ROWS_AT_ONCE = 200
 # Sends at once in one process, for one account, and to one endpoint. Receivers that hang use only
 # their own account's share; the worker's other threads are for carriers. A delivery without a free
@@ -294,10 +296,27 @@ def update_endpoint(
 
 def spread_forgotten() -> int:
     """Spread events whose wake-up was lost; for the sweeper."""
-    before = timezone.now() - timedelta(seconds=5)
-    waiting = WebhookEvent.objects.filter(spread_at=None, date_created__lte=before)
-    ids = waiting.order_by("date_created").values_list("pk", flat=True)[:ROWS_AT_ONCE]
+    ids = forgotten_events().order_by("date_created").values_list("pk", flat=True)[:ROWS_AT_ONCE]
     return sum(spread(pk) for pk in list(ids))
+
+
+def forgotten_events() -> QuerySet[WebhookEvent]:
+    """Return the events that nobody has spread, though their message was sent."""
+    before = StatementNow() - timedelta(seconds=FORGOTTEN)
+    return WebhookEvent.objects.filter(spread_at=None, date_created__lte=before)
+
+
+def due_endpoints() -> QuerySet[WebhookEndpoint]:
+    """Return the endpoints for which deliveries are due, by when the first was."""
+    # One step into an index for each endpoint, however many deliveries wait. Now() and not
+    # DatabaseNow(): PostgreSQL searches no index for what may change while it searches.
+    pending = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"), state=DeliveryState.PENDING)
+    return (
+        WebhookEndpoint.objects.filter(Q(retry_at=None) | Q(retry_at__lte=Now()))
+        .annotate(first=Subquery(pending.order_by("wake_at").values("wake_at")[:1]))
+        .filter(first__lte=Now())
+        .order_by("first")
+    )
 
 
 def due_deliveries() -> list[int]:
@@ -306,15 +325,7 @@ def due_deliveries() -> list[int]:
     Each account that has any gets the same share. Of a failing endpoint, one when it is due.
     """
     pending = WebhookDelivery.objects.filter(state=DeliveryState.PENDING).order_by("wake_at")
-    # One step into an index for each endpoint, however many deliveries wait. Now() and not
-    # DatabaseNow(): PostgreSQL searches no index for what may change while it searches.
-    first = pending.filter(endpoint=OuterRef("pk")).values("wake_at")[:1]
-    endpoints = list(
-        WebhookEndpoint.objects.filter(Q(retry_at=None) | Q(retry_at__lte=Now()))
-        .annotate(first=Subquery(first))
-        .filter(first__lte=Now())
-        .order_by("first")[:ROWS_AT_ONCE]
-    )
+    endpoints = list(due_endpoints()[:ROWS_AT_ONCE])
     of_account = Counter(endpoint.account_id for endpoint in endpoints)
     ids: list[int] = []
     for endpoint in endpoints:

@@ -19,8 +19,15 @@ from django.utils import timezone
 
 from parcels.management.commands import sweeper as command
 from parcels.management.commands.sweeper import Sweeper
-from parcels.models import Announcement, Hold, State
-from parcels.services import carrier_guards, sweep
+from parcels.models import (
+    Announcement,
+    Hold,
+    State,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from parcels.services import carrier_guards, sweep, void, webhooks
 from parcels.services.claim import claim, prepare
 from parcels.statuses import Status
 from parcels.tests.factories import AccountFactory, AnnouncementFactory
@@ -148,6 +155,58 @@ def test_a_round_with_nothing_to_do_asks_few_questions(monkeypatch: pytest.Monke
     assert len(seen) <= 6 + (connection.vendor == "postgresql")
 
 
+@pytest.mark.parametrize(
+    "rows",
+    [
+        sweep.expired_leases,
+        sweep.forgotten_holds,
+        void.due_announcements,
+        webhooks.forgotten_events,
+        webhooks.due_endpoints,
+    ],
+)
+def test_a_question_that_is_compiled_once_names_no_moment(rows: Any) -> None:
+    _, values = rows().query.exists().get_compiler(connection=connection).as_sql()
+    assert not re.findall(r"\d{4}-\d\d-\d\d", str(values))
+
+
+def test_a_round_does_what_came_after_its_first(
+    sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    done: list[str] = []
+    for place, name in (
+        (sweep, "end_leases"),
+        (sweep, "release_forgotten"),
+        (void, "due_voids"),
+        (webhooks, "spread_forgotten"),
+        (webhooks, "due_deliveries"),
+    ):
+        monkeypatch.setattr(place, name, lambda name=name: done.append(name) or [])
+    watching = Sweeper()
+    watching.round()
+    assert done == []
+    ended = AnnouncementFactory.create(state=State.ANNOUNCED)
+    hold_of(ended, 1, -60)
+    moved(AnnouncementFactory.create(state=State.ANNOUNCING), lease_until=PAST)
+    event = WebhookEvent.objects.create(account=ended.account, parcel=ended.parcel, status=1000)
+    shop = WebhookEndpoint.objects.create(account=ended.account, url="https://shop.test/")
+    WebhookDelivery.objects.create(endpoint=shop, event=event)
+    WebhookEvent.objects.update(date_created=timezone.now() - timedelta(seconds=6))
+    parcel = ended.parcel
+    parcel.status, parcel.date_cancel_requested = Status.CANCELLATION_REQUESTED, parcel.date_created
+    parcel.save()
+    moved(ended, wake_at=PAST)
+    watching.round()
+    watching.end()
+    assert sorted(done) == [
+        "due_deliveries",
+        "due_voids",
+        "end_leases",
+        "release_forgotten",
+        "spread_forgotten",
+    ]
+
+
 def test_a_round_outlives_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
     sweeper = Sweeper()
     monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
@@ -157,7 +216,7 @@ def test_a_round_outlives_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OperationalError("the database is restarting")
 
     with monkeypatch.context() as broken:
-        broken.setattr(sweep, "end_leases", gone)
+        broken.setattr(sweep, "due_announcements", gone)
         assert sweeper.round() is False
     assert sweeper.round() is True
     sweeper.end()

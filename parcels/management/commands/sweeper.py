@@ -14,7 +14,7 @@ import signal
 from argparse import ArgumentParser
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
-from functools import wraps
+from functools import cache, wraps
 from threading import BoundedSemaphore, Event
 from time import monotonic
 from typing import Any
@@ -22,6 +22,7 @@ from typing import Any
 from django.conf import settings
 from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
+from django.db.models import QuerySet
 
 from parcels import faults
 from parcels.papers.files import is_configured
@@ -115,6 +116,13 @@ class Sweeper:
             seldom(forget.forget_old_documents),
             seldom(forget.forget_old_parcels),
         ]
+        self.end_leases = where_any(sweep.expired_leases, sweep.end_leases)
+        self.usual = [
+            where_any(void.due_announcements, self._sweep_cancellations),
+            where_any(webhooks.forgotten_events, webhooks.spread_forgotten),
+            where_any(webhooks.due_endpoints, self._sweep_deliveries),
+            where_any(sweep.forgotten_holds, sweep.release_forgotten),
+        ]
         self.follow_at = 0.0
         self.tidy_at = 0.0
         self.tend_at = 0.0
@@ -127,14 +135,12 @@ class Sweeper:
         begun, fine = monotonic(), True
         for step in (
             self._notice_new_timeline,
-            sweep.end_leases,
+            self.end_leases,
             self._notice_new_broker,
             sweep.tend_breakers,
             self._wake_announcements,
-            self._sweep_cancellations,
-            self._sweep_webhooks,
+            *self.usual,
             self._follow_tracking,
-            sweep.release_forgotten,
             *self.rare,
             self._tidy_files,
             self._tend_history,
@@ -225,8 +231,7 @@ class Sweeper:
         finally:
             connection.close()
 
-    def _sweep_webhooks(self) -> None:
-        webhooks.spread_forgotten()
+    def _sweep_deliveries(self) -> None:
         for delivery_id in webhooks.due_deliveries():
             if not send("deliver", [delivery_id], WEBHOOK_QUEUE):
                 self._do_myself(webhooks.deliver, delivery_id)
@@ -257,6 +262,25 @@ def seldom(step: Callable[[], int]) -> Callable[[], None]:
         nonlocal again_at
         if monotonic() >= again_at and not step():
             again_at = monotonic() + SELDOM * settings.TIME_SCALE
+
+    return look
+
+
+def where_any(rows: Callable[[], QuerySet[Any]], step: Callable[[], object]) -> Callable[[], None]:
+    """Make a step that is left out where its rows are none, as in most rounds.
+
+    The question is compiled once: that takes several times as long as to answer it. So the rows'
+    conditions must ask the database for the time.
+    """
+    question = cache(lambda: rows().query.exists().get_compiler(connection=connection).as_sql())
+
+    @wraps(step)
+    def look() -> None:
+        with connection.cursor() as cursor:
+            cursor.execute(*question())
+            found = cursor.fetchone()
+        if found:
+            step()
 
     return look
 
