@@ -140,9 +140,6 @@ class Loop:
 
     def __init__(self) -> None:
         self._started = self._draining = False
-        # Calls under way. Not a semaphore, which is taken and given back one by one, in each round.
-        self._under_way = 0
-        self._ended = threading.Condition()
         # By queue, what messages named: only queues that are at work now.
         self._named: dict[str, list[int]] = {}
         self._lock = threading.Lock()
@@ -151,6 +148,7 @@ class Loop:
 
     def _start(self) -> None:
         self._loop = uvloop.new_event_loop()
+        self._room = threading.BoundedSemaphore(settings.WORKER_CONCURRENCY)
         self._finished = Grouped(finish, at_once=RECORDING, largest=LARGEST)
         threading.Thread(target=self._loop.run_forever, name="announcer", daemon=True).start()
         self._started = True
@@ -178,8 +176,8 @@ class Loop:
             return
         while self._named:
             time.sleep(APART)
-        with self._ended:
-            self._ended.wait_for(lambda: not self._under_way)
+        for _ in range(settings.WORKER_CONCURRENCY):
+            self._room.acquire()
 
     def _serve(self, queue: str) -> None:
         """Claim what waits in the queue, a group each APART, and begin the calls; wait for room.
@@ -190,10 +188,10 @@ class Loop:
         listens_until, calm = time.monotonic() + LISTENING, True
         while True:
             next_round = time.monotonic() + APART
-            with self._ended:
-                self._ended.wait_for(lambda: self._under_way < settings.WORKER_CONCURRENCY)
-                room = min(LARGEST, settings.WORKER_CONCURRENCY - self._under_way)
-                self._under_way += room
+            self._room.acquire()
+            room = 1
+            while room < LARGEST and self._room.acquire(blocking=False):
+                room += 1
             # Only while this worker keeps up: no bell is rung for the others meanwhile.
             listens = calm and room == LARGEST and time.monotonic() < listens_until
             listens = listens and not self._draining
@@ -215,7 +213,8 @@ class Loop:
                 # The sweeper wakes them.
                 log.exception("announcements of %s are not claimed", queue)
                 chosen = []
-            self._end(room - len(jobs))
+            if len(jobs) < room:
+                self._room.release(room - len(jobs))
             for job in jobs:
                 self._loop.call_soon_threadsafe(self._loop.create_task, self._buy(job))
             with self._lock:
@@ -235,12 +234,7 @@ class Loop:
             log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:
             self._calls.discard(task)
-            self._end(1)
-
-    def _end(self, calls: int) -> None:
-        with self._ended:
-            self._under_way -= calls
-            self._ended.notify_all()
+            self._room.release()
 
 
 # This process' own.

@@ -5,15 +5,13 @@ Both kinds of strategy use this: a front holds the client, or this worker waits.
 
 from __future__ import annotations
 
-import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from time import monotonic
-from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.http import HttpResponse
 from django.utils import timezone
 
@@ -28,15 +26,12 @@ from parcels.services.rows import change_rows, insert, inserting
 from parcels.services.waits import wait_here
 from parcels.statuses import Status
 
-_HELD = {
-    vendor: f"SELECT {', '.join(field.column or '' for field in Hold._meta.concrete_fields)}"  # noqa: S608 # no input in it
+# Django compiles the same query for longer than it runs.
+_HELD = (
+    f"SELECT {', '.join(field.column or '' for field in Hold._meta.concrete_fields)}"  # noqa: S608 # no input in it
     f" FROM {Hold._meta.db_table} WHERE released_at IS NULL AND id IN (SELECT hold_id"
-    f" FROM {Hold.announcements.through._meta.db_table} WHERE announcement_id {these})"
-    for vendor, these in (
-        ("postgresql", "= ANY(%s)"),
-        ("sqlite", "IN (SELECT value FROM json_each(%s))"),
-    )
-}
+    f" FROM {Hold.announcements.through._meta.db_table} WHERE announcement_id IN ({{}}))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +133,8 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
 
     `known` are parcels as they are now: they are not read again.
     """
-    ids: Any = list(announcement_ids)  # one parameter, however many they are
-    if connection.vendor == "sqlite":
-        ids = json.dumps(ids)
-    # To compile the same query by Django takes longer than to run it.
-    holds = list(Hold.objects.raw(_HELD[connection.vendor], [ids]))
+    places = ", ".join(["%s"] * len(announcement_ids))
+    holds = list(Hold.objects.raw(_HELD.format(places), announcement_ids))
     # Most wait for one alone, and it has ended: no second question to the database then.
     several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]
     if several:

@@ -59,9 +59,9 @@ WAKE_AGAIN = 30.0
 # What a delivery that was given up shows.
 SWITCHED_OFF = "the endpoint is switched off"
 EXPIRED = "it was due for too long"
-# Rows per round of the sweeper (a second): more than a worker sends in one.
 # Seconds until the sweeper doubts that an event's message arrived.
 FORGOTTEN = 5
+# Rows per round of the sweeper (a second): more than a worker sends in one.
 ROWS_AT_ONCE = 200
 # Sends at once in one process, for one account, and to one endpoint. Receivers that hang use only
 # their own account's share; the worker's other threads are for carriers. A delivery without a free
