@@ -22,7 +22,7 @@ from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
 from parcels.services.clock import now_sql
 from parcels.services.protect import retry_after
-from parcels.services.rows import change_rows, insert, inserting
+from parcels.services.rows import change_rows, inserting
 from parcels.services.waits import wait_here
 from parcels.statuses import Status
 
@@ -72,7 +72,10 @@ def open_hold(
         # Not add(): a new hold has none that would have to be looked for first.
         Waiting = Hold.announcements.through
         with inserting([hold]):
-            insert([Waiting(hold_id=hold.pk, announcement=each) for each in announcements])
+            Waiting.objects.bulk_create(
+                Waiting(hold_id=hold.pk, announcement=announcement)
+                for announcement in announcements
+            )
     return hold
 
 

@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 from carriers.redis_guard import RedisGuard
 from parcels.models import Announcement, Hold, Parcel
-from parcels.services import accept, protect
+from parcels.services import protect
 from parcels.statuses import Status
 from parcels.tests.requests import Shop, body
 
@@ -232,15 +232,15 @@ class Deadlock(Exception):
 
 
 def failing(times: int, cause: Exception) -> Any:
-    insert, calls = accept.insert, []
+    insert, calls = Parcel.objects.bulk_create, []
 
-    def fails(*args: Any, **more: Any) -> None:
+    def bulk_create(*args: Any) -> Any:
         calls.append(1)
         if len(calls) <= times:
             raise OperationalError from cause
-        insert(*args, **more)
+        return insert(*args)
 
-    return fails
+    return bulk_create
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def failing(times: int, cause: Exception) -> Any:
 def test_a_deadlock_is_tried_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, times: int, cause: Exception, status: int
 ) -> None:
-    monkeypatch.setattr(accept, "insert", failing(times, cause))
+    monkeypatch.setattr(Parcel.objects, "bulk_create", failing(times, cause))
     assert shop.post("parcels", {"parcel": body()}).status_code == status
     assert Parcel.objects.count() == (status == 200)
 
