@@ -28,7 +28,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.services import carrier_guards, sweep, void, webhooks
+from parcels.services import carrier_guards, holds, sweep, void, webhooks
 from parcels.services.claim import claim, prepare
 from parcels.statuses import Status
 from parcels.tests.factories import AccountFactory, AnnouncementFactory
@@ -275,6 +275,21 @@ def hold_of(announcement: Announcement, number: int, age: float) -> Hold:
     )
     hold.announcements.add(announcement)
     return hold
+
+
+def test_a_client_that_was_answered_is_not_answered_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = AnnouncementFactory.create(state=State.ANNOUNCED)
+    waits, answered = hold_of(row, 1, -60), hold_of(row, 2, -60)
+    Hold.objects.update(question={"parcels": [row.parcel_id]})
+    Hold.objects.filter(pk=answered.pk).update(released_at=timezone.now())
+    released: list[str] = []
+    monkeypatch.setattr(
+        holds, "release", lambda found, _: released.extend(hold.pk for hold in found)
+    )
+    holds.release_holds([row.pk])
+    assert released == [waits.pk]
 
 
 def test_old_holds_are_forgotten_in_portions_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
