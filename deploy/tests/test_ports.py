@@ -25,10 +25,12 @@ def test_free_ports_are_different_and_outside_the_kernels_range():
 
 def test_a_port_is_given_once():
     """Others look for ports while ours are not bound yet; the oldest are let go in the end."""
-    ours = free_ports(20)
+    ours = free_ports(100)
     asked = f"from deploy.ports import take; print([take(port) for port in {ours}])"
     other = [sys.executable, "-c", asked]
-    assert eval(subprocess.check_output(other)) == [False] * 20
-    assert not set(ours) & set(free_ports(KEPT))
+    assert eval(subprocess.check_output(other)) == [False] * 100
+    # Half, since a port with another's listener is kept as well: ours would be let go meanwhile.
+    assert not set(ours) & set(free_ports(KEPT // 2))
+    free_ports(KEPT)
     # Some may be another test's by now.
-    assert eval(subprocess.check_output(other)).count(True) > 10
+    assert eval(subprocess.check_output(other)).count(True) > 50
