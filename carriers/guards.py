@@ -80,7 +80,8 @@ class CarrierGuards:
         self._enter = redis.client.register_script(script("enter", **parts))
         parts = {"record": "breaker_record", "throttle": "breaker_throttle"}
         self._leave = redis.client.register_script(script("leave", **parts))
-        self._read_mode: tuple[float, Mode] = (-math.inf, "closed")
+        self.read_mode: tuple[float, Mode] = (-math.inf, "closed")
+        self.ask_modes = redis.client.register_script(script("breaker_modes"))
         self._read_recent: tuple[float, Snapshot] = (-math.inf, Snapshot(0, None, None, 0.0))
 
     def enter(self, owners: Sequence[str], now: float | None = None) -> list[Entry]:
@@ -156,19 +157,9 @@ class CarrierGuards:
         if len(shared) < len(slots):
             local.free(slots)
 
-    def mode(self, age: float = 0.0) -> Mode:
-        """Return the breaker's state, as it was so many seconds ago at most."""
-        asked_at = monotonic()
-        if asked_at - self._read_mode[0] < age:
-            return self._read_mode[1]
-        try:
-            kept = self.redis.ask(lambda: self.redis.client.hget(self.breaker_keys[0], "mode"))
-        except Gone:
-            mode = self.local.breaker.mode
-        else:
-            mode = "open" if kept == b"open" else "half_open" if kept == b"half_open" else "closed"
-        self._read_mode = asked_at, mode
-        return mode
+    def mode(self) -> Mode:
+        """Return the breaker's state."""
+        return modes([self])[0]
 
     def recent(self, age: float = 0.0) -> Snapshot:
         """Sum up the recent calls, as they were so many seconds ago at most."""
@@ -196,3 +187,22 @@ class CarrierGuards:
             return int(self.redis.ask(lambda: self.redis.client.zcard(self._slots)))
         except Gone:
             return len(self.local.slots)
+
+
+def modes(every: Sequence[CarrierGuards], age: float = 0.0) -> list[Mode]:
+    """Return the states of breakers that share a Redis, as they were `age` seconds ago at most.
+
+    One question for all.
+    """
+    asked_at = monotonic()
+    if asked_at - min(each.read_mode[0] for each in every) >= age:
+        known: dict[bytes, Mode] = {b"open": "open", b"half_open": "half_open"}
+        try:
+            keys = [each.breaker_keys[0] for each in every]
+            kept = every[0].redis.ask(lambda: every[0].ask_modes(keys))
+            found = [known.get(each, "closed") for each in kept]
+        except Gone:
+            found = [each.local.breaker.mode for each in every]
+        for each, mode in zip(every, found, strict=True):
+            each.read_mode = asked_at, mode
+    return [each.read_mode[1] for each in every]

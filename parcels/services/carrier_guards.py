@@ -15,7 +15,7 @@ from django.conf import settings
 
 from carriers import recovery, registry, transport
 from carriers.breaker_rules import BreakerConfig
-from carriers.guards import CarrierGuards
+from carriers.guards import CarrierGuards, modes
 from carriers.guards_local import SHARE
 from carriers.outcomes import Answered, ProbeResult
 from carriers.redis_guard import RedisGuard
@@ -76,14 +76,12 @@ def forget() -> None:
         cached.cache_clear()
 
 
-def probe_if_due(code: str) -> None:
-    """Probe a carrier whose breaker is due for it, even without calls."""
-    guards = guards_of(code)
-    if guards.mode() == "closed":
-        return
-    admission = recovery.admit(guards)
-    if admission.probe:
-        probe_aside(guards, admission.probe)
+def tend_breakers() -> None:
+    """Probe each carrier whose breaker is due for it, even without calls."""
+    every = [guards_of(code) for code in registry.CARRIERS]
+    for guards, mode in zip(every, modes(every), strict=True):
+        if mode != "closed" and (admission := recovery.admit(guards)).probe:
+            probe_aside(guards, admission.probe)
 
 
 def probe_aside(guards: CarrierGuards, token: str) -> None:

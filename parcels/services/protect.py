@@ -16,6 +16,7 @@ from django.conf import settings
 
 from carriers import registry
 from carriers.breaker_rules import verdict
+from carriers.guards import modes
 from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
 from parcels import faults, metrics
 from parcels.models import Parcel
@@ -98,7 +99,10 @@ def carriers_out() -> set[str]:
 
     It may ask Redis: never in a transaction.
     """
-    return {code for code in registry.CARRIERS if guards_of(code).mode(BELIEVED) != "closed"}
+    states = modes([guards_of(code) for code in registry.CARRIERS], BELIEVED)
+    return {
+        code for code, state in zip(registry.CARRIERS, states, strict=True) if state != "closed"
+    }
 
 
 def retry_after(parcels: Sequence[Parcel]) -> int | None:
@@ -109,10 +113,9 @@ def retry_after(parcels: Sequence[Parcel]) -> int | None:
     """
     seconds: list[int] = []
     for code in {each.carrier for each in parcels if each.status == Status.BEING_ANNOUNCED}:
-        guards = guards_of(code)
-        median = guards.recent(BELIEVED).p50
+        median = guards_of(code).recent(BELIEVED).p50
         wait = DEFAULT_RETRY if median is None else math.ceil(median)
-        if guards.mode(BELIEVED) != "closed":
+        if code in carriers_out():
             wait = max(wait, DEFAULT_RETRY)
         seconds.append(max(SHORTEST_RETRY, min(wait, LONGEST_RETRY)))
     return max(seconds, default=None)

@@ -170,12 +170,6 @@ def not_woken(announcement_ids: list[int]) -> None:
         Announcement.objects.filter(pk__in=announcement_ids).update(wake_at=DatabaseNow())
 
 
-def tend_breakers() -> None:
-    """Probe each carrier whose breaker is due for it."""
-    for carrier in registry.CARRIERS:
-        carrier_guards.probe_if_due(carrier)
-
-
 def wake_all_again() -> int:
     """Make every waiting row due: the broker has lost its queue.
 

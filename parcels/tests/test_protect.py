@@ -26,6 +26,7 @@ from carriers.outcomes import (
     Unknown,
     Voided,
 )
+from carriers.redis_guard import RedisGuard
 from parcels.models import Announcement, Attempt, SpareLabel, SpareState, State
 from parcels.services import carrier_guards, protect, spares
 from parcels.services.announce import announce
@@ -239,6 +240,23 @@ def test_a_429_closes_the_gate_and_holds_clients_all_the_same(answer: Any) -> No
     assert not protect.carriers_out()
     assert carrier_guards.room("postnl") <= 1
     assert guards_of("postnl").recent().count == 0
+
+
+def test_a_moment_long_one_question_tells_which_carriers_are_out(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ask, asked = RedisGuard.ask, []
+
+    def count(*given: Any) -> Any:
+        asked.append(given)
+        return ask(*given)
+
+    monkeypatch.setattr(RedisGuard, "ask", count)
+    for _ in range(10):
+        call(TIMEOUT)
+    asked.clear()
+    assert [protect.carriers_out() for _ in range(3)] == [{"postnl"}] * 3
+    assert len(asked) == 1
 
 
 def entered() -> Any:

@@ -27,6 +27,7 @@ from django.db.models import QuerySet
 from parcels import faults
 from parcels.papers.files import is_configured
 from parcels.services import (
+    carrier_guards,
     forget,
     idempotency,
     partitions,
@@ -137,7 +138,7 @@ class Sweeper:
             self._notice_new_timeline,
             self.end_leases,
             self._notice_new_broker,
-            sweep.tend_breakers,
+            carrier_guards.tend_breakers,
             self._wake_announcements,
             *self.usual,
             self._follow_tracking,
