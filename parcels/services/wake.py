@@ -102,16 +102,25 @@ def send(
     """Send a task with rows' ids; False when the broker can't be reached.
 
     Announcing takes several, and turns by account: which of its rows a worker takes next is decided
-    when a worker is free. The other tasks are too few for that. The sweeper's message is sent
-    although a `bell` (see `enter`) is on its way: that one may be lost.
+    when a worker is free. The other tasks are too few for that. With a `bell` (milliseconds) no
+    message is sent while one is on its way; the sweeper's is: that one may be lost.
     """
     global _quiet_until, _away
     if time.monotonic() < _quiet_until:
         return False
     try:
-        ring = enter(queue, account_id if task == "announce" else None, row_ids, bell=bell)
-        if not ring:
-            return ring is not None
+        broker = _broker_at(settings.BROKER_URL)
+        try:
+            if task == "announce" and account_id is not None and not faults.is_off("turns"):
+                names = f"{_PREFIX}{queue}"
+                keys, given = [names, f"{names}:{account_id}", f"{names}:bell"], [account_id, bell]
+                if not broker.guard.ask(lambda: broker.enter(keys, [*given, *row_ids])):
+                    return True
+            elif broker.has_queues:  # publishing has time-outs of seconds
+                broker.guard.ask(broker.guard.client.ping)
+        except Gone:
+            if broker.has_queues:
+                return False
         if _away:  # this caller goes and looks; the others would pay as much
             _quiet_until = time.monotonic() + TRYING
         with current_app.producer_or_acquire() as producer:
@@ -132,29 +141,6 @@ def send(
     if _away:
         _away, _quiet_until = False, 0.0
     return True
-
-
-def enter(
-    queue: str, account_id: int | None, row_ids: Sequence[int | str], *, bell: int = 0
-) -> bool | None:
-    """Enter an account's rows for its turn; say whether to send a message.
-
-    None: the broker is away. With a `bell` (milliseconds) not while one is on its way. Without an
-    account: only whether it answers.
-    """
-    broker = _broker_at(settings.BROKER_URL)
-    turns = account_id is not None and not faults.is_off("turns")
-    if not turns and not broker.has_queues:
-        return True
-    keys = [f"{_PREFIX}{queue}", f"{_PREFIX}{queue}:{account_id}", f"{_PREFIX}{queue}:bell"]
-    given = [account_id, bell, *row_ids]
-    try:
-        if turns:
-            return bool(broker.guard.ask(lambda: broker.enter(keys, given)))
-        broker.guard.ask(broker.guard.client.ping)  # publishing has time-outs of seconds
-        return True
-    except Gone:
-        return None if broker.has_queues else True
 
 
 def next_in_turn(queue: str, most: int, *, listens: bool = False) -> list[int]:

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from celery import current_app
 
+from carriers.redis_guard import RedisGuard
 from parcels.services import wake
 
 
@@ -65,7 +66,7 @@ def test_whatever_the_transport_raises_is_no_failure(monkeypatch: pytest.MonkeyP
         tried.append(1)
         raise RuntimeError("of a kind that nobody has listed")
 
-    monkeypatch.setattr(wake, "enter", lambda *_, **__: True)
+    monkeypatch.setattr(RedisGuard, "ask", lambda *_: True)
     monkeypatch.setattr(current_app, "send_task", refuse)
     assert not wake.send("announce", [1], "announce.postnl")
     assert not wake.send("announce", [2], "announce.postnl")  # left alone for a while
@@ -83,7 +84,7 @@ def test_one_caller_looks_whether_a_broker_is_back(monkeypatch: pytest.MonkeyPat
     def well(*_: Any, **__: Any) -> None:
         beside.append(True)
 
-    monkeypatch.setattr(wake, "enter", lambda *_, **__: True)
+    monkeypatch.setattr(RedisGuard, "ask", lambda *_: True)
     monkeypatch.setattr(wake, "QUIET", 0.0)
     monkeypatch.setattr(wake, "_away", True)
     monkeypatch.setattr(current_app, "send_task", silent)
