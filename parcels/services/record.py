@@ -75,16 +75,31 @@ def record(results: Sequence[Result]) -> None:
         store([paper for each in papers.values() for paper in each])
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        endings, ours = _change_rows(results)
-        tried = [
-            attempt_of(each.job.announcement, each.kind, each.outcome, each.duration, recorded=own)
-            for each, own in zip(results, ours, strict=True)
-        ]
+        # Each row that is still ours gets its next state.
+        endings: list[Ending] = []
+        ours: set[int] = set()
+        for each in results:
+            announcement, outcome = each.job.announcement, each.outcome
+            if isinstance(outcome, Announced):
+                label = outcome.carrier_id, outcome.tracking_number
+                endings.append(Ending(announcement, State.ANNOUNCED, *label))
+            elif (decision := after_buying(each.job, outcome)).state == State.FAILED:
+                error = error_text(announcement, outcome)
+                endings.append(Ending(announcement, State.FAILED, error=error))
+            elif go_on(announcement, outcome, decision):
+                ours.add(announcement.pk)
+        endings = end_rows(endings)
+        ended = [each.announcement.pk for each in endings]
+        ours.update(ended)
+        tried: list[Attempt] = []
         attempts: list[Attempt] = []
         documents: list[Document] = []
-        for each, attempt in zip(results, tried, strict=True):
+        for each in results:
             announcement, outcome = each.job.announcement, each.outcome
-            if isinstance(outcome, Announced) and not attempt.recorded:
+            recorded = announcement.pk in ours
+            attempt = attempt_of(announcement, each.kind, outcome, each.duration, recorded=recorded)
+            tried.append(attempt)
+            if isinstance(outcome, Announced) and not recorded:
                 keep_spare(announcement, outcome, attempt, papers[announcement.pk])
             else:
                 attempts.append(attempt)
@@ -95,29 +110,9 @@ def record(results: Sequence[Result]) -> None:
             tell_parcels(endings)
         faults.passing("before_commit")
         if endings:
-            ended = [each.announcement.pk for each in endings]
             known = [each.announcement.parcel for each in endings]
             transaction.on_commit(partial(release_holds, ended, known), robust=True)
     for each, attempt in zip(results, tried, strict=True):
         code = each.job.carrier.code
         metrics.TRIES.labels(code, each.kind, attempt.outcome).inc()
         metrics.TRY_SECONDS.labels(code).observe(each.duration)
-
-
-def _change_rows(results: Sequence[Result]) -> tuple[list[Ending], list[bool]]:
-    """Give each row that is ours its next state; return those ended, and which were ours."""
-    endings: list[Ending] = []
-    ours: set[int] = set()
-    for each in results:
-        announcement, outcome = each.job.announcement, each.outcome
-        if isinstance(outcome, Announced):
-            label = outcome.carrier_id, outcome.tracking_number
-            endings.append(Ending(announcement, State.ANNOUNCED, *label))
-        elif (decision := after_buying(each.job, outcome)).state == State.FAILED:
-            error = error_text(announcement, outcome)
-            endings.append(Ending(announcement, State.FAILED, error=error))
-        elif go_on(announcement, outcome, decision):
-            ours.add(announcement.pk)
-    ended = end_rows(endings)
-    ours |= {each.announcement.pk for each in ended}
-    return ended, [each.job.announcement.pk in ours for each in results]
