@@ -21,7 +21,6 @@ from typing import Any
 
 from django.conf import settings
 from django.db import IntegrityError, OperationalError, transaction
-from django.db.models.functions import Now
 from django.http import HttpResponse
 from django.utils import timezone
 from rest_framework.exceptions import APIException
@@ -32,9 +31,10 @@ from parcels.representation import Question, final_answer
 from parcels.selectors import Owned, colli_by_reference, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.answering import announce_here, replay
+from parcels.services.clock import now_sql
 from parcels.services.fill import fill, make_announceable
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
-from parcels.services.rows import lost_a_race
+from parcels.services.rows import insert, lost_a_race
 from parcels.services.waits import thread_to_wait
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
@@ -215,7 +215,7 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
             announced += begun
     # Each batch in one order: two that overlap must not wait for each other's references.
     new.sort(key=lambda colli: colli[0].external_reference or "")
-    Parcel.objects.bulk_create(parcel for colli in new for parcel in colli)
+    insert([parcel for colli in new for parcel in colli])
     return result, queue(announced)
 
 
@@ -247,16 +247,15 @@ def new_colli(order: Order, owned: Owned) -> list[Parcel]:
 
 def queue(parcels: Sequence[Parcel]) -> list[Announcement]:
     """Write a pending announcement for each parcel, whose status is 1001 already."""
-    if not parcels:
-        return []
     deadline = timezone.now() + timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
-    return Announcement.objects.bulk_create(
+    announcements = [
         Announcement(
             account_id=parcel.account_id,
             parcel=parcel,
             carrier=parcel.carrier,
-            wake_at=Now() + timedelta(seconds=FIRST_WAKE_UP),
             deadline_at=deadline,
         )
         for parcel in parcels
-    )
+    ]
+    insert(announcements, run_at=now_sql(), wake_at=now_sql(str(FIRST_WAKE_UP)))
+    return announcements

@@ -5,13 +5,14 @@ Both kinds of strategy use this: a front holds the client, or this worker waits.
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from time import monotonic
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.http import HttpResponse
 from django.utils import timezone
 
@@ -22,15 +23,15 @@ from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
 from parcels.services.clock import now_sql
 from parcels.services.protect import retry_after
-from parcels.services.rows import change_rows, inserting
+from parcels.services.rows import change_rows, insert, inserting
 from parcels.services.waits import wait_here
 from parcels.statuses import Status
 
 # Django compiles the same query for longer than it runs.
 _HELD = (
-    f"SELECT {', '.join(field.column or '' for field in Hold._meta.concrete_fields)}"  # noqa: S608 # no input in it
-    f" FROM {Hold._meta.db_table} WHERE released_at IS NULL AND id IN (SELECT hold_id"
-    f" FROM {Hold.announcements.through._meta.db_table} WHERE announcement_id IN ({{}}))"
+    f"SELECT id, question FROM {Hold._meta.db_table} WHERE released_at IS NULL AND id IN"  # noqa: S608 # no input in it
+    f" (SELECT hold_id FROM {Hold.announcements.through._meta.db_table}"
+    " WHERE announcement_id IN ({}))"
 )
 
 
@@ -72,10 +73,7 @@ def open_hold(
         # Not add(): a new hold has none that would have to be looked for first.
         Waiting = Hold.announcements.through
         with inserting([hold]):
-            Waiting.objects.bulk_create(
-                Waiting(hold_id=hold.pk, announcement=announcement)
-                for announcement in announcements
-            )
+            insert([Waiting(hold_id=hold.pk, announcement=each) for each in announcements])
     return hold
 
 
@@ -137,7 +135,9 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
     `known` are parcels as they are now: they are not read again.
     """
     places = ", ".join(["%s"] * len(announcement_ids))
-    holds = list(Hold.objects.raw(_HELD.format(places), announcement_ids))
+    with connection.cursor() as cursor:
+        cursor.execute(_HELD.format(places), announcement_ids)
+        holds = [Hold(id=key, question=json.loads(text)) for key, text in cursor.fetchall()]
     # Most wait for one alone, and it has ended: no second question to the database then.
     several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]
     if several:

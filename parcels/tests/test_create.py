@@ -9,7 +9,7 @@ from django.db import OperationalError, connection
 
 from carriers.redis_guard import RedisGuard
 from parcels.models import Announcement, Hold, Parcel
-from parcels.services import protect
+from parcels.services import accept, protect
 from parcels.statuses import Status
 from parcels.tests.requests import Shop, body
 
@@ -232,15 +232,15 @@ class Deadlock(Exception):
 
 
 def failing(times: int, cause: Exception) -> Any:
-    insert, calls = Parcel.objects.bulk_create, []
+    insert, calls = accept.insert, []
 
-    def bulk_create(*args: Any) -> Any:
+    def fails(*args: Any, **more: Any) -> None:
         calls.append(1)
         if len(calls) <= times:
             raise OperationalError from cause
-        return insert(*args)
+        insert(*args, **more)
 
-    return bulk_create
+    return fails
 
 
 @pytest.mark.parametrize(
@@ -250,7 +250,7 @@ def failing(times: int, cause: Exception) -> Any:
 def test_a_deadlock_is_tried_again(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, times: int, cause: Exception, status: int
 ) -> None:
-    monkeypatch.setattr(Parcel.objects, "bulk_create", failing(times, cause))
+    monkeypatch.setattr(accept, "insert", failing(times, cause))
     assert shop.post("parcels", {"parcel": body()}).status_code == status
     assert Parcel.objects.count() == (status == 200)
 
