@@ -67,8 +67,12 @@ class Deployment:
 
     def processor_seconds(self) -> float:
         """Return what its processes have used until now, those that ended among them."""
-        every = [*tree(self.run.pid), *tree(self.cluster.child.pid)]
-        return sum(sum(each.cpu_times()[:4]) for each in every if _is_ours(each))
+        while True:
+            every = [*tree(self.run.pid), *tree(self.cluster.child.pid)]
+            try:
+                return sum(sum(each.cpu_times()[:4]) for each in every if _is_ours(each))
+            except psutil.NoSuchProcess:  # its parent has its time now
+                continue
 
 
 def _is_ours(process: psutil.Process) -> bool:

@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
+from typing import Any
 
 import psutil
+import pytest
 
-from loadtests.cost import TRAFFIC, Cost, _is_ours, table
+from loadtests import cost
+from loadtests.cost import TRAFFIC, Cost, Deployment, _is_ours, table
 
 
 def test_the_ratio_is_of_the_medians() -> None:
@@ -31,3 +35,18 @@ def test_the_simulated_carriers_are_not_counted() -> None:
         child.stdout.readline()  # a process that has just begun may have no command line yet
         assert not _is_ours(psutil.Process(child.pid))
         child.communicate(b"\n")
+
+
+def test_a_process_that_ends_meanwhile_is_counted_by_its_parent(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    child = subprocess.Popen(["sleep", "60"])
+    ended, me = psutil.Process(child.pid), psutil.Process()
+    child.kill()
+    child.wait()
+    trees = iter([[me], [ended], [me], []])
+    monkeypatch.setattr(cost, "tree", lambda _: next(trees))
+    run: Any = SimpleNamespace(pid=0, child=SimpleNamespace(pid=0), run=None)
+    run.run = run.cluster = run
+    assert Deployment.processor_seconds(run) > 0
+    assert next(trees, None) is None
