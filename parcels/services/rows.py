@@ -117,15 +117,17 @@ def insert(rows: Sequence[Model], **computed: str) -> None:
 def _insert(rows: Sequence[Model], **computed: str) -> tuple[str, list[Any]]:
     own = connections[DEFAULT_DB_ALIAS]  # `connection` would be looked up for each value
     table = rows[0]._meta
-    fields = [field for field in table.concrete_fields if not isinstance(field, AutoField)]
-    columns = ", ".join(field.column or "" for field in fields)
-    row_of = ", ".join(computed.get(field.name, "%s") for field in fields)
-    places = ", ".join([f"({row_of})"] * len(rows))
+    given: dict[str, list[Any]] = {}
+    for field in table.concrete_fields:
+        if not isinstance(field, AutoField) and field.name not in computed:
+            found = [field.get_db_prep_save(field.pre_save(row, add=True), own) for row in rows]
+            # What is null in all rows isn't named: a third of a parcel's and an announcement's.
+            if found.count(None) < len(rows):
+                given[field.column or ""] = found
+    row_of = f"({', '.join([*computed.values(), *['%s'] * len(given)])})"
+    columns, places = ", ".join([*computed, *given]), ", ".join([row_of] * len(rows))
     return f"INSERT INTO {table.db_table} ({columns}) VALUES {places}", [  # noqa: S608 # no input in it
-        field.get_db_prep_save(field.pre_save(row, add=True), own)
-        for row in rows
-        for field in fields
-        if field.name not in computed
+        value for row in zip(*given.values(), strict=True) for value in row
     ]
 
 
