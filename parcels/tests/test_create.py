@@ -284,6 +284,14 @@ def test_redis_is_asked_outside_of_transactions(
     assert all(asked)
 
 
+def test_a_batch_stores_what_only_one_of_it_has(shop: Shop) -> None:
+    """A column that is null in all rows isn't written; one that is null in some is."""
+    sized = body(length=30, width=20, height=10)
+    shop.post("parcels", {"parcels": [body(), sized, body(insured_value=5)]})
+    stored = Parcel.objects.order_by("pk").values_list("length", "insured_value", "contract")
+    assert list(stored) == [(None, 0, None), (30, 0, None), (None, 5, None)]
+
+
 def test_each_collo_is_a_parcel(shop: Shop) -> None:
     response = shop.post("parcels", {"parcels": [body(quantity=3)]})
     colli = response.json()["parcels"]
