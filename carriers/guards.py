@@ -190,10 +190,7 @@ class CarrierGuards:
 
 
 def modes(every: Sequence[CarrierGuards], age: float = 0.0) -> list[Mode]:
-    """Return the states of breakers that share a Redis, as they were `age` seconds ago at most.
-
-    One question for all.
-    """
+    """Return breakers' states, `age` seconds old at most; one question to the Redis they share."""
     asked_at = monotonic()
     if asked_at - min(each.read_mode[0] for each in every) >= age:
         known: dict[bytes, Mode] = {b"open": "open", b"half_open": "half_open"}

@@ -134,9 +134,8 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
 
     `known` are parcels as they are now: they are not read again.
     """
-    places = ", ".join(["%s"] * len(announcement_ids))
     with connection.cursor() as cursor:
-        cursor.execute(_HELD.format(places), announcement_ids)
+        cursor.execute(_HELD.format(", ".join(["%s"] * len(announcement_ids))), announcement_ids)
         holds = [Hold(id=key, question=json.loads(text)) for key, text in cursor.fetchall()]
     # Most wait for one alone, and it has ended: no second question to the database then.
     several = [hold.pk for hold in holds if len(hold.question["parcels"]) > 1]

@@ -75,7 +75,6 @@ def record(results: Sequence[Result]) -> None:
         store([paper for each in papers.values() for paper in each])
     with transaction.atomic():
         transaction.on_commit(partial(faults.passing, "after_commit"))
-        # Each row that is still ours gets its next state.
         endings: list[Ending] = []
         ours: set[int] = set()
         for each in results:

@@ -114,6 +114,7 @@ def insert(rows: Sequence[Model], **computed: str) -> None:
             row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
 
+# What is null in all rows isn't named: a third of a parcel's and an announcement's columns.
 def _insert(rows: Sequence[Model], **computed: str) -> tuple[str, list[Any]]:
     own = connections[DEFAULT_DB_ALIAS]  # `connection` would be looked up for each value
     table = rows[0]._meta
@@ -121,7 +122,6 @@ def _insert(rows: Sequence[Model], **computed: str) -> tuple[str, list[Any]]:
     for field in table.concrete_fields:
         if not isinstance(field, AutoField) and field.name not in computed:
             found = [field.get_db_prep_save(field.pre_save(row, add=True), own) for row in rows]
-            # What is null in all rows isn't named: a third of a parcel's and an announcement's.
             if found.count(None) < len(rows):
                 given[field.column or ""] = found
     row_of = f"({', '.join([*computed.values(), *['%s'] * len(given)])})"
