@@ -8,9 +8,11 @@ import pytest
 from django.db import OperationalError, connection
 
 from carriers.redis_guard import RedisGuard
-from parcels.models import Announcement, Hold, Parcel
+from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.services import accept, protect
+from parcels.services.rows import insert
 from parcels.statuses import Status
+from parcels.tests.factories import ParcelFactory
 from parcels.tests.requests import Shop, body
 
 Sent = list[tuple[str, int, str]]
@@ -290,6 +292,13 @@ def test_a_batch_stores_what_only_one_of_it_has(shop: Shop) -> None:
     shop.post("parcels", {"parcels": [body(), sized, body(insured_value=5)]})
     stored = Parcel.objects.order_by("pk").values_list("length", "insured_value", "contract")
     assert list(stored) == [(None, 0, None), (30, 0, None), (None, 5, None)]
+
+
+def test_an_inserted_row_is_not_new_any_more(account: Account) -> None:
+    parcel = ParcelFactory.build(account=account)
+    insert([parcel])
+    assert parcel == Parcel.objects.get()
+    assert not parcel._state.adding
 
 
 def test_each_collo_is_a_parcel(shop: Shop) -> None:

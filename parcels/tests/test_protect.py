@@ -242,7 +242,24 @@ def test_a_429_closes_the_gate_and_holds_clients_all_the_same(answer: Any) -> No
     assert guards_of("postnl").recent().count == 0
 
 
-def test_a_moment_long_one_question_tells_which_carriers_are_out(
+def test_the_sweeper_probes_only_carriers_that_are_out(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CARRIER_BREAKER_OPEN_FOR = 0.0
+    carrier_guards.forget()
+    probed: list[str] = []
+    monkeypatch.setattr(
+        carrier_guards, "probe_aside", lambda guards, _: probed.append(guards.carrier)
+    )
+    carrier_guards.tend_breakers()
+    assert probed == []
+    for _ in range(10):
+        call(TIMEOUT)
+    carrier_guards.tend_breakers()
+    assert probed == ["postnl"]
+
+
+def test_all_breakers_are_one_question_and_are_believed_for_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     ask, asked = RedisGuard.ask, []
