@@ -114,7 +114,8 @@ def insert(rows: Sequence[Model], **computed: str) -> None:
             row._state.adding, row._state.db = False, DEFAULT_DB_ALIAS
 
 
-# What is null in all rows isn't named: a third of a parcel's and an announcement's columns.
+# What is null in all rows isn't named: a third of a parcel's and an announcement's columns. None of
+# these has a default in the database.
 def _insert(rows: Sequence[Model], **computed: str) -> tuple[str, list[Any]]:
     own = connections[DEFAULT_DB_ALIAS]  # `connection` would be looked up for each value
     table = rows[0]._meta
