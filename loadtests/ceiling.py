@@ -68,7 +68,7 @@ def measure(
     with nothing_server() as port:
         fast = _run(port, Closed(CONNECTIONS, requests), generators)
         paced = _run(port, Constant(PACED_RATE, seconds), generators)
-    if paced.latency is None:
+    if paced.latency is None or not paced.good:
         raise GeneratorError(f"a server that does nothing answered {paced.errors}")
     return {
         "requests_per_second": fast.throughput,

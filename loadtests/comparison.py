@@ -38,12 +38,12 @@ class Column(NamedTuple):
     cell: Callable[[Group | None], str]
 
 
-def comparison(groups: Sequence[Group], names: Sequence[str] = ()) -> Table:
-    """Return what was measured of these strategies (none named: of all)."""
+def comparison(groups: Sequence[Group]) -> Table:
+    """Return what was measured of each strategy."""
     plain = {(one.scenario, one.strategy): one for one in groups if not one.variant}
     rows = [
         (name, *(column.cell(plain.get((column.scenario, name))) for column in COLUMNS))
-        for name in names or _ordered()
+        for name in _ordered()
     ]
     return Table("Comparison", ("strategy", *(column.head for column in COLUMNS)), tuple(rows))
 
@@ -85,8 +85,8 @@ def _of(phase: str, stream: str, figure: Callable[[Summary], float | None]) -> F
 
 
 def _percentile(name: str) -> Callable[[Summary], float]:
-    """Return a percentile of the good answers; endless where there is none: worst, not missing."""
-    return lambda summary: summary["latency"][name] if summary["latency"] else math.inf
+    """Return a percentile of the waits; endless where no good answer came: worst, not missing."""
+    return lambda summary: summary["latency"][name] if summary["good"] else math.inf
 
 
 def _cell(figure: Figure, form: Callable[[float], str]) -> Callable[[Group | None], str]:

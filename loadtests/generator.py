@@ -15,7 +15,7 @@ from typing import Any
 
 from loadtests.arrivals import Closed, Schedule
 from loadtests.calls import JUDGES, Call
-from loadtests.metrics import UNFINISHED, Sample
+from loadtests.metrics import TIME_OUT, UNFINISHED, Sample
 from loadtests.wire import Answer, Wire
 
 # Seconds between two reports of progress: often enough for an eye.
@@ -143,7 +143,7 @@ class Generator:
                 answer = await self._exchange(stream)
             outcome, first_byte = JUDGES[stream.call.judge](answer), answer.first_byte
         except TimeoutError:
-            outcome = "time-out"
+            outcome = TIME_OUT
         except ConnectionRefusedError:
             outcome = "refused"
         except OSError:

@@ -33,7 +33,7 @@ SLOWER = 2.0
 LEAST_LIMIT = 5.0
 
 OK = "ok"
-UNFINISHED = "unfinished"
+TIME_OUT, UNFINISHED = GAVE_UP = "time-out", "unfinished"
 
 
 class Sample(NamedTuple):
@@ -72,7 +72,10 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """One stream's figures; rates are per second, `latency` is of the good answers alone."""
+    """One stream's figures; rates are per second.
+
+    `latency` is of the good answers, and of those who gave up: they have waited as long for none.
+    """
 
     asked: int
     good: int
@@ -139,7 +142,7 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         throughput=answered / seconds,
         goodput=len(good) / seconds,
         error_share=1 - len(good) / len(samples),
-        latency=latency_of(sample.latency for sample in good),
+        latency=latency_of(each.latency for each in samples if each.ok or each.outcome in GAVE_UP),
         late_sends=sum(wait > LATE_SECONDS for wait in waits),
         worst_send=max(waits, default=0.0),
         in_flight=math.fsum(sample.latency for sample in samples) / seconds,

@@ -124,7 +124,7 @@ def _stream_table(groups: Sequence[Group], runs: Sequence[Run], phase: str, stre
 
     columns = [(head, of(path, key), form) for head, path, form, key in _STREAM if key in known]
     title = stream if phase == stream else f"{phase}: {stream}"
-    hint = "Seconds from the intended start, of the good answers. "
+    hint = "Seconds from the intended start, until the good answer or until the client gave up. "
     return _table(title, groups, columns, hint + (RECOVERED if "recovery" in known else ""))
 
 
