@@ -1,6 +1,6 @@
 """Charts as plain values: what a scenario's `charts` asks for, drawn by `pictures`.
 
-`"good: labels"` is of a stream, `"busy"` of the servers.
+`"good: labels"` is of a stream, `"busy"` of the servers, `"phases: labels"` of a stream by phase.
 """
 
 from __future__ import annotations
@@ -9,13 +9,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from loadtests.aggregate import Group, Run, busy, streams
+from loadtests.aggregate import Group, Run, busy, stream_of, streams
 from loadtests.figures import outage_of
 
 # Seconds over which rates are taken: where a second has but a few requests its rate is noise.
 WINDOW = 5
-_SHARES = ("minimum", "p50", "p90", "p95", "p99", "maximum")
-_SHARE_LABELS = ("min", "50 %", "90 %", "95 %", "99 %", "max")
 
 Figures = Mapping[str, Any]
 Point = tuple[float, float | None]
@@ -55,11 +53,6 @@ def _rate(count: Callable[[Figures], float]) -> Callable[[Figures], list[Point]]
     return points
 
 
-def _percentiles(stream: Figures) -> list[Point]:
-    latency = stream["summary"]["latency"] or {}
-    return [(index, latency[name] or None) for index, name in enumerate(_SHARES) if latency]
-
-
 # kind: title, y, points of a stream's figures
 OF_STREAMS: Mapping[str, tuple[str, str, Callable[[Figures], list[Point]]]] = {
     "good": ("Good answers per second", "per s", _rate(lambda second: second["good"])),
@@ -78,13 +71,11 @@ OF_STREAMS: Mapping[str, tuple[str, str, Callable[[Figures], list[Point]]]] = {
         "clients",
         lambda stream: [(second["at"], second["in_flight"]) for second in stream["seconds"]],
     ),
-    "percentiles": ("Response times", "seconds, log", _percentiles),
 }
 # kind: title, y, value of a look at the servers
 OF_SERVERS: Mapping[str, tuple[str, str, Callable[[Figures], float | None]]] = {
     "busy": ("Busy workers", "workers", busy),
     "open": ("Announcements that have not ended", "announcements", lambda row: row.get("open")),
-    "held": ("Clients held", "clients", lambda row: row.get("held")),
     "memory": ("Memory of web, front and hub", "MB", lambda row: row.get("serving_memory")),
 }
 
@@ -99,12 +90,13 @@ def chart(wanted: str, groups: Sequence[Group]) -> Chart | None:
     typical = [(group, run) for group in groups if (run := group.typical())]
     if kind in OF_STREAMS and name:
         made = _of_stream(kind, name, typical)
+    elif kind == "phases" and name:
+        made = _of_phases(name, typical)
     elif kind in OF_SERVERS and not name:
         made = _of_servers(kind, typical)
     else:
-        raise ChartError(
-            f"no chart {wanted!r}: {[f'{one}: …' for one in OF_STREAMS]}, {[*OF_SERVERS]}"
-        )
+        known = [*(f"{one}: …" for one in (*OF_STREAMS, "phases")), *OF_SERVERS]
+        raise ChartError(f"no chart {wanted!r}: {known}")
     return made if any(y is not None for line in made.lines for _, y in line.points) else None
 
 
@@ -116,16 +108,20 @@ def _of_stream(kind: str, name: str, typical: Sequence[tuple[Group, Run]]) -> Ch
         for _, stream, figures in streams(run)
         if stream == name
     )
-    shares = kind == "percentiles"
-    return Chart(
-        title=f"{title}: {name}",
-        x="share of the good answers" if shares else "seconds",
-        y=y,
-        lines=lines,
-        log=y.endswith("log"),
-        band=None if shares else _outage(typical),
-        ticks=_SHARE_LABELS if shares else (),
-    )
+    band = _outage(typical)
+    return Chart(f"{title}: {name}", "seconds", y, lines, log=y.endswith("log"), band=band)
+
+
+def _of_phases(name: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
+    """Return a stream's slowest one percent in each phase; a gap where no good answer came."""
+    phases = list(dict.fromkeys(phase["name"] for _, run in typical for phase in run["phases"]))
+    lines = []
+    for group, run in typical:
+        found = [(stream_of(run, phase, name) or {}).get("summary") for phase in phases]
+        points = [each["latency"]["p99"] if each and each["good"] else None for each in found]
+        lines.append(Line(group.strategy, group.family, tuple(enumerate(points))))
+    title = f"Response time, slowest one percent: {name}"
+    return Chart(title, "", "seconds, log", tuple(lines), log=True, ticks=tuple(phases))
 
 
 def _of_servers(kind: str, typical: Sequence[tuple[Group, Run]]) -> Chart:

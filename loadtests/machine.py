@@ -13,17 +13,8 @@ import psutil
 
 # What shapes the figures; a package that isn't there is left out.
 PACKAGES = (
-    "django",
-    "djangorestframework",
-    "celery",
-    "uvicorn",
-    "gunicorn",
-    "gevent",
-    "pyuwsgi",
-    "cheroot",
-    "bjoern",
-    "psycopg",
-    "redis",
+    *("django", "djangorestframework", "celery", "uvicorn", "gunicorn", "gevent", "pyuwsgi"),
+    *("cheroot", "bjoern", "psycopg", "redis"),
 )
 PROGRAMS = {
     "nginx": ("nginx", "-v"),

@@ -1,14 +1,13 @@
 """Write the pages' tables: `make results`, from folders and the newest bench.
 
-A table stands between two comments, `<!-- comparison asgi-hold -->` and `<!-- /comparison -->`;
-words after the name choose its rows. Conclusions are written by hand: a test holds each figure in
-them against the table.
+A table stands between two comments, `<!-- comparison -->` and `<!-- /comparison -->`. Conclusions
+are written by hand: a test holds each figure in them against the table.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -21,7 +20,7 @@ from loadtests.tables import Table, markdown
 # From the project's root.
 PAGES = ("docs/which-one.md",)
 PART = re.compile(
-    r"(?P<begin><!-- (?P<name>comparison|cautions|needs)(?P<rows>[a-z -]*) -->\n)"
+    r"(?P<begin><!-- (?P<name>comparison|cautions|needs) -->\n)"
     r".*?(?P<end><!-- /(?P=name) -->)",
     re.DOTALL,
 )
@@ -45,18 +44,18 @@ def written(text: str, page: str, bench: Published | None) -> str:
     up = "../" * page.count("/")
 
     def part(match: re.Match[str]) -> str:
-        lines = PARTS[match["name"]](bench, up, match["rows"].split())
+        lines = PARTS[match["name"]](bench, up)
         # Blank lines: a table right after a comment is none to MkDocs.
         return match["begin"] + "\n".join(["", *lines, "", ""]) + match["end"]
 
     return PART.sub(part, text)
 
 
-def _comparison(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
+def _comparison(bench: Published | None, up: str) -> Iterator[str]:
     if bench is None:
         yield "Nothing has been measured yet: `make bench`."
         return
-    yield from _linked(comparison(bench.groups(), names), up)
+    yield from _linked(comparison(bench.groups()), up)
     yield ""
     commits = dict.fromkeys(part["machine"].get("commit") or "unknown" for part in bench.results)
     yield (
@@ -66,7 +65,7 @@ def _comparison(bench: Published | None, up: str, names: Sequence[str]) -> Itera
     )
 
 
-def _cautions(bench: Published | None, up: str, names: Sequence[str]) -> Iterator[str]:
+def _cautions(bench: Published | None, up: str) -> Iterator[str]:
     if bench is not None:
         yield from (f"- {said}" for said in cautions(bench.results, bench.groups()))
         if whys := footnotes(bench.groups()):
@@ -79,9 +78,9 @@ def _linked(table: Table, up: str) -> Iterator[str]:
     yield from markdown(replace(table, rows=tuple(rows)), "---|")
 
 
-Writer = Callable[[Published | None, str, Sequence[str]], Iterator[str]]
+Writer = Callable[[Published | None, str], Iterator[str]]
 PARTS: Mapping[str, Writer] = {
     "comparison": _comparison,
     "cautions": _cautions,
-    "needs": lambda bench, up, names: _linked(needs(), up),
+    "needs": lambda bench, up: _linked(needs(), up),
 }

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from loadtests import estimate, scenario
-from loadtests.bench import Wishes, jobs
+from loadtests.bench import WORKERS, Wishes, jobs
 from loadtests.scenario import Scenario
 
 
@@ -19,6 +19,7 @@ class Part:
     scenarios: tuple[str, ...]
     strategies: tuple[str, ...] = ()
     repeats: int = 1
+    workers: int = WORKERS
 
 
 # The outage first, with the base case, the one that it was published with, and the two that we
@@ -27,12 +28,17 @@ QUICK = (
     Part(("outage",), ("uwsgi-prefork", "uwsgi-gevent", "asgi-hold", "nginx-accel")),
     Part(("talk",)),
 )
-# First what README compares, five times; then each strategy once, those that hold with 10,000.
+# What README compares, five times, and with more and more clients; 10,000; each strategy once.
+# Where clients outnumber slots, pools are as the folders have them.
 HELD = ("asgi-hold", "nginx-accel", "uwsgi-offload")
+COMPARED = (*HELD[:2], "gunicorn-gthread", "uwsgi-gevent", "uwsgi-prefork")
+FEW = ("crowd", "growth", "capacity")
 FULL = (
-    Part(("outage", "crowd"), (*HELD[:2], "gunicorn-gthread", "uwsgi-gevent", "uwsgi-prefork"), 5),
+    Part(("outage",), COMPARED, repeats=5),
+    Part(("crowd",), COMPARED, repeats=5, workers=0),
+    Part(("growth",), COMPARED, workers=0),
     Part(("capacity",), HELD),
-    Part(tuple(name for name in scenario.names() if name != "capacity")),
+    Part(tuple(name for name in scenario.names() if name not in FEW)),
 )
 # Who waits for `make bench` or `make bench-full` waits no longer: what doesn't fit is left out.
 SECONDS = {"quick": 15 * 60.0, "full": 8 * 3600.0}
@@ -62,6 +68,7 @@ def plan(form: str, available: Sequence[str], note: str) -> list[Planned]:
             Wishes(
                 tuple(name for name in available if name in (part.strategies or (name,))),
                 repeats=part.repeats,
+                workers=part.workers,
                 quick=quick,
                 note=note,
                 until=time.monotonic() + SECONDS[form],

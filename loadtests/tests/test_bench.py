@@ -216,8 +216,12 @@ def test_a_suite_is_one_report_and_its_worst_part_is_its_code(monkeypatch, tmp_p
 
 def test_the_full_suite_has_every_scenario_and_repeats_what_readme_compares():
     assert {name for part in suite.FULL for name in part.scenarios} == set(scenario.names())
-    assert suite.FULL[0].scenarios == ("outage", "crowd")
-    assert (len(suite.FULL[0].strategies), suite.FULL[0].repeats) == (5, 5)
+    compared = [part for part in suite.FULL if part.repeats == 5]
+    assert [part.scenarios for part in compared] == [("outage",), ("crowd",)]
+    assert {part.strategies for part in compared} == {suite.COMPARED}
+    # In one folder each, and no figure of two sizes of pool.
+    assert len({part.scenarios for part in suite.FULL}) == len(suite.FULL)
+    assert {part.workers for part in suite.FULL if "crowd" in part.scenarios} == {0}
 
 
 @pytest.mark.parametrize(("workers", "sizes"), [(4, {"WEB_WORKERS": "4"}), (0, {})])

@@ -189,11 +189,6 @@ def test_rows_stand_by_family_and_name_and_none_is_left_out(seen):
     assert [row[0] for row in needs().rows] == names
 
 
-def test_rows_can_be_chosen(seen):
-    names = ["uwsgi-prefork", "asgi-hold"]
-    assert [row[0] for row in comparison(seen, names).rows] == names
-
-
 @pytest.mark.parametrize(
     ("waiting", "rows", "seconds"),
     [

@@ -174,6 +174,17 @@ def test_a_chart_of_the_servers_counts_from_the_runs_start(bench):
     assert made.band == (2.0, 4.0)
 
 
+def test_a_chart_by_phases_has_their_slowest_percent_and_a_gap_where_nobody_was_answered():
+    first, then = (run("nginx-accel", HELD, seconds)["phases"][0] for seconds in (2.0, 20.0))
+    [nobody] = run("nginx-accel", HELD, 2.0, failed=40)["phases"]
+    phases = [first, {**then, "name": "more"}, {**nobody, "name": "all"}]
+    grown = run("nginx-accel", HELD, 2.0) | {"phases": phases}
+    made = chart("phases: labels", groups([results(grown)]))
+    assert made is not None
+    assert made.ticks == (first["name"], "more", "all")
+    assert made.lines[0].points == ((0, 2.0), (1, 20.0), (2, None))
+
+
 def test_a_chart_of_nothing_is_left_out(bench):
     assert chart("good: no such stream", groups([bench])) is None
     assert chart("busy", groups([results(missing("cheroot", WAITS, "died"))])) is None
