@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from loadtests.happenings import FAILED
@@ -174,16 +173,16 @@ def busy(row: Mapping[str, Any]) -> int | None:
     return row.get("busy", {}).get("serving")
 
 
-def serving(what: str) -> Look:
-    """Return the cores ("cpu") or MB ("memory") of what serves clients."""
-    return partial(_used, what, lambda name: name in SERVING)
+def used(what: str, *kinds: str) -> Look:
+    """Return the cores ("cpu") or MB ("memory") of these kinds of process.
 
+    None named: of all that a deployment needs.
+    """
 
-def all_told(what: str) -> Look:
-    """Return the cores or MB of all that a deployment needs."""
-    return partial(_used, what, lambda name: name not in NOT_OURS)
+    def look(row: Mapping[str, Any]) -> float | None:
+        known = row.get(what, {})
+        mine = kinds or [name for name in known if name not in NOT_OURS]
+        values = [known[name] for name in mine if name in known]
+        return sum(values) if values else None
 
-
-def _used(what: str, counts: Callable[[str], bool], row: Mapping[str, Any]) -> float | None:
-    values = [value for name, value in row.get(what, {}).items() if counts(name)]
-    return sum(values) if values else None
+    return look

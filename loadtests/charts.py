@@ -113,14 +113,14 @@ def _of_stream(kind: str, name: str, typical: Sequence[tuple[Group, Run]]) -> Ch
 
 
 def _of_phases(name: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
-    """Return a stream's slowest one percent in each phase; a gap where no good answer came."""
+    """Return a stream's slowest one percent in each phase; who gave up has waited so long."""
     phases = list(dict.fromkeys(phase["name"] for _, run in typical for phase in run["phases"]))
     lines = []
     for group, run in typical:
         found = [(stream_of(run, phase, name) or {}).get("summary") for phase in phases]
-        points = [each["latency"]["p99"] if each and each["good"] else None for each in found]
+        points = [each["latency"]["p99"] if each and each["latency"] else None for each in found]
         lines.append(Line(group.strategy, group.family, tuple(enumerate(points))))
-    title = f"Response time, slowest one percent: {name}"
+    title = f"Waiting for an answer, slowest one percent: {name}"
     return Chart(title, "", "seconds, log", tuple(lines), log=True, ticks=tuple(phases))
 
 

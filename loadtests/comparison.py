@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from deploy import strategy as strategies
 from deploy.strategy import Strategy
-from loadtests.aggregate import Group, Look, Run, all_told, stream_of, streams
+from loadtests.aggregate import Group, Look, Run, mean, peak, plain, stream_of, streams, used
 from loadtests.figures import outage_of
 from loadtests.tables import PROMISED, Figure, Table, bound, number, percent, slots, spread
 
@@ -206,11 +206,15 @@ def _columns() -> Iterator[Column]:
     yield Column("of the limit", "talk", _cell(share, percent))
     yield Column("failed", "talk", _cell(labels(lambda s: s["error_share"]), percent))
     yield Column("wait, slowest 1 %", "talk", _cell(labels(_percentile("p99")), seconds))
-    yield Column("other pages meanwhile, slowest 1 %", "talk", canary("talk"))
+    took = (("MB", peak, used("memory")), ("cores", mean, used("cpu")))
+    for head, over, look in took:
+        yield Column(f"{head}, all told", "talk", _cell(partial(over, look=look), number))
+    connections = partial(peak, look=plain("connections"))
+    yield Column("database connections", "talk", _cell(connections, number))
     yield Column("other pages with 500 clients waiting, slowest 1 %", "crowd", canary("crowd"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
     yield Column("backlog worked off after the outage", "outage", _cell(worked_off, within))
-    each = partial(memory_each, all_told("memory"))
+    each = partial(memory_each, used("memory"))
     told = _with_failed("capacity", "labels", each, lambda value: f"{value:,.0f} KB")
     yield Column("memory per waiting client, all told", "capacity", told)
     yield Column("a reload", "reload", reload)

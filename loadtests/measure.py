@@ -14,7 +14,7 @@ from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests import fleet
-from loadtests.aggregate import serving
+from loadtests.aggregate import SERVING, used
 from loadtests.calls import RECEIVER, make
 from loadtests.collector import Collector, Row
 from loadtests.deployment import deployed, hanging, login
@@ -184,6 +184,6 @@ def _relative(row: Row, began: float) -> Row:
     row["load"] = round(row["load"], 2)
     if "lookup" in row:
         row["lookup"] = round(row["lookup"], 4)
-    if (memory := serving("memory")(row)) is not None:
+    if (memory := used("memory", *SERVING)(row)) is not None:
         row["serving_memory"] = round(memory, 1)
     return row

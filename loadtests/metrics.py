@@ -81,7 +81,6 @@ class Summary:
     good: int
     errors: dict[str, int]
     seconds: float
-    offered: float
     throughput: float
     goodput: float
     error_share: float
@@ -100,7 +99,6 @@ class Second:
     good: int
     errors: dict[str, int] = field(default_factory=dict)
     p50: float | None = None
-    p99: float | None = None
     in_flight: float = 0.0
 
 
@@ -138,7 +136,6 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         good=len(good),
         errors=dict(Counter(sample.outcome for sample in samples if not sample.ok)),
         seconds=seconds,
-        offered=len(samples) / max(sending_time(samples), 1e-9),
         throughput=answered / seconds,
         goodput=len(good) / seconds,
         error_share=1 - len(good) / len(samples),
@@ -147,15 +144,6 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         worst_send=max(waits, default=0.0),
         in_flight=math.fsum(sample.latency for sample in samples) / seconds,
     )
-
-
-def sending_time(samples: Sequence[Sample]) -> float:
-    """Return over how long requests were offered: one interval more than between first and last."""
-    starts = sorted(sample.intended for sample in samples)
-    if len(starts) == 1:
-        return samples[0].latency
-    between = starts[-1] - starts[0]
-    return between * len(starts) / (len(starts) - 1) or max(sample.latency for sample in samples)
 
 
 def by_stream(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
@@ -190,7 +178,6 @@ def _second(at: int, offered: int, ended: Sequence[Sample], in_flight: float) ->
         good=sum(sample.ok for sample in ended),
         errors=dict(Counter(sample.outcome for sample in ended if not sample.ok)),
         p50=latency.p50 if latency else None,
-        p99=latency.p99 if latency else None,
         in_flight=in_flight,
     )
 

@@ -19,6 +19,7 @@ from loadtests.tables import (
     markdown,
     number,
     percent,
+    process_table,
     server_table,
     stream_tables,
 )
@@ -42,7 +43,8 @@ def write_report(results: Sequence[Result], folder: Path) -> Path:
         mine = [group for group in every if (group.scenario, group.variant) == (of, variant)]
         title = facts["title"] + (f" ({variant})" if variant else "")
         lines += [f"## {title}", "", facts["question"], ""]
-        tables = [*stream_tables(mine), server_table(mine), books_table(mine), errors_table(mine)]
+        tables = [*stream_tables(mine), server_table(mine), process_table(mine), books_table(mine)]
+        tables.append(errors_table(mine))
         for table in filter(None, tables):
             lines += [f"### {table.title}", "", *markdown(table), ""]
             lines += [table.hint, ""] if table.hint else []

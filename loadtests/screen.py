@@ -48,8 +48,7 @@ def _brief(outcome: dict[str, Any]) -> str:
     for phase in outcome.get("phases", []):
         for name, stream in phase["streams"].items():
             summary = stream["summary"]
-            latency = summary["latency"]
-            middle = f", p50 {latency['p50']:.3f} s" if latency else ""
+            middle = f", p50 {summary['latency']['p50']:.3f} s" if summary["latency"] else ""
             parts.append(
                 f"{name} {summary['goodput']:.1f}/s ({summary['asked']} asked){middle}, "
                 f"{summary['error_share']:.0%} failed"

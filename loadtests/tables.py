@@ -12,17 +12,18 @@ from typing import Any
 from deploy import strategy as strategies
 from deploy.plan import MAX_CONCURRENCY
 from loadtests.aggregate import (
+    NOT_OURS,
+    SERVING,
     Group,
     Run,
     Spread,
-    all_told,
     busy,
     mean,
     peak,
     plain,
-    serving,
     stream_of,
     streams,
+    used,
 )
 from loadtests.metrics import LEAST_LIMIT, RECOVERED_SHARE, RECOVERY_WINDOW, SLOWER
 
@@ -85,9 +86,8 @@ def spread(value: Spread | None, form: Callable[[float], str] = number) -> str:
     """Return the median and, of several repeats, their range."""
     if value is None:
         return MISSING
-    if value.repeats == 1 or value.low == value.high:
-        return form(value.median)
-    return f"{form(value.median)} ({form(value.low)} to {form(value.high)})"
+    middle, low, high = form(value.median), form(value.low), form(value.high)
+    return middle if low == high else f"{middle} ({low} to {high})"
 
 
 # A column: its head, its figure, how that is written.
@@ -172,9 +172,9 @@ def server_table(groups: Sequence[Group]) -> Table:
     """Return what the servers used, by strategy."""
     took = (
         ("serving MB, peak", peak, plain("serving_memory")),
-        ("serving cores, mean", mean, serving("cpu")),
-        ("MB all told, peak", peak, all_told("memory")),
-        ("cores all told, mean", mean, all_told("cpu")),
+        ("serving cores, mean", mean, used("cpu", *SERVING)),
+        ("MB all told, peak", peak, used("memory")),
+        ("cores all told, mean", mean, used("cpu")),
         ("database connections, peak", peak, plain("connections")),
         ("holds, peak", peak, plain("held")),
         ("busy workers, peak", peak, busy),
@@ -191,6 +191,18 @@ def server_table(groups: Sequence[Group]) -> Table:
         "PostgreSQL and Redis, too. Others' cores: what the machine did besides; the less, the "
         "better the figures.",
     )
+
+
+def process_table(groups: Sequence[Group]) -> Table:
+    """Return what each kind of process used; missing where a strategy has none."""
+    rows = [row for group in groups for run in group.measured() for row in run["timeline"]]
+    kinds = dict.fromkeys(name for row in rows for name in row["cpu"] if name not in NOT_OURS)
+    columns: list[Column] = [
+        (f"{kind} {unit}", partial(over, look=used(what, kind)), number)
+        for kind in kinds
+        for unit, over, what in (("MB", peak, "memory"), ("cores", mean, "cpu"))
+    ]
+    return _table("Each kind of process", groups, columns, "MB at the peak, cores on average.")
 
 
 # Head: its figure in a run's books.

@@ -3,6 +3,7 @@
 import pytest
 
 from loadtests.aggregate import (
+    SERVING,
     Group,
     Spread,
     busy,
@@ -11,9 +12,9 @@ from loadtests.aggregate import (
     mean,
     peak,
     plain,
-    serving,
     stream_of,
     streams,
+    used,
 )
 from loadtests.metrics import LATE_SHARE
 from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
@@ -149,6 +150,8 @@ def test_figures_of_the_timeline():
     assert mean(made, lambda row: row["at"] if row["at"] > 2 else None) == 3.5
     assert busy({"busy": {"serving": 3, "waiting": 2}}) == 3
     assert busy({}) is None
-    used = {"web": 1.0, "front": 0.25, "hub": 0.5, "worker": 9.0}
-    assert serving("cpu")({"cpu": used, "memory": {"web": 3.0}}) == 1.75
-    assert serving("memory")({"memory": {}}) is serving("cpu")({}) is None
+    cores = {"web": 1.0, "front": 0.25, "hub": 0.5, "worker": 9.0, "simulator": 2.0}
+    serving = used("cpu", *SERVING)
+    assert serving({"cpu": cores, "memory": {"web": 3.0}}) == 1.75
+    assert used("cpu")({"cpu": cores}) == 10.75
+    assert used("memory", *SERVING)({"memory": {}}) is serving({}) is None

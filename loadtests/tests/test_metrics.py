@@ -65,7 +65,6 @@ def test_each_figure_of_a_stream():
     assert (figures.asked, figures.good) == (4, 2)
     assert figures.errors == {"http 502": 1, "time-out": 1}
     assert figures.seconds == 5
-    assert figures.offered == 1  # one a second was asked, though it took five to answer them
     assert figures.throughput == pytest.approx(4 / 5)
     assert figures.goodput == pytest.approx(2 / 5)
     assert figures.error_share == 0.5
@@ -167,13 +166,6 @@ def test_a_send_that_never_came_is_no_late_one():
     assert (figures_of([never]).late_sends, figures_of([never]).worst_send) == (0, 0.0)
     assert validity([never, sample(0, 1)], []).reasons == ()
     assert validity([never], []).reasons == ("nothing was sent",)
-
-
-def test_the_rate_that_was_offered():
-    """Over one interval more than between first and last; a burst over its longest answer."""
-    assert figures_of([sample(100 + at / 2, 9) for at in range(10)]).offered == pytest.approx(2)
-    assert figures_of([sample(7, 4)]).offered == pytest.approx(1 / 4)
-    assert figures_of([sample(0, 1), sample(0, 5)]).offered == pytest.approx(2 / 5)
 
 
 def test_a_slow_simulator_makes_the_run_invalid():

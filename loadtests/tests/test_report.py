@@ -12,6 +12,7 @@ from loadtests.tables import (
     last_ended,
     number,
     percent,
+    process_table,
     server_table,
     slots,
     spread,
@@ -112,6 +113,15 @@ def test_all_told_are_the_processes_that_a_deployment_needs():
     assert row["cores all told, mean"] == "0.90"
 
 
+def test_each_kind_of_process_is_named_but_for_load_and_carriers():
+    found = run("nginx-accel", HELD, 2.0)
+    found["timeline"][3] |= {"memory": {"web": 100.0, "worker": 50.0, "simulator": 400.0}}
+    table = process_table(groups([results(found)]))
+    row = dict(zip(table.head, table.rows[0], strict=True))
+    assert (row["worker MB"], row["worker cores"], row["hub cores"]) == ("50", "0.30", "0.10")
+    assert not any("simulator" in head or "generator" in head for head in table.head)
+
+
 @pytest.mark.parametrize(
     ("strategy", "sizes", "found"),
     [
@@ -174,7 +184,7 @@ def test_a_chart_of_the_servers_counts_from_the_runs_start(bench):
     assert made.band == (2.0, 4.0)
 
 
-def test_a_chart_by_phases_has_their_slowest_percent_and_a_gap_where_nobody_was_answered():
+def test_a_chart_by_phases_has_their_slowest_percent_and_a_gap_where_nobody_waited():
     first, then = (run("nginx-accel", HELD, seconds)["phases"][0] for seconds in (2.0, 20.0))
     [nobody] = run("nginx-accel", HELD, 2.0, failed=40)["phases"]
     phases = [first, {**then, "name": "more"}, {**nobody, "name": "all"}]
