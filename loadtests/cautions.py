@@ -50,9 +50,9 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
 
 
 def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Say in which scenarios the processors were the limit, not what was to be compared."""
+    """Say in which runs the processors were the limit, not what was to be compared."""
     full = Counter(
-        run["scenario"]
+        f"{run['scenario']} with {run['strategy']}"
         for result in results
         for run in result["runs"]
         if run.get("timeline")
@@ -60,7 +60,7 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         > FULL * result["machine"]["cores"]
     )
     if full:
-        which = ", ".join(f"{count} of {scenario}" for scenario, count in full.items())
+        which = ", ".join(f"{count} of {run}" for run, count in full.items())
         yield (
             f"Runs in which the machine's processors were full most of the time: {which}. They "
             "show what a request costs in work, not what waiting costs."

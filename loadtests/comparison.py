@@ -211,6 +211,7 @@ def _columns() -> Iterator[Column]:
         yield Column(f"{head}, all told", "talk", _cell(partial(over, look=look), number))
     connections = partial(peak, look=plain("connections"))
     yield Column("database connections", "talk", _cell(connections, number))
+    yield Column("slots with 500 clients waiting", "crowd", _cell(slots, bound))
     yield Column("other pages with 500 clients waiting, slowest 1 %", "crowd", canary("crowd"))
     yield Column("other pages in the outage, slowest 1 %", "outage", canary("outage"))
     yield Column("backlog worked off after the outage", "outage", _cell(worked_off, within))

@@ -222,6 +222,8 @@ def test_the_full_suite_has_every_scenario_and_repeats_what_readme_compares():
     # In one folder each, and no figure of two sizes of pool.
     assert len({part.scenarios for part in suite.FULL}) == len(suite.FULL)
     assert {part.workers for part in suite.FULL if "crowd" in part.scenarios} == {0}
+    sizing = {part.name: part.wishes.workers for part in suite.plan("full", ["asgi-hold"], "")}
+    assert (sizing["crowd"], sizing["growth"], sizing["outage"]) == (0, 0, bench.WORKERS)
 
 
 @pytest.mark.parametrize(("workers", "sizes"), [(4, {"WEB_WORKERS": "4"}), (0, {})])

@@ -84,7 +84,7 @@ def test_figures_of_a_full_machine_say_so():
     full["timeline"] = [row | {"cpu": {"web": 1.9}} for row in full["timeline"]]
     found = results(full, idle)
     said = " ".join(cautions([found], groups([found])))
-    assert "processors were full most of the time: 1 of talk." in said
+    assert "processors were full most of the time: 1 of talk with a." in said
 
 
 def test_a_quiet_bench_with_repeats_needs_no_warning():
