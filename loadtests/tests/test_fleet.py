@@ -10,6 +10,7 @@ from loadtests import ceiling, fleet
 from loadtests.arrivals import Closed
 from loadtests.calls import make
 from loadtests.generator import Plan, Progress, Stream
+from loadtests.metrics import Sample, summarize
 from loadtests.tests.shop_server import Shop, running
 
 pytestmark = pytest.mark.integration
@@ -83,3 +84,10 @@ def test_the_ceiling_is_measured():
     measured = ceiling.measure(requests=500, seconds=0.5)
     assert measured["requests_per_second"] > 0
     assert 0 <= measured["paced_late_share"] <= 1
+
+
+def test_a_ceiling_that_no_answer_showed_is_an_error(monkeypatch):
+    gave_up = Sample("ceiling", 0.0, 0.0, None, 60.0, "time-out")
+    monkeypatch.setattr(ceiling, "_run", lambda *_: summarize([gave_up]))
+    with pytest.raises(fleet.GeneratorError, match="time-out"):
+        ceiling.measure()

@@ -146,6 +146,7 @@ def test_the_last_one_has_ended_when_none_is_open_any_more(open_, seconds):
 def test_the_report_has_tables_and_the_charts_that_the_scenario_names(bench, tmp_path):
     text = written([bench], tmp_path)
     assert "| nginx-accel | 5 | 100.0 % |" in text
+    assert "| web MB |" in text
     pictures = re.findall(r"\]\((pictures/[^)]+)\)", text)
     assert len(pictures) == 1  # of the two that `talk` asks for: no canary was measured here
     assert all((tmp_path / picture).read_text().startswith("<?xml") for picture in pictures)

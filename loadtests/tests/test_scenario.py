@@ -138,3 +138,20 @@ def test_an_unknown_scenario_or_parameter_says_what_there_is(mine):
         scenario.load("speech")
     with pytest.raises(ScenarioError, match="rate, cap"):
         scenario.load(mine, overrides={"speed": 3})
+
+
+def test_growth_has_as_many_clients_as_its_phases_say():
+    growing = scenario.load("growth")
+    for phase in growing.phases:
+        [slow] = phase.events
+        labels, canary = phase.streams
+        wait = slow.settings["seconds"]
+        assert labels.arrivals.rate * wait == float(phase.name.split()[0].replace(",", ""))
+        # Looked at from the first second in which all wait to the last one.
+        assert canary.begin == wait
+        assert wait + canary.arrivals.seconds == labels.arrivals.seconds
+
+
+def test_the_apps_own_limit_in_crowd_can_be_set():
+    limited = scenario.load("crowd", overrides={"bulkhead": 400})
+    assert limited.environment["CARRIER_BULKHEAD"] == "400"
