@@ -146,6 +146,8 @@ def test_growth_has_as_many_clients_as_its_phases_say():
         [slow] = phase.events
         labels, canary = phase.streams
         wait = slow.settings["seconds"]
+        assert isinstance(labels.arrivals, Constant)
+        assert isinstance(canary.arrivals, Constant)
         assert labels.arrivals.rate * wait == float(phase.name.split()[0].replace(",", ""))
         # Looked at from the first second in which all wait to the last one.
         assert canary.begin == wait
