@@ -113,8 +113,7 @@ class Generator:
         async with asyncio.TaskGroup() as sent:
             for at in itertools.islice(times, self._share, None, self._of):
                 intended = begin + at
-                # Also when there is nothing to sleep: answers must be read between two sends.
-                await asyncio.sleep(max(intended - time.monotonic(), 0))
+                await _until(intended)
                 sent.create_task(self._send(stream, intended))
 
     async def _closed(self, stream: Stream, closed: Closed) -> None:
@@ -124,7 +123,7 @@ class Generator:
 
         async def connection(number: int) -> None:
             intended = begin + closed.opens(number)
-            await asyncio.sleep(max(intended - time.monotonic(), 0))
+            await _until(intended)
             for _ in left:
                 intended = await self._send(stream, intended)
 
@@ -159,7 +158,9 @@ class Generator:
 
     async def _exchange(self, stream: Stream) -> Answer:
         idle = self._idle.setdefault((stream.host, stream.port), [])
-        wire = self._usable(idle) or await Wire.connect(stream.host, stream.port)
+        while idle and not idle[-1].usable:
+            idle.pop().close()
+        wire = idle.pop() if idle else await Wire.connect(stream.host, stream.port)
         try:
             answer = await wire.ask(stream.call.request)
         except BaseException:
@@ -168,11 +169,9 @@ class Generator:
         idle.append(wire)
         return answer
 
-    @staticmethod
-    def _usable(idle: list[Wire]) -> Wire | None:
-        while idle:
-            wire = idle.pop()
-            if wire.usable:
-                return wire
-            wire.close()
-        return None
+
+async def _until(moment: float) -> None:
+    """Sleep until then and never less: uvloop wakes up to a millisecond too soon."""
+    await asyncio.sleep(0)  # also when it is late: answers must be read between two sends
+    while (left := moment - time.monotonic()) > 0:  # noqa: ASYNC110 # nothing else tells the time
+        await asyncio.sleep(left)

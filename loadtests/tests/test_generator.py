@@ -3,15 +3,16 @@ import socket
 import threading
 import time
 from dataclasses import replace
-from typing import Any
 
 import pytest
+import uvloop
 
 from loadtests.arrivals import Burst, Closed, Constant
 from loadtests.calls import make
 from loadtests.generator import Generator, Plan, Progress, Stream
 from loadtests.metrics import per_second, summarize
 from loadtests.tests.shop_server import BARE, Shop, running
+from loadtests.wire import Wire
 
 pytestmark = pytest.mark.integration
 
@@ -55,6 +56,19 @@ def test_an_open_loop_sends_also_when_nothing_comes_back():
     assert [sample.outcome for sample in report.samples] == ["unfinished"] * 20
     intended = sorted(round(sample.intended - plan.start, 3) for sample in report.samples)
     assert intended == [number / 20 for number in range(20)]
+
+
+@pytest.mark.parametrize("arrivals", [Constant(rate=200, seconds=0.5), Closed(50, 50, opening=0.5)])
+def test_nothing_is_sent_too_soon_by_a_loop_of_whole_milliseconds(arrivals):
+    with (
+        running(Shop()) as shop,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        plan = Plan((stream(shop.port, arrivals),), time.monotonic() + 0.1, 30)
+        report = runner.run(Generator(plan).run())
+    assert len(report.samples) >= 50
+    early = [each for each in report.samples if each.sent is None or each.sent < each.intended]
+    assert early == []
 
 
 def test_all_that_is_in_flight_shows_in_the_seconds():
@@ -162,17 +176,19 @@ def test_a_connection_that_the_server_closes_is_not_used_again():
     assert [sample.outcome for sample in report.samples] == ["ok"] * 10
 
 
-def test_what_was_idle_for_too_long_is_hung_up():
-    class Old:
-        usable, closed = False, 0
+def test_what_was_idle_for_too_long_is_hung_up(monkeypatch):
+    closed = set()
+    hang_up = Wire.close
 
-        def close(self):
-            self.closed += 1
+    def close(wire):
+        closed.add(wire)
+        hang_up(wire)
 
-    old, idle = Old(), list[Any]()
-    idle += [old, old]
-    assert Generator._usable(idle) is None
-    assert (idle, old.closed) == ([], 2)
+    monkeypatch.setattr("loadtests.wire.IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(Wire, "close", close)
+    with running(Shop()) as shop:
+        drive(stream(shop.port, Closed(connections=1, requests=5)))
+    assert (shop.creates, len(closed)) == (5, 5)
 
 
 def test_a_client_that_gives_up_hangs_up():
