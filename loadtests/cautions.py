@@ -62,6 +62,6 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
     if full:
         which = ", ".join(f"{count} of {run}" for run, count in full.items())
         yield (
-            f"Runs in which the machine's processors were full most of the time: {which}. They "
-            "show what a request costs in work, not what waiting costs."
+            f"Runs in which the machine's processors were full most of the time: {which}. Their "
+            "times include the wait for a processor."
         )

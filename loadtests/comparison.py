@@ -17,6 +17,7 @@ from deploy import strategy as strategies
 from deploy.strategy import Strategy
 from loadtests.aggregate import Group, Look, Run, mean, peak, plain, stream_of, streams, used
 from loadtests.figures import outage_of
+from loadtests.metrics import UNFINISHED
 from loadtests.tables import PROMISED, Figure, Table, bound, number, percent, slots, spread
 
 NOT_MEASURED = "not measured"
@@ -24,6 +25,8 @@ DOUBT = " †"
 SYSTEM = "apt-get install "
 # Traffic grows over an outage's run: what is three times the most of before is a backlog.
 BACKLOG = 3
+# What else than a loss may have become of a client in a reload.
+NOT_LOST = {PROMISED: "got their label later (202)", UNFINISHED: "still waited at the run's end"}
 # A share that rounds to nothing in a table.
 NONE_WORTH_SAYING = 0.0005
 
@@ -102,7 +105,7 @@ def _cell(figure: Figure, form: Callable[[float], str]) -> Callable[[Group | Non
 def _with_failed(
     phase: str, stream: str, figure: Figure, form: Callable[[float], str]
 ) -> Callable[[Group | None], str]:
-    """Return a cell with the share that failed, where there is one: a quick error is no answer."""
+    """Return a cell with the share that failed, where there is one: a quick error is no good one."""
 
     def cell(group: Group | None) -> str:
         lost = group.spread(_of(phase, stream, lambda s: s["error_share"])) if group else None
@@ -116,7 +119,7 @@ def _with_failed(
 
 def seconds(value: float) -> str:
     """Return seconds in words; endless where no good answer came."""
-    return "no answer" if value == math.inf else f"{number(value)} s"
+    return "no good answer" if value == math.inf else f"{number(value)} s"
 
 
 def memory_each(look: Look, run: Run) -> float | None:
@@ -180,13 +183,15 @@ def reload(group: Group | None) -> str:
         return NOT_MEASURED
     if "app" not in strategies.load(group.strategy).reload:
         return "has none"
-    lost = group.spread(
-        _of("reload", "labels", lambda s: sum(s["errors"].values()) - s["errors"].get(PROMISED, 0))
-    )
-    later = group.spread(_of("reload", "labels", lambda s: s["errors"].get(PROMISED, 0)))
+
+    def errors(of: Callable[[str], bool]) -> Figure:
+        return _of("reload", "labels", lambda s: sum(n for e, n in s["errors"].items() if of(e)))
+
+    lost = group.spread(errors(lambda each: each not in NOT_LOST))
     said = f"{spread(lost)} of {number(asked.median)} lost"
-    if later and later.high:
-        said += f", {spread(later)} got their label later (202)"
+    for error, meaning in NOT_LOST.items():
+        if (found := group.spread(errors(error.__eq__))) and found.high:
+            said += f", {spread(found)} {meaning}"
     return said + ("" if group.valid else DOUBT)
 
 

@@ -95,18 +95,9 @@ def _charts(of: str, facts: Mapping[str, Any]) -> Sequence[str | Sequence[str]]:
 
 
 def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
-    result = results[0]
-    machine, ceiling = result["machine"], result["ceiling"]
-    cores = f"{machine['cores']} × {machine['processor']}, {machine['architecture']}"  # noqa: RUF001
-    yield "Machine", f"{cores}, {machine['memory_gb']} GB, {machine['system']}"
-    yield (
-        "Generator's own ceiling",
-        (
-            f"{number(ceiling['requests_per_second'])} per s at a server that does nothing; "
-            f"at {ceiling['paced_rate']} per s {percent(ceiling['paced_late_share'])} of the sends "
-            f"late, p99 {number(ceiling['paced_p99'])} s; {ceiling['generators']} process(es)"
-        ),
-    )
+    result = results[-1]
+    machine = result["machine"]
+    yield "Machine", f"{machine['architecture']}, {machine['memory_gb']} GB, {machine['system']}"
     equal = ", ".join(f"{key}={value}" for key, value in result["equal"].items())
     yield "The same for all", f"{equal}, where a scenario's own environment says nothing else"
     yield "Stores", "PostgreSQL with fsync, Redis without persistence, both on this machine"
@@ -121,11 +112,14 @@ def _card(results: Sequence[Result]) -> Iterator[tuple[str, str]]:
 def _part(result: Result) -> str:
     """Return what one part ran, and what may differ from the other parts."""
     scenarios = ", ".join(dict.fromkeys(run["scenario"] for run in result["runs"]))
-    machine = result["machine"]
+    machine, ceiling = result["machine"], result["ceiling"]
     return (
         f"{scenarios}: {'quick' if result['quick'] else 'full'} form, {result['sizing']}, "
         f"{result['repeats']} of each in random order (seed {result['seed']}), "
-        f"commit {machine.get('commit') or 'not known'}, load before {machine['load_before']}"
+        f"commit {machine.get('commit') or 'not known'}, {machine['cores']} cores of "
+        f"{machine['processor']}, load before {machine['load_before']}; at a server that does "
+        f"nothing the generator sends {number(ceiling['requests_per_second'])} per s, and at "
+        f"{ceiling['paced_rate']} per s {percent(ceiling['paced_late_share'])} late"
     )
 
 

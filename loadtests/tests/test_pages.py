@@ -39,7 +39,7 @@ COMMITTED = newest()
 # What a person wrote of the figures: `93.4 %<!-- asgi-hold: of the limit -->`.
 CONCLUSIONS = re.compile(r"<!-- conclusions -->(.*?)<!-- /conclusions -->", re.DOTALL)
 QUOTE = re.compile(
-    r"(?P<said>(?:no answer|measured|invalid|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
+    r"(?P<said>(?:no good answer|measured|invalid|[\d.,]+(?: (?:%|s|KB))?)(?:, [\d.]+ % failed)?)"
     r"<!-- (?P<name>[a-z0-9 -]+): (?P<head>[^>]+) -->"
 )
 # The published experiments beside ours: each folder has one run's raw data.
@@ -181,7 +181,7 @@ def test_repeats_are_a_median_and_a_range(seen):
 
 def test_a_server_that_never_answered_well_has_no_latency_but_was_measured(seen):
     found = rows(comparison(seen))["uwsgi-prefork"]
-    assert (found["failed"], found["wait, slowest 1 %"]) == ("100.0 %", "no answer")
+    assert (found["failed"], found["wait, slowest 1 %"]) == ("100.0 %", "no good answer")
 
 
 def test_rows_stand_by_family_and_name_and_none_is_left_out(seen):
@@ -242,6 +242,7 @@ def reloaded(errors, strategy="nginx-accel"):
         ({}, "0 of 40 lost"),
         ({"http 502": 3}, "3 of 40 lost"),
         ({"http 202": 4}, "0 of 40 lost, 4 got their label later (202)"),
+        ({"reset": 1, "unfinished": 9}, "1 of 40 lost, 9 still waited at the run's end"),
     ],
 )
 def test_a_reload_says_how_many_were_lost_and_how_many_got_a_promise(errors, said):
