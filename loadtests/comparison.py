@@ -105,7 +105,7 @@ def _cell(figure: Figure, form: Callable[[float], str]) -> Callable[[Group | Non
 def _with_failed(
     phase: str, stream: str, figure: Figure, form: Callable[[float], str]
 ) -> Callable[[Group | None], str]:
-    """Return a cell with the share that failed, where there is one: a quick error is no good one."""
+    """Return a cell with the share that failed, where there is one: an error may be quick."""
 
     def cell(group: Group | None) -> str:
         lost = group.spread(_of(phase, stream, lambda s: s["error_share"])) if group else None
