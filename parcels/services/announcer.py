@@ -20,11 +20,12 @@ from typing import Any, Generic, TypeVar
 import structlog
 import uvloop
 from django.conf import settings
+from django.db import InterfaceError, OperationalError
 
 from carriers import transport_async
 from parcels import faults
 from parcels.services import protect
-from parcels.services.claim import prepare
+from parcels.services.claim import LEASE_SHARE, prepare
 from parcels.services.job import Job, Result
 from parcels.services.record import finish
 from parcels.services.wake import next_in_turn
@@ -43,6 +44,10 @@ LARGEST = 50
 # Seconds between the beginnings of two groups. The call beside it takes seconds; a group of five
 # costs half as much for each as five groups of one.
 APART = 0.05
+# What `finish` raises for a group while the database is down, and the seconds between two tries: it
+# restarts within some, and the answer is worth a lookup, or a person where there is none.
+DATABASE_AWAY = (OperationalError, InterfaceError)
+AGAIN = 1.0
 # Seconds for which a worker asks again when its queue is empty: no message is sent meanwhile. One
 # costs ten times as much as asking; at over seven announcements a second there are none.
 LISTENING = 3 * APART
@@ -163,7 +168,12 @@ class Loop:
         if not at_work:
             # One for each queue: no carrier's queue waits behind another's. A daemon: whatever ends
             # the process also ends its claims, since what it buys then could not be recorded.
-            threading.Thread(target=self._serve, args=[queue], daemon=True).start()
+            try:
+                threading.Thread(target=self._serve, args=[queue], daemon=True).start()
+            except RuntimeError:  # no thread can be started: the next message tries again
+                with self._lock:
+                    del self._named[queue]
+                raise
 
     def stop_listening(self) -> None:
         """Take no more than what messages have brought: the rest is left to other workers."""
@@ -228,8 +238,18 @@ class Loop:
         structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
         task = asyncio.current_task()
         self._calls.add(task)
+        gives_up = time.monotonic() + settings.ANNOUNCEMENT_LEASE * (1 - LEASE_SHARE)
         try:
-            await self._finished(await buy_async(job))
+            result = await buy_async(job)
+            while True:
+                try:
+                    await self._finished(result)
+                    break
+                except DATABASE_AWAY as error:  # the label is bought, and nobody else knows it
+                    if time.monotonic() + AGAIN > gives_up:
+                        raise
+                    log.warning("%s is not recorded yet: %s", job.announcement.reference, error)
+                    await asyncio.sleep(AGAIN)
         except Exception:
             log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:
