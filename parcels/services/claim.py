@@ -38,6 +38,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
     Closes the database connection: the next step waits. A returned job holds a permission, which
     the call gives back. The others are given back, withdrawn, or put under review.
     """
+    jobs: list[Job] = []
     try:
         rows = []
         for row in claim(announcement_ids):
@@ -66,6 +67,9 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
             late = [job.announcement for job in entered if job not in passed]
             hand_back([(row, backoff(row)) for row in late])
         return passed
+    except BaseException:
+        protect.leave((job, None, 0.0) for job in jobs)
+        raise
     finally:
         connection.close()
 

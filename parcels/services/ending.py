@@ -80,10 +80,10 @@ def end(
     `decided` raises the fence: an attempt still under way must not overrule a person.
     """
     ended = end_rows(endings, states=states, decided=decided)
-    tell_parcels(ended)
-    if ended:
+    if ended:  # clients first: a broker may take its time for the messages about webhooks
         ids = [each.announcement.pk for each in ended]
         transaction.on_commit(partial(release_holds, ids), robust=True)
+    tell_parcels(ended)
     return bool(ended)
 
 

@@ -163,14 +163,14 @@ def words_of(
     wording: Callable[[Question, Sequence[Parcel]], HttpResponse],
     known: Iterable[Parcel] = (),
 ) -> dict[str, HttpResponse]:
-    """Return the holds' answers; none for one whose parcel was deleted meanwhile."""
+    """Return the holds' answers, without parcels that were deleted meanwhile: a batch's drafts."""
     questions = {hold.pk: Question(**hold.question) for hold in holds}
     parcels = {parcel.pk: parcel for parcel in known}
     missing = {pk for each in questions.values() for pk in each.parcels} - parcels.keys()
     if missing:
         parcels |= Parcel.objects.in_bulk(missing)
     return {
-        hold_id: wording(question, [parcels[pk] for pk in question.parcels])
+        hold_id: wording(question, left)
         for hold_id, question in questions.items()
-        if parcels.keys() >= set(question.parcels)
+        if (left := [parcels[pk] for pk in question.parcels if pk in parcels])
     }

@@ -82,7 +82,12 @@ def _send_again(job: Job) -> None:
         delay = sleep_for(refused[job.announcement.pk])
         move_on(job.announcement, State.UNKNOWN, delay)
         return
-    if not guard([job]):
+    try:
+        passed = guard([job])
+    except BaseException:
+        protect.leave([(job, None, 0.0)])
+        raise
+    if not passed:
         move_on(job.announcement, State.UNKNOWN, backoff(job.announcement))
         return
     connection.close()

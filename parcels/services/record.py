@@ -22,7 +22,7 @@ from parcels.services.ending import Ending, attempt_of, end_rows, tell_parcels
 from parcels.services.holds import release_holds
 from parcels.services.job import Result
 from parcels.services.next_state import after_buying, error_text, go_on
-from parcels.services.rows import inserting, lost_a_race
+from parcels.services.rows import inserting, waited_for_a_row
 from parcels.services.spares import extras, keep_spare, note_spares
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,8 @@ def finish(results: Sequence[Result]) -> list[None]:
 
 
 def _is_away(error: Exception) -> bool:
-    """Distinguish a database that is down from two groups that waited for each other's rows."""
-    return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)
+    """Distinguish a database that is down from a group that waited for other ones' rows."""
+    return isinstance(error, OperationalError | InterfaceError) and not waited_for_a_row(error)
 
 
 def record(results: Sequence[Result]) -> None:
@@ -90,6 +90,9 @@ def record(results: Sequence[Result]) -> None:
         endings = end_rows(endings)
         ended = [each.announcement.pk for each in endings]
         ours.update(ended)
+        if endings:  # clients first: a broker may take its time for the messages about webhooks
+            known = [each.announcement.parcel for each in endings]
+            transaction.on_commit(partial(release_holds, ended, known), robust=True)
         tried: list[Attempt] = []
         attempts: list[Attempt] = []
         documents: list[Document] = []
@@ -108,9 +111,6 @@ def record(results: Sequence[Result]) -> None:
         with inserting(attempts, documents):
             tell_parcels(endings)
         faults.passing("before_commit")
-        if endings:
-            known = [each.announcement.parcel for each in endings]
-            transaction.on_commit(partial(release_holds, ended, known), robust=True)
     for each, attempt in zip(results, tried, strict=True):
         code = each.job.carrier.code
         metrics.TRIES.labels(code, each.kind, attempt.outcome).inc()

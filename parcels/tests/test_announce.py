@@ -18,6 +18,7 @@ from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 from carriers import transport, transport_async
+from carriers.breaker_rules import Admission
 from carriers.guards import CarrierGuards
 from carriers.outcomes import Announced, Document, NotSent, Unknown
 from parcels import faults, metrics
@@ -33,16 +34,18 @@ from parcels.models import (
 from parcels.models import Document as DocumentRow
 from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
-from parcels.services import carrier_guards
+from parcels.services import carrier_guards, protect, reconcile
 from parcels.services.announcer import buy_async
 from parcels.services.call_and_wait import buy
+from parcels.services.cancel import CANCELLED, cancel
 from parcels.services.claim import claim, guard, prepare
+from parcels.services.ending import Ending, end
 from parcels.services.holds import open_hold
 from parcels.services.job import Result, jobs_for
 from parcels.services.next_state import hand_back, move_on
-from parcels.services.record import finish
+from parcels.services.record import finish, record
 from parcels.statuses import Status
-from parcels.tests.factories import PDF, AnnouncementFactory
+from parcels.tests.factories import PDF, AnnouncementFactory, ParcelFactory
 
 pytestmark = pytest.mark.django_db
 
@@ -147,6 +150,40 @@ def test_a_parcel_that_somebody_else_has_announced_is_read_again(
     (answer,) = told.values()
     numbers = [parcel["tracking_number"] for parcel in json.loads(answer.content)["parcels"]]
     assert numbers == [f"3S{first.pk}", "3STHEIRS"]
+
+
+def test_clients_are_told_before_webhooks_are_woken(
+    monkeypatch: pytest.MonkeyPatch, django_capture_on_commit_callbacks: Any
+) -> None:
+    order: list[str] = []
+
+    def release(_: Any) -> bool:
+        order.append("client")
+        return True
+
+    monkeypatch.setattr("offload.release_many", release)
+    monkeypatch.setattr("parcels.services.status.send", lambda *_: order.append("webhook"))
+    rows = awaited(2)
+    WebhookEndpoint.objects.create(account=rows[0].account, url="https://shop.example/")
+    announce_all(rows[:1], django_capture_on_commit_callbacks)
+    ending = Ending(rows[1], State.FAILED, error="no")
+    with django_capture_on_commit_callbacks(execute=True):
+        assert end([ending], states=[State.PENDING])
+    assert order == ["client", "webhook"] * 2
+
+
+def test_a_batch_whose_draft_is_deleted_meanwhile_is_answered_without_it(
+    told: dict[str, Any], django_capture_on_commit_callbacks: Any
+) -> None:
+    row = AnnouncementFactory.create()
+    draft = ParcelFactory.create(account=row.account, status=Status.NO_LABEL)
+    question = Question([draft.pk, row.parcel_id], "http://x", "/p", many=True)
+    open_hold(account=row.account, question=question, announcements=[row], wait=60)
+    assert cancel(account=row.account, parcel_id=draft.pk) == CANCELLED
+    announce_all([row], django_capture_on_commit_callbacks)
+    (answer,) = told.values()
+    shown = json.loads(answer.content)["parcels"]
+    assert [each["tracking_number"] for each in shown] == ["3S0"]
 
 
 def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
@@ -335,3 +372,79 @@ def test_permissions_go_back_once_and_before_the_answers_are_recorded(
     assert given["slots"] == slots
     assert given["outcomes"] == [(False, 1.5, job.announcement.reference) for job in jobs]
     assert given["bought"] == [(1.5, True)] * 2
+
+
+class _SaidByPostgreSQL(Exception):
+    def __init__(self, sqlstate: str) -> None:
+        self.sqlstate = sqlstate
+
+
+@pytest.mark.parametrize("sqlstate", ["57014", "55P03", "40P01"])
+def test_a_row_that_is_locked_for_long_does_not_lose_its_groups_answers(
+    monkeypatch: pytest.MonkeyPatch, sqlstate: str
+) -> None:
+    jobs = prepare([row.pk for row in awaited(3)])
+    locked = jobs[0].announcement.pk
+
+    def statement_times_out(results: Sequence[Result]) -> None:
+        if locked in [each.job.announcement.pk for each in results]:
+            raise OperationalError("canceled") from _SaidByPostgreSQL(sqlstate)
+        record(results)
+
+    monkeypatch.setattr("parcels.services.record.record", statement_times_out)
+    finish([Result(job, label(number), 1.0) for number, job in enumerate(jobs)])
+    announced = Announcement.objects.filter(state=State.ANNOUNCED)
+    assert set(announced.values_list("pk", flat=True)) == {job.announcement.pk for job in jobs[1:]}
+
+
+@pytest.mark.parametrize("breaks", ["hand_back", "guard"])
+def test_what_fails_before_the_calls_gives_their_permissions_back(
+    monkeypatch: pytest.MonkeyPatch, breaks: str
+) -> None:
+    rows = awaited(3)
+    left: list[str] = []
+    monkeypatch.setattr(CarrierGuards, "leave", lambda _, **given: left.extend(given["slots"]))
+    turned_away = {rows[0].pk: NotSent("bulkhead_full", retry_after=1.0)}
+    enter = protect.enter
+    monkeypatch.setattr(protect, "enter", lambda jobs: enter(jobs[1:]) | turned_away)
+
+    def away(*_: Any, **__: Any) -> None:
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr(f"parcels.services.claim.{breaks}", away)
+    with pytest.raises(OperationalError):
+        prepare([row.pk for row in rows])
+    assert len(set(left)) == 2
+
+
+def test_a_repeat_that_fails_before_its_call_gives_its_permission_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (job,) = prepare([awaited(1)[0].pk])
+    protect.leave([(job, None, 0.0)])
+    left: list[str] = []
+    monkeypatch.setattr(CarrierGuards, "leave", lambda _, **given: left.extend(given["slots"]))
+
+    def away(_: Any) -> None:
+        raise OperationalError("the database is away")
+
+    monkeypatch.setattr(reconcile, "guard", away)
+    with pytest.raises(OperationalError):
+        reconcile._send_again(job)
+    assert len(left) == 1
+
+
+def test_a_probe_that_cannot_begin_keeps_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+    rows = awaited(2)
+    left: list[str] = []
+    monkeypatch.setattr(CarrierGuards, "leave", lambda _, **given: left.extend(given["slots"]))
+    probing = ("", Admission(allowed=False, retry_after=1.0, probe="token"))
+    monkeypatch.setattr(CarrierGuards, "enter", lambda *_: [probing, ("a slot", None)])
+
+    def exhausted(*_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(protect, "probe_aside", exhausted)
+    with pytest.raises(RuntimeError):
+        prepare([row.pk for row in rows])
+    assert left == ["a slot"]
