@@ -8,6 +8,7 @@ transport's business: `carriers.transport` and `carriers.transport_async` drive 
 from __future__ import annotations
 
 from collections.abc import Generator
+from datetime import UTC, datetime
 from typing import ClassVar, Literal, TypeVar
 
 from carriers import classify
@@ -152,6 +153,6 @@ def unsettled_lookup(response: CarrierResponse) -> Unknown:
     """Turn any answer that is no list into "can't say": a lookup's failure proves nothing."""
     if response.status in (401, 403):
         return Unknown("credentials", f"HTTP {response.status} to a lookup")
-    if response.status == 429:
-        return Unknown("throttled", "HTTP 429 to a lookup")
-    return Unknown(classify.unknown_reason(response.status), f"HTTP {response.status} to a lookup")
+    reason = classify.unknown_reason(response.status)
+    wait = classify.seconds(response.headers.get("retry-after"), now=datetime.now(UTC))
+    return Unknown(reason, f"HTTP {response.status} to a lookup", wait)

@@ -25,7 +25,7 @@ from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
 
 # The carrier was not called, or the answer says nothing about its health.
-SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "throttled"}
+SILENT = OWN_GUARDS | PERMANENT | {"no_lookup"}
 Mode = Literal["closed", "open", "half_open"]
 
 
@@ -89,11 +89,11 @@ def verdict(outcome: Outcome | LookupResult | VoidResult) -> tuple[bool | None, 
     count, and what could not be sent; refusals do not, nor what one account's credentials cause.
     The second in seconds, 0 if the 429 names no time; None where there was none.
     """
-    if isinstance(outcome, Throttled):
-        return None, outcome.retry_after or 0.0
     reason = getattr(outcome, "reason", "")
+    if isinstance(outcome, Throttled) or (isinstance(outcome, Unknown) and reason == "throttled"):
+        return None, outcome.retry_after or 0.0
     if reason in SILENT:
-        return None, 0.0 if isinstance(outcome, Unknown) and reason == "throttled" else None
+        return None, None
     return isinstance(outcome, NotSent | Unknown) and reason != "credentials", None
 
 

@@ -94,6 +94,8 @@ def unknown_reason(status: int) -> str:
         return "timeout"
     if status == 409:
         return "conflict"
+    if status == 429:
+        return "throttled"
     return "server_error" if status >= 500 else "unreadable"
 
 
@@ -121,12 +123,13 @@ def answer(
     kind = answer_kind(status, body, phase, promises)
     if kind is Kind.REFUSED:
         return _refused(status, refusal)
+    wait = seconds(retry_after, now=datetime.now(UTC))
     if kind is Kind.THROTTLED:
         nothing_made = promises.throttle_promises_nothing or phase is Phase.BEFORE
-        return Throttled(seconds(retry_after, now=datetime.now(UTC)), nothing_made)
+        return Throttled(wait, nothing_made)
     if kind is Kind.NOT_SENT:
         return NotSent(unknown_reason(status), f"HTTP {status} before any purchase")
-    return Unknown(unknown_reason(status), f"HTTP {status}")
+    return Unknown(unknown_reason(status), f"HTTP {status}", wait)
 
 
 def _refused(status: int, refusal: Refused | None) -> Refused:

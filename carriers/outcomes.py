@@ -72,11 +72,12 @@ class Unknown:
     """A label may or may not have been bought: reconcile, never just try again.
 
     `reason`: timeout, reset, unreadable, server_error, conflict, throttled, credentials or
-    no_lookup.
+    no_lookup. `retry_after` in seconds, where the carrier said so.
     """
 
     reason: str
     detail: str = ""
+    retry_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -224,6 +224,8 @@ def test_what_counts_against_a_carrier(outcome, failure, remark):
         (Throttled(7.0, False), 7.0),
         (Throttled(None, True), 0.0),
         (Unknown("throttled"), 0.0),
+        (Unknown("throttled", retry_after=7.0), 7.0),
+        (Unknown("server_error", retry_after=7.0), None),
         (Unknown("timeout"), None),
         (Absent(), None),
     ],

@@ -79,6 +79,7 @@ def test_outcomes_carry_what_the_answer_said():
     assert answer(429, "7", None, BUYING, PROMISES) == Throttled(7.0, nothing_made=True)
     assert answer(429, None, None, BUYING, NOTHING) == Throttled(None, nothing_made=False)
     assert answer(429, None, None, BEFORE, NOTHING) == Throttled(None, nothing_made=True)
+    assert answer(429, "7", None, AFTER, PROMISES) == Unknown("throttled", "HTTP 429", 7.0)
     assert answer(502, None, None, BUYING, NOTHING) == Unknown("server_error", "HTTP 502")
     assert answer(408, None, None, BUYING, NOTHING) == Unknown("timeout", "HTTP 408")
 

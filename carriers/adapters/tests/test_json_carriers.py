@@ -100,6 +100,11 @@ LOOKED_UP = [
     (response(404), "unreadable", "no absence: this list answers 200"),
     (response(401), "credentials", "can't say"),
     (response(429), "throttled", "can't say"),
+    (
+        response(429, Retry_After="9"),
+        Unknown("throttled", "HTTP 429 to a lookup", 9.0),
+        "but when to ask again",
+    ),
     (response(500), "server_error", "can't say"),
 ]
 

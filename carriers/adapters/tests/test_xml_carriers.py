@@ -10,6 +10,7 @@ import pytest
 
 from carriers.adapters.lantern import LanternFreight
 from carriers.base import Purchase
+from carriers.breaker_rules import verdict
 from carriers.outcomes import (
     Absent,
     Announced,
@@ -226,6 +227,21 @@ def test_meridian_settles_an_order(answer, expected, remark):
 def test_an_order_whose_label_cannot_be_fetched_is_unknown(answer):
     _, outcome = drive(MERIDIAN.announce(CONSIGNMENT), ORDERED, answer)
     assert isinstance(outcome, Unknown)
+
+
+@pytest.mark.parametrize(
+    ("steps", "answers"),
+    [
+        (lambda: MERIDIAN.announce(CONSIGNMENT), [ORDERED]),
+        (lambda: MERIDIAN.lookup("ref-1", CREDENTIALS), []),
+    ],
+)
+@pytest.mark.parametrize(("named", "asked"), [({"Retry_After": "30"}, 30.0), ({}, 0.0)])
+def test_a_429_to_reading_stays_unknown_and_stops_calls(steps, answers, named, asked):
+    _, outcome = drive(steps(), *answers, response(429, **named))
+    assert isinstance(outcome, Unknown)
+    assert outcome.reason == "throttled"
+    assert verdict(outcome) == (None, asked)
 
 
 @pytest.mark.parametrize(
