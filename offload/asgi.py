@@ -19,7 +19,7 @@ from typing import Any
 
 from offload.counting import Counts, here
 from offload.doubts import Resolve
-from offload.keys import ARRIVED_AT, TICKET_HEADER
+from offload.keys import ARRIVED_AT, LEAVE_PLACE, TICKET_HEADER
 from offload.lifespan import DRAIN_SECONDS, Lifespan
 from offload.protocol import (
     Answer,
@@ -109,6 +109,8 @@ class HoldMiddleware:
         async with slots:
             if queued and await request.is_gone():
                 return
+            if LEAVE_PLACE in scope:
+                scope[LEAVE_PLACE]()
             await self._app(scope, request.receive, response.send)
         held = response.held(self._secret)
         if held is None:

@@ -15,14 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from offload.keys import LEAVE_PLACE
 from offload.protocol import Answer, Message, Receive, Send, send_answer
 
 # Bytes: Django's own limit for a body that is no file.
 MAX_BODY = 2_621_440
 # Seconds for a whole body: enough for 2 MB over a mobile network, not for a byte a minute.
 DEADLINE = 30.0
-# A body over this many bytes needs a place, of which a process has few: their total is limited to
-# 32 x MAX_BODY, and the many small bodies don't queue behind them.
+# A body over this many bytes needs a place, of which a process has few, until its request has a
+# slot of HoldMiddleware or has ended: the total of those without a slot is at most 32 x MAX_BODY.
+# The many small bodies don't queue behind them.
 LARGE = 131_072
 PLACES = 32
 
@@ -91,14 +93,14 @@ class Intake:
             for name, value in headers:
                 if name == b"content-length" and int(value) > self._max_body:
                     raise Refused(*_TOO_LARGE)
-            await self._app({**scope, "headers": headers}, body.receive, send)
+            scope = {**scope, "headers": headers, LEAVE_PLACE: body.leave}
+            await self._app(scope, body.receive, send)
         except Refused as refused:
             words = self._words(refused.status, scope["path"], refused.message)
             said = (("content-type", "application/json"), *refused.headers)
             await send_answer(send, Answer(refused.status, said, words))
         finally:
-            if body.has_place:
-                body.leave()
+            body.leave()
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]
@@ -115,6 +117,7 @@ class _Body:
     places: asyncio.Semaphore
     size: int = 0
     has_place: bool = False
+    needs_none: bool = False
     complete: bool = False
 
     async def receive(self) -> Message:
@@ -127,7 +130,7 @@ class _Body:
                 self.size += len(message.get("body", b""))
                 if self.size > self.max_body:
                     raise Refused(*_TOO_LARGE)
-                if self.size > LARGE and not self.has_place:
+                if self.size > LARGE and not (self.has_place or self.needs_none):
                     await self.places.acquire()
                     self.has_place = True
         except TimeoutError:
@@ -138,14 +141,13 @@ class _Body:
             # Django looks at the headers when the body is there.
             if all(name != b"content-length" for name, _ in self.headers):
                 self.headers.append((b"content-length", str(self.size).encode()))
-            if self.has_place:
-                self.leave()
         return message
 
     def leave(self) -> None:
-        """Give the place back."""
-        self.has_place = False
-        self.places.release()
+        """Give the place back for good: in a slot, to wait for another could block both."""
+        if self.has_place:
+            self.places.release()
+        self.has_place, self.needs_none = False, True
 
 
 def _address(scope: Message) -> str:

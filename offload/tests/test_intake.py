@@ -148,6 +148,75 @@ async def test_large_bodies_wait_for_a_place_and_small_ones_do_not():
     assert (await slow)[0] == (await second)[0] == 200
 
 
+def upload(read):
+    """Return a `receive` of a large body in two pieces, that notes when the second is read."""
+    receive = chunks(LARGE + 1, 1)
+
+    async def noting():
+        message = await receive()
+        if not message["more_body"]:
+            read.append(message)
+        return message
+
+    return noting
+
+
+async def test_a_body_that_waits_for_a_slot_keeps_its_place():
+    app = App()
+    read: list[dict[str, object]] = []
+    app.may_answer.clear()
+    url = "redis://127.0.0.1:9/0"
+    hold = HoldMiddleware(app, redis_url=url, secret="s" * 32, max_concurrency=1)
+    intake = Intake(hold, places=2)
+    tasks = [await begun(intake, upload(read)) for _ in range(6)]
+    assert (len(app.seen), len(read)) == (1, 1 + 2)  # one in the slot, one at each place
+    app.may_answer.set()
+    assert {(await task)[0] for task in tasks} == {200}
+    assert len(read) == 6
+
+
+async def test_a_body_keeps_its_place_to_the_end_where_there_are_no_slots():
+    app = App()
+    read: list[dict[str, object]] = []
+    app.may_answer.clear()
+    intake = Intake(app, places=2)
+    tasks = [await begun(intake, upload(read)) for _ in range(4)]
+    assert len(read) == 2
+    app.may_answer.set()
+    assert {(await task)[0] for task in tasks} == {200}
+
+
+async def test_a_body_over_the_buffer_needs_no_place_in_its_slot():
+    """Those in the slots would wait for places, and those at the places for slots."""
+    app = App()
+    url = "redis://127.0.0.1:9/0"
+    hold = HoldMiddleware(app, redis_url=url, secret="s" * 32, max_concurrency=1)
+    intake = Intake(hold, max_body=4_000_000, places=1, deadline=1)
+    tasks = [await begun(intake, chunks(2_700_000, 1, 1, every=0.01)) for _ in range(3)]
+    assert {(await task)[0] for task in tasks} == {200}
+
+
+@pytest.mark.parametrize("last", ["error", "hang-up"])
+async def test_a_place_is_given_back_however_its_request_ends(last):
+    async def app(scope, receive, send):
+        await receive()
+        raise ZeroDivisionError
+
+    async def hang_up():
+        return pieces.pop(0)
+
+    pieces = [
+        {"type": "http.request", "body": b"x" * (LARGE + 1), "more_body": True},
+        {"type": "http.disconnect"},
+    ]
+    hold = HoldMiddleware(App(), redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    intake = Intake(app if last == "error" else hold, places=1)
+    with pytest.raises(ZeroDivisionError if last == "error" else ValueError):
+        await ask(intake, hang_up)
+    intake._app = App()
+    assert (await ask(intake, chunks(LARGE + 1)))[0] == 200
+
+
 async def test_who_waits_for_a_place_in_vain_is_told():
     intake = Intake(App(), places=0, deadline=0.05)
     assert (await ask(intake, chunks(LARGE + 1)))[0] == 408
