@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import settings as project
+from django.core.management import call_command
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext, override_settings
 from django.utils import timezone
@@ -226,6 +229,29 @@ def test_a_round_outlives_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
         assert sweeper.round() is False
     assert sweeper.round() is True
     sweeper.end()
+
+
+def test_a_ready_file_that_cannot_be_written_ends_no_sweeper(
+    settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    settings.RUN_DIR = folder = tmp_path / "run"
+    ready, ended = folder / "sweeper.ready", []
+    # Its folder is there in the third round alone.
+    rounds = iter([lambda: None, lambda: None, folder.mkdir, lambda: shutil.rmtree(folder)])
+    written: list[bool] = []
+
+    def work() -> bool:
+        written.append(ready.exists())
+        next(rounds)()
+        return True
+
+    fake = SimpleNamespace(round=work, end=lambda: ended.append(True))
+    monkeypatch.setattr(command, "Sweeper", lambda: fake)
+    monkeypatch.setattr(command.signal, "signal", lambda *_: None)
+    call_command("sweeper", every=0.001, rounds=4)
+    assert written == [False, False, False, True]
+    assert ended
+    assert [each.levelname for each in caplog.records] == ["ERROR", "ERROR"]  # once per outage
 
 
 @pytest.fixture

@@ -80,12 +80,18 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         sweeper = Sweeper()
-        done = 0
+        done, told = 0, False
         while not stop.is_set():
             # A thread in C: it strikes whatever this process is stuck in.
             faulthandler.dump_traceback_later(hung, exit=True)
             if sweeper.round():
-                (settings.RUN_DIR / "sweeper.ready").write_text(str(os.getpid()))
+                try:
+                    (settings.RUN_DIR / "sweeper.ready").write_text(str(os.getpid()))
+                    told = False
+                except OSError:
+                    if not told:
+                        log.exception("sweeper.ready can't be written")
+                    told = True
             faulthandler.cancel_dump_traceback_later()
             done += 1
             if done == rounds:
