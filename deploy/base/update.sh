@@ -1,6 +1,7 @@
 #!/bin/sh
 # Exchange the application's containers for those of another image, without a failed request:
 #   TAG=2 sh deploy/base/update.sh
+#   COMPOSE="docker compose" TAG=2 sh deploy/base/update.sh    # instead of docker-compose
 #
 # In the shell, or in .env beside docker-compose.yml, is what `up` was called with. New ones of hub
 # and web start beside the old ones and serve when all of them are well; until then nothing has
@@ -8,7 +9,9 @@
 # front stays: docs/operations.md says why.
 set -eu
 
-count() { docker-compose ps -q "$1" | wc -l; }
+# shellcheck disable=SC2086 # it may be two words
+compose() { ${COMPOSE:-docker-compose} "$@"; }
+count() { compose ps -q "$1" | wc -l; }
 : "${TAG:?the new image}"
 
 services=web
@@ -18,15 +21,15 @@ if [ "$(count hub)" -gt 0 ]; then # some strategies have none
     set -- "$@" --scale "hub=$(($(count hub) * 2))"
 fi
 # shellcheck disable=SC2086 # several names
-old=$(docker-compose ps -q $services)
+old=$(compose ps -q $services)
 
-docker-compose run --rm migrate
+compose run --rm migrate
 # In their place: what waits is announced some seconds later. Before web, whose messages they read.
-docker-compose up --detach --no-deps --scale "worker=$(count worker)" worker sweeper
+compose up --detach --no-deps --scale "worker=$(count worker)" worker sweeper
 # shellcheck disable=SC2086 # several names
-docker-compose up --detach --no-deps --no-recreate "$@" $services
+compose up --detach --no-deps --no-recreate "$@" $services
 # Returns when nobody is held by way of the old ones any more.
-docker-compose exec -T -e "APP_HOST=web-$TAG" -e "HUB_BIND=hub-$TAG:8100" front \
+compose exec -T -e "APP_HOST=web-$TAG" -e "HUB_BIND=hub-$TAG:8100" front \
     python -m deploy.container reload
 # shellcheck disable=SC2086 # several names
 docker stop --time 140 $old && docker rm $old
