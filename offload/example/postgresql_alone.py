@@ -1,7 +1,7 @@
 """Settings for the converted project with PostgreSQL and nothing else: no Redis, no broker.
 
 Web: `uvicorn classic.asgi:application`. Work: `python manage.py db_worker`. From Django 6.0, with
-`pip install django-offload-hold[hub,postgresql] django-tasks-db`.
+`pip install "./offload[hub,postgresql]" django-tasks-db` (offload is not on PyPI, but a folder).
 """
 
 import os
