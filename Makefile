@@ -50,7 +50,7 @@ compose-test: .venv/dev.stamp ## Test docker-compose.yml on a real engine (ARGS=
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -m compose --capture=no deploy/tests/compose $(ARGS)
 
-faults: .venv/dev.stamp ## Run the fault suite in full doses (ARGS="F1 F7 --dose short" for less)
+faults: .venv/dev.stamp ## Run the fault suite in full doses, and write docs/faults (for some: python -m loadtests.faults F1 F7)
 	@$(PYTHON) -m loadtests.faults --dose full --report $(ARGS)
 
 # The settings for development: production's would ask for secrets.
