@@ -19,7 +19,7 @@ from typing import Any
 
 from offload.counting import Counts, here
 from offload.doubts import Resolve
-from offload.keys import ARRIVED_AT, LEAVE_PLACE, TICKET_HEADER
+from offload.keys import ARRIVED_AT, KEEPS_PLACE, LEAVE_PLACE, TICKET_HEADER
 from offload.lifespan import DRAIN_SECONDS, Lifespan
 from offload.protocol import (
     Answer,
@@ -90,6 +90,7 @@ class HoldMiddleware:
             await self._lifespan.live(self._app, scope, receive, send)
             return
         request = Request(receive)
+        scope[KEEPS_PLACE] = True
         if scope["type"] == "http" and not await request.buffer():
             return
         # As if the client had not sent any of our internal headers. Not before the body is there:
@@ -109,7 +110,7 @@ class HoldMiddleware:
         async with slots:
             if queued and await request.is_gone():
                 return
-            if LEAVE_PLACE in scope:
+            if LEAVE_PLACE in scope:  # a large body's
                 scope[LEAVE_PLACE]()
             await self._app(scope, request.receive, response.send)
         held = response.held(self._secret)

@@ -15,16 +15,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from offload.keys import LEAVE_PLACE
+from offload.keys import KEEPS_PLACE, LEAVE_PLACE
 from offload.protocol import Answer, Message, Receive, Send, send_answer
 
 # Bytes: Django's own limit for a body that is no file.
 MAX_BODY = 2_621_440
 # Seconds for a whole body: enough for 2 MB over a mobile network, not for a byte a minute.
 DEADLINE = 30.0
-# A body over this many bytes needs a place, of which a process has few, until its request has a
-# slot of HoldMiddleware or has ended: the total of those without a slot is at most 32 x MAX_BODY.
-# The many small bodies don't queue behind them.
+# A body over this many bytes needs a place, of which a process has few, until it is complete, and
+# until its request has a slot where HoldMiddleware has the requests queue for one: the total of
+# those without a slot is at most 32 x MAX_BODY. The many small bodies don't queue behind them.
 LARGE = 131_072
 PLACES = 32
 
@@ -84,23 +84,23 @@ class Intake:
             return
         address = _address(scope) if self._connections else ""
         self._under_way[address] += 1
-        headers = list(scope["headers"])
+        scope = {**scope, "headers": list(scope["headers"])}
         end = asyncio.get_running_loop().time() + self._deadline
-        body = _Body(receive, headers, self._max_body, end, self._places)
+        body = _Body(receive, scope, self._max_body, end, self._places)
         try:
             if address and self._under_way[address] > self._connections:
                 raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
-            for name, value in headers:
+            for name, value in scope["headers"]:
                 if name == b"content-length" and int(value) > self._max_body:
                     raise Refused(*_TOO_LARGE)
-            scope = {**scope, "headers": headers, LEAVE_PLACE: body.leave}
             await self._app(scope, body.receive, send)
         except Refused as refused:
             words = self._words(refused.status, scope["path"], refused.message)
             said = (("content-type", "application/json"), *refused.headers)
             await send_answer(send, Answer(refused.status, said, words))
         finally:
-            body.leave()
+            if body.has_place:
+                body.leave()
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]
@@ -111,7 +111,7 @@ class _Body:
     """One request's body on its way to the app; `end` is when it must be there, by the loop."""
 
     source: Receive
-    headers: list[tuple[bytes, bytes]]
+    scope: Message
     max_body: int
     end: float
     places: asyncio.Semaphore
@@ -133,20 +133,23 @@ class _Body:
                 if self.size > LARGE and not (self.has_place or self.needs_none):
                     await self.places.acquire()
                     self.has_place = True
+                    self.scope[LEAVE_PLACE] = self.leave
         except TimeoutError:
             raise Refused(*_TOO_SLOW) from None
         if not message.get("more_body", False):
             self.complete = True
             # A body that came in chunks gets its length: REST framework reads none without one, and
             # Django looks at the headers when the body is there.
-            if all(name != b"content-length" for name, _ in self.headers):
-                self.headers.append((b"content-length", str(self.size).encode()))
+            headers = self.scope["headers"]
+            if all(name != b"content-length" for name, _ in headers):
+                headers.append((b"content-length", str(self.size).encode()))
+            if self.has_place and KEEPS_PLACE not in self.scope:
+                self.leave()
         return message
 
     def leave(self) -> None:
         """Give the place back for good: in a slot, to wait for another could block both."""
-        if self.has_place:
-            self.places.release()
+        self.places.release()
         self.has_place, self.needs_none = False, True
 
 

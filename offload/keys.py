@@ -13,8 +13,9 @@ INTERNAL_PATH = "/_offload/"
 # Where HoldMiddleware leaves a request's arrival in the ASGI scope, and InThreads in the WSGI
 # environment; clients can't write there.
 ARRIVED_AT = "offload.arrived_at"
-# Where Intake leaves in the ASGI scope what HoldMiddleware calls when the request has its slot.
-LEAVE_PLACE = "offload.leave_place"
+# HoldMiddleware tells Intake in the ASGI scope that it gives a large body's place back, when the
+# request has its slot, by what Intake leaves there.
+KEEPS_PLACE, LEAVE_PLACE = "offload.keeps_place", "offload.leave_place"
 
 # What is stored: behind these stands the hold id, the ticket's nonce, a front's name for a request.
 ANSWER_KEY = "offload:answer:"

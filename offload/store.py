@@ -37,8 +37,8 @@ _in_trouble = False
 def release(hold_id: UUID | str, response: Released) -> bool:
     """Answer the clients that are or will be held under this id; call it after the commit.
 
-    The first release of a hold counts. Returns False when Redis could not be told. Nothing is lost
-    then: the hub asks the app (OFFLOAD["RESOLVE"]) within two seconds. Raises TypeError or
+    The first release of a hold counts. Returns False when Redis was not told: release it again.
+    A hub that can't reach Redis either asks the app (OFFLOAD["RESOLVE"]). Raises TypeError or
     ValueError for a response that can't be stored; its clients have a 500 then.
     """
     return release_many({hold_id: response})

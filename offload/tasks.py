@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from copy import deepcopy
 from functools import partial, update_wrapper
@@ -26,6 +27,9 @@ from offload.responses import Renderer
 from offload.store import release
 
 logger = logging.getLogger("offload")
+# A release that Redis does not take is repeated, each second: the client waits for it, and most
+# restarts are over by then.
+RELEASES, AGAIN = 15, 1.0
 
 Row = TypeVar("Row", bound=Awaited)
 
@@ -132,7 +136,10 @@ def _release(row: Awaited) -> Exception | None:
         answer, failure = row.hold_answer(), None
     except Exception as error:
         answer, failure = HttpResponse(status=500), error
-    release(str(row.hold_id), answer)
+    for _ in range(RELEASES):
+        if release(str(row.hold_id), answer):
+            break
+        time.sleep(AGAIN)
     return failure
 
 

@@ -167,6 +167,22 @@ def test_a_second_delivery_only_releases_again(stored):
     assert stored == first
 
 
+@pytest.mark.parametrize(("taken_at", "tried"), [(3, 3), (99, 15)])
+def test_a_release_that_redis_does_not_take_is_repeated(monkeypatch, stored, taken_at, tried):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    said = []
+
+    def release(hold_id, answer):
+        said.append(hold_id)
+        return len(said) == taken_at
+
+    monkeypatch.setattr("offload.tasks.release", release)
+    monkeypatch.setattr("offload.tasks.AGAIN", 0.0)
+    buy_label.work(str(order.pk), str(order.hold_id))
+    assert said == [str(order.hold_id)] * tried
+
+
 def test_a_second_request_joins_the_first_one_s_wait(enqueued, django_capture_on_commit_callbacks):
     order = Order.objects.create()
     request = RequestFactory().post("/")
