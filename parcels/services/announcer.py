@@ -163,17 +163,13 @@ class Loop:
         with self._lock:
             if not self._started:  # a worker's first messages come together
                 self._start()
-            at_work = queue in self._named
-            self._named.setdefault(queue, []).extend(announcement_ids)
-        if not at_work:
+            if queue in self._named:
+                self._named[queue].extend(announcement_ids)
+                return
             # One for each queue: no carrier's queue waits behind another's. A daemon: whatever ends
             # the process also ends its claims, since what it buys then could not be recorded.
-            try:
-                threading.Thread(target=self._serve, args=[queue], daemon=True).start()
-            except RuntimeError:  # no thread can be started: the next message tries again
-                with self._lock:
-                    del self._named[queue]
-                raise
+            threading.Thread(target=self._serve, args=[queue], daemon=True).start()
+            self._named[queue] = list(announcement_ids)  # if a thread could be started
 
     def stop_listening(self) -> None:
         """Take no more than what messages have brought: the rest is left to other workers."""
@@ -203,8 +199,8 @@ class Loop:
             while room < LARGEST and self._room.acquire(blocking=False):
                 room += 1
             # Only while this worker keeps up: no bell is rung for the others meanwhile.
-            listens = calm and room == LARGEST and time.monotonic() < listens_until
-            listens = listens and not self._draining
+            listens = calm and room == LARGEST and not self._draining
+            listens = listens and time.monotonic() < listens_until
             with self._lock:
                 named += self._named[queue]
                 self._named[queue] = []
@@ -243,8 +239,7 @@ class Loop:
             result = await buy_async(job)
             while True:
                 try:
-                    await self._finished(result)
-                    break
+                    return await self._finished(result)
                 except DATABASE_AWAY as error:  # the label is bought, and nobody else knows it
                     if time.monotonic() + AGAIN > gives_up:
                         raise

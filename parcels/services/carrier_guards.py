@@ -9,6 +9,7 @@ import functools
 import logging
 import math
 import threading
+from contextlib import suppress
 
 import redis
 from django.conf import settings
@@ -85,8 +86,10 @@ def tend_breakers() -> None:
 
 
 def probe_aside(guards: CarrierGuards, token: str) -> None:
-    """Probe a carrier in a separate thread."""
-    threading.Thread(target=probe, args=(guards, token), name=f"probe-{guards.carrier}").start()
+    """Probe a carrier in a separate thread; if none can be started, the next caller tries again."""
+    aside = threading.Thread(target=probe, args=(guards, token), name=f"probe-{guards.carrier}")
+    with suppress(RuntimeError):
+        aside.start()
 
 
 def probe(guards: CarrierGuards, token: str) -> ProbeResult:

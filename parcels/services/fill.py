@@ -35,6 +35,11 @@ _OF_GOODS = ("hs_code", "origin_country")
 # The dialect's customs_shipment_type: gift, documents, returned goods.
 _NOT_TRADED = {0, 1, 4}
 
+# A sender address' fields, by those of a parcel's `from_address`.
+_SAME = ("company_name", "house_number", "city", "postal_code", "country", "telephone", "email")
+_AS_FROM = {"name": "contact_name", "address_1": "street", "state": "country_state"}
+_AS_FROM |= {name: name for name in _SAME}
+
 
 def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
     """Set the parcel's columns from `ParcelIn`'s fields; what is missing stays.
@@ -133,16 +138,5 @@ def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
 
 def _as_from(address: SenderAddress) -> dict[str, str]:
     """Return a sender address as a parcel's `from_address`."""
-    copied = {
-        "name": address.contact_name,
-        "company_name": address.company_name,
-        "address_1": address.street,
-        "house_number": address.house_number,
-        "city": address.city,
-        "postal_code": address.postal_code,
-        "state": address.country_state,
-        "country": address.country,
-        "telephone": address.telephone,
-        "email": address.email,
-    }
+    copied = {name: getattr(address, own) for name, own in _AS_FROM.items()}
     return {name: value for name, value in copied.items() if value}

@@ -33,20 +33,11 @@ log = logging.getLogger(__name__)
 GUARD_WINDOW = 1.0
 # For the control of the total deadline: longer than any run.
 _NO_DEADLINE = 86_400.0
-# An address' fields, by the carriers' names and by those of a parcel's `from_address`.
-_SENDER = {
-    "name": "name",
-    "company": "company_name",
-    "street": "address_1",
-    "house_number": "house_number",
-    "street_2": "address_2",
-    "postal_code": "postal_code",
-    "city": "city",
-    "state": "state",
-    "country": "country",
-    "email": "email",
-    "phone": "telephone",
-}
+# An address' fields, by the carriers' names: those of a parcel and of its `from_address`.
+_SAME = {name: name for name in ("name", "postal_code", "city", "country", "email")}
+_RENAMED = {"company": "company_name", "street_2": "address_2", "phone": "telephone"}
+_RECEIVER = _SAME | _RENAMED
+_SENDER = _RECEIVER | {"street": "address_1", "house_number": "house_number", "state": "state"}
 
 
 @dataclass(slots=True)
@@ -157,17 +148,10 @@ def consignment(announcement: Announcement, credentials: dict[str, str]) -> Cons
     parcel = announcement.parcel
     street, number = divide_address(parcel.address, parcel.house_number)
     receiver = Address(
-        name=parcel.name,
-        company=parcel.company_name,
         street=street,
         house_number=number,
-        street_2=parcel.address_2,
-        postal_code=parcel.postal_code,
-        city=parcel.city,
         state=parcel.to_state or "",
-        country=parcel.country,
-        email=parcel.email,
-        phone=parcel.telephone,
+        **{name: getattr(parcel, own) for name, own in _RECEIVER.items()},
     )
     given = parcel.from_address
     if given:

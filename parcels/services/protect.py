@@ -47,10 +47,9 @@ def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
     for code in {job.carrier.code for job in jobs}:
         own, guards = [job for job in jobs if job.carrier.code == code], guards_of(code)
         entries = guards.enter([str(job.announcement.account_id) for job in own])
-        for job, (slot, _) in zip(own, entries, strict=True):
-            job.slot = slot
-        for job, (_, admission) in zip(own, entries, strict=True):
-            if job.slot:
+        for job, (slot, admission) in zip(own, entries, strict=True):
+            if slot:
+                job.slot = slot
                 continue
             if admission is None:
                 reason, delay = "bulkhead_full", settings.TIME_SCALE * random.uniform(*FULL_WAIT)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
@@ -434,17 +435,13 @@ def test_a_repeat_that_fails_before_its_call_gives_its_permission_back(
     assert len(left) == 1
 
 
-def test_a_probe_that_cannot_begin_keeps_no_permission(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_probe_that_cannot_begin_stops_no_call(monkeypatch: pytest.MonkeyPatch) -> None:
     rows = awaited(2)
-    left: list[str] = []
-    monkeypatch.setattr(CarrierGuards, "leave", lambda _, **given: left.extend(given["slots"]))
     probing = ("", Admission(allowed=False, retry_after=1.0, probe="token"))
     monkeypatch.setattr(CarrierGuards, "enter", lambda *_: [probing, ("a slot", None)])
 
-    def exhausted(*_: Any) -> None:
+    def exhausted(_: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(protect, "probe_aside", exhausted)
-    with pytest.raises(RuntimeError):
-        prepare([row.pk for row in rows])
-    assert left == ["a slot"]
+    monkeypatch.setattr(threading.Thread, "start", exhausted)
+    assert [job.slot for job in prepare([row.pk for row in rows])] == ["a slot"]
