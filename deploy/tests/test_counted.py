@@ -68,39 +68,3 @@ def test_a_file_that_is_being_made_this_moment_is_left_out(tmp_path):
 
 def test_nothing_counted_yet_is_missing_and_not_nought(tmp_path):
     assert read_counted(tmp_path / "none").busy == {}
-
-
-def test_a_folder_is_printed_for_prometheus(tmp_path):
-    """In a container without HTTP this is the way: docs/operations.md, Deploying."""
-    (tmp_path / "metrics").mkdir()
-    process = subprocess.Popen(
-        [sys.executable, "-c", COUNT],
-        env={**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path / "metrics")},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-    )
-    try:
-        assert process.stdout is not None
-        assert process.stdout.readline() == b"ready\n"
-        # Counters are the same however it ended; its gauges go with it.
-        busy = 'workers_busy{container="worker_1",state="serving"} 3.0'
-        assert busy in printed(tmp_path)
-    finally:
-        process.kill()
-        process.communicate()
-    after = printed(tmp_path)
-    assert not [line for line in after if line.startswith("workers_busy{")]
-    labels = 'carrier="colibri",container="worker_1",kind="announce",outcome="announced"'
-    assert f"announcement_tries_total{{{labels}}} 4.0" in after
-
-
-def printed(run_dir):
-    environment = {k: v for k, v in os.environ.items() if k != "PROMETHEUS_MULTIPROC_DIR"}
-    done = subprocess.run(
-        [sys.executable, "-m", "deploy.counted", "container=worker_1"],
-        env={**environment, "RUN_DIR": str(run_dir)},
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout.splitlines()

@@ -126,6 +126,28 @@ def test_processes_are_added_up_and_the_killed_are_not_counted_as_busy(
     assert 1 <= float(busy.rsplit(" ", 1)[1]) < 30
 
 
+def test_what_has_no_address_prints_what_it_has_counted(tmp_path: Path) -> None:
+    counts = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path)}
+    for killed in (False, True):
+        code = CHILD.format(root=str(project.BASE_DIR), count=4, killed=killed)
+        subprocess.run([sys.executable, "-c", code], env=counts, check=not killed)
+    files = set(tmp_path.iterdir())
+
+    def printed(*labels: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "shipping.counted", *labels]
+        return subprocess.run(
+            command, cwd=project.BASE_DIR, env=counts, check=False, capture_output=True, text=True
+        )
+
+    lines = printed("container=sweeper_1", "host=a=b").stdout.splitlines()
+    labels = 'container="sweeper_1",host="a=b",method="GET",route="child",status="200"'
+    assert f"http_requests_total{{{labels}}} 8.0" in lines
+    assert not [line for line in lines if line.startswith("workers_busy{")]
+    assert set(tmp_path.iterdir()) == files  # none of its own: cron runs it each minute
+    refused = printed("container")
+    assert (refused.returncode, refused.stderr) == (1, "'container' is no label: name=value\n")
+
+
 def test_files_of_the_living_stay(tmp_path: Path) -> None:
     mine, dead = (tmp_path / f"gauge_livesum_{pid}.db" for pid in (os.getpid(), 2**22 + 1))
     counter = tmp_path / f"counter_{2**22 + 1}.db"
