@@ -86,7 +86,7 @@ def tend_breakers() -> None:
 
 
 def probe_aside(guards: CarrierGuards, token: str) -> None:
-    """Probe a carrier in a separate thread; if none can be started, the next caller tries again."""
+    """Probe a carrier in a separate thread; where none can be started, `open_for` passes first."""
     aside = threading.Thread(target=probe, args=(guards, token), name=f"probe-{guards.carrier}")
     with suppress(RuntimeError):
         aside.start()

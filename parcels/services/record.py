@@ -22,7 +22,7 @@ from parcels.services.ending import Ending, attempt_of, end_rows, tell_parcels
 from parcels.services.holds import release_holds
 from parcels.services.job import Result
 from parcels.services.next_state import after_buying, error_text, go_on
-from parcels.services.rows import inserting, waited_for_a_row
+from parcels.services.rows import inserting, lost_a_race
 from parcels.services.spares import extras, keep_spare, note_spares
 
 log = logging.getLogger(__name__)
@@ -52,8 +52,12 @@ def finish(results: Sequence[Result]) -> list[None]:
 
 
 def _is_away(error: Exception) -> bool:
-    """Distinguish a database that is down from a group that waited for other ones' rows."""
-    return isinstance(error, OperationalError | InterfaceError) and not waited_for_a_row(error)
+    """Distinguish a database that is down from two groups that waited for each other's rows.
+
+    A statement whose time is over counts as down: each of the group might wait as long. The caller
+    tries again.
+    """
+    return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)
 
 
 def record(results: Sequence[Result]) -> None:

@@ -16,8 +16,6 @@ from django.db.models import AutoField, Model
 
 # PostgreSQL's serialization_failure and deadlock_detected: the transaction may be run again.
 LOST_RACES = ("40001", "40P01")
-# Its query_canceled (a statement's time was over) and lock_not_available.
-WAITED_TOO_LONG = ("57014", "55P03")
 # PostgreSQL's types, by the first value that isn't None.
 _TYPES = {bool: "boolean", int: "bigint", float: "double precision", str: "text"}
 
@@ -65,11 +63,6 @@ def change_rows(
 def lost_a_race(error: Exception) -> bool:
     """Tell whether a transaction that failed may be run again as it was."""
     return getattr(error.__cause__, "sqlstate", None) in LOST_RACES
-
-
-def waited_for_a_row(error: Exception) -> bool:
-    """Tell whether another process' lock made it fail: other rows can be written meanwhile."""
-    return lost_a_race(error) or getattr(error.__cause__, "sqlstate", None) in WAITED_TOO_LONG
 
 
 @contextmanager

@@ -380,22 +380,31 @@ class _SaidByPostgreSQL(Exception):
         self.sqlstate = sqlstate
 
 
-@pytest.mark.parametrize("sqlstate", ["57014", "55P03", "40P01"])
-def test_a_row_that_is_locked_for_long_does_not_lose_its_groups_answers(
-    monkeypatch: pytest.MonkeyPatch, sqlstate: str
+@pytest.mark.parametrize(("sqlstate", "recorded"), [("40P01", 2), ("57014", 0)])
+def test_a_row_that_another_process_has_locked_loses_no_answer(
+    monkeypatch: pytest.MonkeyPatch, sqlstate: str, recorded: int
 ) -> None:
+    """Of a deadlock the others are recorded at once; after a time-out all are tried again."""
     jobs = prepare([row.pk for row in awaited(3)])
-    locked = jobs[0].announcement.pk
+    locked = [jobs[0].announcement.pk]
 
-    def statement_times_out(results: Sequence[Result]) -> None:
-        if locked in [each.job.announcement.pk for each in results]:
+    def record_unless_locked(results: Sequence[Result]) -> None:
+        if set(locked) & {each.job.announcement.pk for each in results}:
             raise OperationalError("canceled") from _SaidByPostgreSQL(sqlstate)
         record(results)
 
-    monkeypatch.setattr("parcels.services.record.record", statement_times_out)
-    finish([Result(job, label(number), 1.0) for number, job in enumerate(jobs)])
+    monkeypatch.setattr("parcels.services.record.record", record_unless_locked)
+    results = [Result(job, label(number), 1.0) for number, job in enumerate(jobs)]
+    if recorded:
+        finish(results)
+    else:
+        with pytest.raises(OperationalError):
+            finish(results)
     announced = Announcement.objects.filter(state=State.ANNOUNCED)
-    assert set(announced.values_list("pk", flat=True)) == {job.announcement.pk for job in jobs[1:]}
+    assert announced.count() == recorded
+    locked.clear()
+    finish(results[:1] if recorded else results)
+    assert announced.count() == 3
 
 
 @pytest.mark.parametrize("breaks", ["hand_back", "guard"])
