@@ -149,7 +149,8 @@ class _Body:
 
     def leave(self) -> None:
         """Give the place back for good: in a slot, to wait for another could block both."""
-        self.places.release()
+        if self.has_place:
+            self.places.release()
         self.has_place, self.needs_none = False, True
 
 
