@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from offload.asgi import HoldMiddleware
-from offload.intake import LARGE, Intake
+from offload.intake import LARGE, Intake, _Body
 from offload.tests.processes import ROOT, Process, free_port, until
 from offload.threads import InThreads
 
@@ -308,3 +308,12 @@ def statuses(port, *bodies):
     finally:
         connection.close()
     return found
+
+
+async def test_a_place_is_given_back_once():
+    places = asyncio.Semaphore(0)
+    body = _Body(chunks(1), {"headers": []}, 1, 0.0, places, has_place=True)
+    body.leave()
+    body.leave()
+    await places.acquire()
+    assert places.locked()
