@@ -18,7 +18,7 @@ BENCHMARKS = ROOT / "docs" / "benchmarks"
 # Compressed: a look at each server in each second is ten times as large as text.
 NAME = "results.json.gz"
 
-SAMPLES_HEAD = ("phase", "stream", "intended", "sent", "first_byte", "end", "outcome")
+SAMPLES_HEAD = "phase,stream,intended,sent_after,first_byte_after,end_after,outcome\n"
 
 Result = Mapping[str, Any]
 # A phase's name, its start on the samples' clock, and its samples.
@@ -34,15 +34,16 @@ def write(folder: Path, results: Result) -> None:
 
 
 def write_samples(path: Path, phases: Iterable[PhaseSamples]) -> None:
-    """Write them as CSV, compressed; times in seconds from their phase's start."""
+    """Write them as CSV, compressed: `intended` in seconds of the phase, the others from there."""
     with gzip.open(path, "wt", newline="") as file:
+        file.write(SAMPLES_HEAD)
         rows = csv.writer(file, lineterminator="\n")
-        rows.writerow(SAMPLES_HEAD)
         for phase, start, samples in phases:
             for sample in samples:
-                times = (sample.intended, sample.sent, sample.first_byte, sample.end)
-                columns = ["" if at is None else f"{at - start:.4f}" for at in times]
-                rows.writerow([phase, sample.stream, *columns, sample.outcome])
+                times = (sample.sent, sample.first_byte, sample.end)
+                after = ["" if at is None else f"{at - sample.intended:.4f}" for at in times]
+                planned = f"{sample.intended - start:.4f}"
+                rows.writerow([phase, sample.stream, planned, *after, sample.outcome])
 
 
 def read(path: Path) -> Result:

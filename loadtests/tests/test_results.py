@@ -16,11 +16,12 @@ def read_samples(path):
     phases: dict[str, list[Sample]] = {}
     with gzip.open(path, "rt", newline="") as file:
         for row in csv.DictReader(file):
-            intended, sent, first, end = (
-                float(row[name]) if row[name] else None
-                for name in ("intended", "sent", "first_byte", "end")
+            intended = float(row["intended"])
+            sent, first, end = (
+                intended + float(row[name]) if row[name] else None
+                for name in ("sent_after", "first_byte_after", "end_after")
             )
-            sample = Sample(row["stream"], intended or 0.0, sent, first, end or 0.0, row["outcome"])
+            sample = Sample(row["stream"], intended, sent, first, end or 0.0, row["outcome"])
             phases.setdefault(row["phase"], []).append(sample)
     return phases
 
