@@ -40,8 +40,9 @@ def write_samples(path: Path, phases: Iterable[PhaseSamples]) -> None:
         rows = csv.writer(file, lineterminator="\n")
         for phase, start, samples in phases:
             for sample in samples:
-                times = (sample.sent, sample.first_byte, sample.end)
-                after = ["" if at is None else f"{at - sample.intended:.4f}" for at in times]
+                times = (sample.sent, sample.first_byte)  # to the millisecond
+                after = ["" if at is None else f"{at - sample.intended:.3f}" for at in times]
+                after.append(f"{sample.end - sample.intended:.4f}")
                 planned = f"{sample.intended - start:.4f}"
                 rows.writerow([phase, sample.stream, planned, *after, sample.outcome])
 

@@ -127,7 +127,7 @@ def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
     with gzip.open(tmp_path / "samples" / "talk_runserver_1.csv.gz", "rt") as file:
         assert file.read().splitlines() == [
             "phase,stream,intended,sent_after,first_byte_after,end_after,outcome",
-            "talk,labels,0.0000,0.1000,,1.0000,time-out",
+            "talk,labels,0.0000,0.100,,1.0000,time-out",
         ]
 
 
