@@ -147,7 +147,7 @@ class _Bench:
         """Wait until nothing is under way, then compare what was asked with what was booked."""
         self._tell("settles", Progress())
         database = PostgreSQL(self._url)
-        end = time.monotonic() + self._scenario.settle
+        end = time.monotonic() + (0 if run.interrupted else self._scenario.settle)
         while states := database.states():
             open_ = any(states.get(state, 0) for state in OPEN)
             if not (open_ or self._simulator.in_flight()) or time.monotonic() > end:

@@ -75,6 +75,13 @@ def test_what_never_ends_is_not_waited_for(bench):
     assert bench._settle(Books(0, 0), run_of(sample("labels")))["open"] == 3
 
 
+def test_who_interrupts_a_run_does_not_wait_for_what_is_under_way(bench):
+    run = run_of(sample("labels"))
+    run.interrupted = True
+    assert bench._settle(Books(0, 0), run)["open"] == 3
+    assert Database.looks == 1
+
+
 def test_a_run_says_how_large_its_web_processes_were(bench, monkeypatch):
     web = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "OFFLOAD_MAX_CONCURRENCY")
     sizes = dict.fromkeys((*web, "HUB_WORKERS"), "3")
