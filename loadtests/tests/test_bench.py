@@ -84,7 +84,7 @@ def measured(monkeypatch, tmp_path):
 def figures(reasons=(), *, interrupted=False):
     found = run("any", HELD, 2.0)
     kept = {key: found[key] for key in ("phases", "timeline", "books", "sizes")}
-    sample = Sample("labels", 5.0, 5.1, None, 6.0, "time-out")
+    sample = Sample("labels", 5.25, 5.3501, None, 6.2501, "time-out")
     return Run(kept | {"validity": {"reasons": reasons}}, [("talk", 5.0, [sample])], interrupted)
 
 
@@ -127,7 +127,7 @@ def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
     with gzip.open(tmp_path / "samples" / "talk_runserver_1.csv.gz", "rt") as file:
         assert file.read().splitlines() == [
             "phase,stream,intended,sent_after,first_byte_after,end_after,outcome",
-            "talk,labels,0.0000,0.100,,1.0000,time-out",
+            "talk,labels,0.2500,0.100,,1.0001,time-out",
         ]
 
 
