@@ -4,7 +4,9 @@ Slots (a bulkhead): at most N calls are in flight to a carrier, so that one that
 its own. Each is a lease in a sorted set: a killed process doesn't give its slot back, but its lease
 expires. An owner may take a slot while it has fewer than SHARE times the free ones (dynamic
 thresholds, as in switches whose ports share a buffer: Choudhury and Hahne, 1998). Whatever one
-owner does, another one finds a free slot, and nothing need be known of who is there.
+owner does, another one finds a free slot, and nothing need be known of who is there. An owner's
+announcements that find none get theirs in their order: each that becomes free is kept for the
+oldest for a moment, and whoever has to wake it is told.
 
 The breaker's rules, and why: `carriers.breaker_rules`. While Redis is away each process counts for
 itself: `carriers.guards_local`.
@@ -16,7 +18,7 @@ import functools
 import json
 import math
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
@@ -56,6 +58,8 @@ class CarrierGuards:
     """The guards of one carrier. `now` is for tests: else Redis' own clock.
 
     `lease` in seconds: longer than any call's total deadline; without `limit` nothing can enter.
+    `on_turn` is told whose turn it is, '<owner>.<place>': a slot is kept for each of these, for
+    `kept` seconds.
     """
 
     def __init__(
@@ -66,6 +70,8 @@ class CarrierGuards:
         limit: int = 0,
         lease: float = 0.0,
         share: int = SHARE,
+        kept: float = 2.0,
+        on_turn: Callable[[list[bytes]], object] = len,
         config: BreakerConfig | None = None,
         prefix: str = "carriers:",
     ) -> None:
@@ -76,40 +82,48 @@ class CarrierGuards:
         self.redis = redis
         self.breaker_keys = [f"{prefix}breaker:{carrier}", f"{prefix}breaker:{carrier}:outcomes"]
         self._slots, self._recent = f"{prefix}bulkhead:{carrier}", f"{prefix}health:{carrier}"
-        parts = {"acquire": "bulkhead_acquire", "admit": "breaker_admit"}
-        self._enter = redis.client.register_script(script("enter", **parts))
-        parts = {"record": "breaker_record", "throttle": "breaker_throttle"}
-        self._leave = redis.client.register_script(script("leave", **parts))
+        self._bulkhead, self._on_turn = [limit, lease, share, kept], on_turn
+        bulkhead = script("bulkhead")
+        entering = script("enter", admit="breaker_admit")
+        self._enter = redis.client.register_script(bulkhead + entering)
+        leaving = script("leave", record="breaker_record", throttle="breaker_throttle")
+        self._leave = redis.client.register_script(bulkhead + leaving)
         self.read_mode: tuple[float, Mode] = (-math.inf, "closed")
         self.ask_modes = redis.client.register_script(script("breaker_modes"))
         self._read_recent: tuple[float, Snapshot] = (-math.inf, Snapshot(0, None, None, 0.0))
 
-    def enter(self, owners: Sequence[str], now: float | None = None) -> list[Entry]:
+    def enter(
+        self, owners: Sequence[str], now: float | None = None, *, places: Sequence[str] = ()
+    ) -> list[Entry]:
         """Ask for a call for each of these owners, in their order; never wait.
 
         Each gets its slot's token, empty where it may not call, and what the breaker said: None
         where there was no slot. An owner without a name (word characters) is asked for no share.
+        One with a place, '<task>:<id>', is told when it is its turn; the lowest id comes first.
         """
         local, config, moment = self.local, self.config, "" if now is None else now
+        if not (places and local.share):
+            places = [""] * len(owners)
         tokens = [f"{owner}.{uuid.uuid4().hex}" for owner in owners]
         rest = [config.open_for, config.ramp_for, config.ramp_from, config.ramp_to]
-        calls: list[tuple[list[Any], list[Any]]] = [
-            (
-                [self.limit, local.lease, token, moment, local.share, owner],
-                [moment, token, *rest, config.trial_every],
-            )
-            for token, owner in zip(tokens, owners, strict=True)
-        ]
         owed = local.take_owed() if local.owed else {}
-        calls[0][0].extend(owed)
+        asked = {
+            "bulkhead": self._bulkhead,
+            "owed": [*owed],
+            "calls": [
+                (token, owner, place, [moment, token, *rest, config.trial_every])
+                for token, owner, place in zip(tokens, owners, places, strict=True)
+            ],
+        }
+        keys, arguments = [self._slots, *self.breaker_keys], [moment, json.dumps(asked)]
         try:
-            answers = self.redis.ask(
-                lambda: self._enter([self._slots, *self.breaker_keys], [json.dumps(calls)])
-            )
+            answers, called = self.redis.ask(lambda: self._enter(keys, arguments))
         except Gone as gone:
             # Redis may still execute the request.
             local.owe(owed, tokens if gone.asked else ())
             return local.enter(tokens)
+        if called:
+            self._on_turn(called)
         entries: list[Entry] = []
         for token, answer in zip(tokens, answers, strict=True):
             if not answer:
@@ -141,7 +155,7 @@ class CarrierGuards:
         owed = local.take_owed() if local.owed else {}
         shared = [slot for slot in slots if not slot.startswith(LOCAL)]
         limits = [config.window, config.horizon, config.min_calls, config.share]
-        ended = {
+        ended: dict[str, list[Any]] = {
             "recorded": [[moment, str(int(bad)), *limits, *rest] for bad, *rest in outcomes],
             "throttled": [[moment, seconds, config.trial_every] for seconds in throttled],
             "recent": [f"{duration:.4f}:{int(ok)}" for duration, ok in bought],
@@ -150,7 +164,9 @@ class CarrierGuards:
         try:
             if any(ended.values()):
                 keys = [self._slots, *self.breaker_keys, self._recent]
-                self.redis.ask(lambda: self._leave(keys, [RECENT, EXPIRY, json.dumps(ended)]))
+                given = [moment, RECENT, EXPIRY, json.dumps(ended | {"bulkhead": self._bulkhead})]
+                if called := self.redis.ask(lambda: self._leave(keys, given)):
+                    self._on_turn(called)
         except Gone:
             local.owe(owed, shared)
             local.note(outcomes, throttled)

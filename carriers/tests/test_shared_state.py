@@ -280,6 +280,80 @@ def test_a_bulkhead_is_never_overrun(redis_server):
     client.close()
 
 
+def ask(shared, number, owner="1", *, now=None):
+    """Ask for an announcement's slot, for which it waits if there is none."""
+    return shared.enter([owner], now, places=[f"announce:{number}"])[0][0]
+
+
+def test_announcements_get_their_slots_in_their_order(client):
+    called: list[bytes] = []
+    shared = guards(client, limit=2, on_turn=called.extend)
+    first, second = ask(shared, 1), ask(shared, 2)
+    assert not any(ask(shared, number) for number in (4, 10, 3, 4))
+    shared.leave([first])
+    assert called == [b"1.announce:3"]
+    assert not ask(shared, 11)  # it has just come
+    assert not ask(shared, 4)  # it happens to ask again
+    third = ask(shared, 3)
+    assert third
+    shared.leave([second, third])
+    assert called[1:] == [b"1.announce:4", b"1.announce:10"]
+    assert ask(shared, 10)
+    assert ask(shared, 4)
+    assert shared.in_flight() == 2
+
+
+def test_one_that_does_not_come_loses_its_turn(client):
+    called: list[bytes] = []
+    shared = guards(client, limit=1, kept=2.0, on_turn=called.extend)
+    slot = ask(shared, 1, now=1000.0)
+    assert not ask(shared, 2, now=1000.0)
+    assert not ask(shared, 3, now=1000.0)
+    shared.leave([slot], now=1001.0)
+    assert not ask(shared, 4, now=1002.9)
+    assert not ask(shared, 5, now=1003.1)  # an older one still waits, and is called
+    assert called == [b"1.announce:2", b"1.announce:3"]
+    assert ask(shared, 3, now=1003.2)
+
+
+def test_a_late_one_is_first_again(client):
+    shared = guards(client, limit=1, kept=2.0)
+    slot = ask(shared, 1, now=1000.0)
+    assert not ask(shared, 2, now=1000.0)
+    shared.leave([slot], now=1001.0)
+    assert not ask(shared, 3, now=1001.0)
+    assert ask(shared, 2, now=1010.0)
+
+
+def test_an_account_that_waits_keeps_no_other_waiting(client):
+    shared = guards(client, limit=10)
+    while ask(shared, shared.in_flight() + 1):
+        pass
+    assert ask(shared, 99, "2")
+    assert acquire(shared, "2")  # nor what doesn't wait for a slot
+
+
+def test_those_that_come_together_get_slots_in_their_order(client):
+    called: list[bytes] = []
+    shared = guards(client, limit=2, on_turn=called.extend)
+    places = [f"announce:{number}" for number in (1, 2, 3)]
+    entries = shared.enter(["1"] * 3, places=places)
+    assert [bool(slot) for slot, _ in entries] == [True, True, False]
+    assert called == []
+    shared.leave([slot for slot, _ in entries[:2]])
+    entries = shared.enter(["1"] * 3, places=["announce:4", "announce:3", "announce:5"])
+    assert [bool(slot) for slot, _ in entries] == [True, True, False]
+
+
+def test_what_the_breaker_refuses_keeps_no_slot_of_an_owner(client):
+    shared = guards(client, limit=1)
+    shared.leave(throttled=[30.0])
+    slot, admission = shared.enter(["1"], places=["announce:1"])[0]
+    assert (slot, admission.allowed, shared.in_flight()) == ("", False, 0)
+    client.delete(*shared.breaker_keys)
+    assert ask(shared, 2)
+
+
 def test_the_slots_of_a_killed_process_come_back_after_the_lease(client):
     shared = guards(client, limit=1, lease=30.0)
     assert acquire(shared, now=1000.0)

@@ -8,8 +8,12 @@ from __future__ import annotations
 import functools
 import logging
 import math
+import re
 import threading
+from collections import defaultdict
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import redis
 from django.conf import settings
@@ -22,12 +26,16 @@ from carriers.outcomes import Answered, ProbeResult
 from carriers.redis_guard import RedisGuard
 from offload.redis_clients import sync_client
 from parcels import faults, metrics
+from parcels.services.wake import BELL, send
 
 log = logging.getLogger(__name__)
 
 # For the fault suite's controls: more calls, and a larger share of failures, than there can be.
 NO_BOUND = 1_000_000
 NEVER = 2.0
+# Seconds for which a slot is kept for the one that is woken: a worker hears of it within 50 ms, and
+# the sweeper's next round wakes it where no message was sent.
+KEPT = 2.0
 
 
 def breaker_config() -> BreakerConfig:
@@ -66,6 +74,8 @@ def guards_of(code: str) -> CarrierGuards:
         # A lease that a killed process leaves behind ends with the announcement's own.
         lease=settings.ANNOUNCEMENT_LEASE,
         share=0 if faults.is_off("turns") else SHARE,
+        kept=KEPT * settings.TIME_SCALE,
+        on_turn=partial(_aside, _wake, code),
         config=breaker_config(),
         prefix=settings.CARRIER_GUARD_PREFIX,
     )
@@ -85,11 +95,26 @@ def tend_breakers() -> None:
             probe_aside(guards, admission.probe)
 
 
-def probe_aside(guards: CarrierGuards, token: str) -> None:
-    """Probe a carrier in a separate thread; where none can be started, `open_for` passes first."""
-    aside = threading.Thread(target=probe, args=(guards, token), name=f"probe-{guards.carrier}")
+def _aside(function: Callable[..., object], *arguments: object) -> None:
+    """Do it in a separate thread, if one can be started: nobody waits for it."""
     with suppress(RuntimeError):
-        aside.start()
+        threading.Thread(target=function, args=arguments).start()
+
+
+def _wake(code: str, turns: Sequence[bytes]) -> None:
+    """Wake those for which slots are kept, before all that wait for a worker."""
+    together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)  # by task and account
+    for turn in turns:
+        owner, task, row_id = re.split("[.:]", turn.decode())
+        together[task, int(owner)].append(int(row_id))
+    for (task, account_id), ids in together.items():
+        for some in [ids] if task == "announce" else [[each] for each in ids]:
+            send(task, some, f"announce.{code}", account_id, bell=BELL, first=True)
+
+
+def probe_aside(guards: CarrierGuards, token: str) -> None:
+    """Probe a carrier; where no thread can be started, `open_for` passes first."""
+    _aside(probe, guards, token)
 
 
 def probe(guards: CarrierGuards, token: str) -> ProbeResult:

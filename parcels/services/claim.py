@@ -17,7 +17,7 @@ from parcels.services import protect
 from parcels.services.announcement_sql import TABLE, claiming
 from parcels.services.clock import now_sql
 from parcels.services.job import Job, jobs_for
-from parcels.services.next_state import backoff, hand_back, put_under_review, sleep_for, withdraw
+from parcels.services.next_state import backoff, hand_back, put_under_review, withdraw
 from parcels.services.rows import change_rows, preceded_by
 from parcels.statuses import Status
 
@@ -60,7 +60,8 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
         refused = protect.enter(wanted)
         if refused:
             turned_away = [job.announcement for job in wanted if job.announcement.pk in refused]
-            hand_back([(row, sleep_for(refused[row.pk])) for row in turned_away])
+            # Due at once: woken when a slot is kept for it; at an open breaker, with its ramp.
+            hand_back([(row, 0.0) for row in turned_away])
         entered = [job for job in wanted if job.announcement.pk not in refused]
         passed = guard(entered)
         if len(passed) < len(entered):

@@ -87,15 +87,6 @@ def settling(carrier: Carrier) -> float:
     return carrier.settling * settings.TIME_SCALE
 
 
-def sleep_for(refusal: NotSent) -> float:
-    """Return the seconds until an announcement that was turned away is due again.
-
-    At once if the breaker refused: the sweeper wakes none while it is open, and then no more than
-    its ramp admits. A row that waits longer would miss the start of the ramp.
-    """
-    return 0.0 if refusal.reason == "breaker_open" else refusal.retry_after
-
-
 def backoff(announcement: Announcement) -> float:
     """Return the seconds until a try that could not begin is repeated.
 

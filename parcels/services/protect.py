@@ -19,12 +19,15 @@ from carriers.breaker_rules import verdict
 from carriers.guards import modes
 from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
 from parcels import faults, metrics
-from parcels.models import Parcel
+from parcels.models import Parcel, State
 from parcels.services.carrier_guards import guards_of, probe_aside
 from parcels.services.job import Job
 from parcels.statuses import Status
 
-# Seconds until a slot is asked for again; a range, so that those turned away together don't return
+# What waits for a slot, by its state: the task that takes it up again. Voids and late looks take
+# what these leave.
+WOKEN: dict[str, str] = {State.ANNOUNCING: "announce", State.UNKNOWN: "reconcile"}
+# Seconds until the others ask again; a range, so that those turned away together don't return
 # together.
 FULL_WAIT = (0.5, 2.0)
 # Seconds in addition to the breaker's own delay, for the same reason.
@@ -46,7 +49,11 @@ def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
     refused: dict[int, NotSent] = {}
     for code in {job.carrier.code for job in jobs}:
         own, guards = [job for job in jobs if job.carrier.code == code], guards_of(code)
-        entries = guards.enter([str(job.announcement.account_id) for job in own])
+        rows = [job.announcement for job in own]
+        entries = guards.enter(
+            [str(row.account_id) for row in rows],
+            places=[f"{WOKEN[row.state]}:{row.pk}" if row.state in WOKEN else "" for row in rows],
+        )
         for job, (slot, admission) in zip(own, entries, strict=True):
             if slot:
                 job.slot = slot

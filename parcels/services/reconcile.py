@@ -34,7 +34,6 @@ from parcels.services.next_state import (
     move_on,
     put_under_review,
     settling,
-    sleep_for,
 )
 from parcels.services.record import finish, record
 from parcels.services.spares import note_spares
@@ -78,9 +77,8 @@ def _for_a_person(announcement: Announcement) -> str:
 
 
 def _send_again(job: Job) -> None:
-    if refused := protect.enter([job]):
-        delay = sleep_for(refused[job.announcement.pk])
-        move_on(job.announcement, State.UNKNOWN, delay)
+    if protect.enter([job]):
+        move_on(job.announcement, State.UNKNOWN, 0.0)
         return
     try:
         passed = guard([job])
@@ -102,7 +100,7 @@ def _look_up(job: Job) -> None:
         record([Result(job, first, duration, "lookup", others)])
         return
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
-        move_on(announcement, State.UNKNOWN, sleep_for(result))
+        move_on(announcement, State.UNKNOWN, 0.0)
         return
     note_attempt(announcement, "lookup", result, duration)
     believed = isinstance(result, Absent) and announcement.settled_for >= settling(job.carrier)

@@ -98,12 +98,14 @@ def send(
     account_id: int | None = None,
     *,
     bell: int = 0,
+    first: bool = False,
 ) -> bool:
     """Send a task with rows' ids; False when the broker can't be reached.
 
     Announcing takes several, and turns by account: which of its rows a worker takes next is decided
-    when a worker is free. The other tasks are too few for that. With a `bell` (milliseconds) no
-    message is sent while one is on its way; the sweeper's is: that one may be lost.
+    when a worker is free, the oldest first, or before all these with `first`. The other tasks are
+    too few for that. With a `bell` (milliseconds) no message is sent while one is on its way; the
+    sweeper's is: that one may be lost.
     """
     global _quiet_until, _away
     if time.monotonic() < _quiet_until:
@@ -113,8 +115,9 @@ def send(
         try:
             if task == "announce" and account_id is not None and not faults.is_off("turns"):
                 names = f"{_PREFIX}{queue}"
-                keys, given = [names, f"{names}:{account_id}", f"{names}:bell"], [account_id, bell]
-                if not broker.guard.ask(lambda: broker.enter(keys, [*given, *row_ids])):
+                keys = [names, f"{names}:{account_id}", f"{names}:bell"]
+                given = [account_id, bell, int(first), *row_ids]
+                if not broker.guard.ask(lambda: broker.enter(keys, given)):
                     return True
             elif broker.has_queues:  # publishing has time-outs of seconds
                 broker.guard.ask(broker.guard.client.ping)

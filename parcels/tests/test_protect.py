@@ -215,7 +215,9 @@ def void_one() -> SpareLabel:
 
 def a_call(account: int = 1, *, key: str = "") -> Any:
     """Return what the guards need of a job."""
-    row = SimpleNamespace(pk=next(NUMBERS), account_id=account, reference=key)
+    row = SimpleNamespace(
+        pk=next(NUMBERS), account_id=account, reference=key, state=State.ANNOUNCING
+    )
     return SimpleNamespace(carrier=registry.CARRIERS["postnl"], announcement=row, slot="")
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import uuid
 from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -10,9 +11,15 @@ from typing import Any
 import pytest
 import redis
 from celery import current_app
+from django.utils import timezone
 
+from carriers.guards import CarrierGuards
+from deploy.tests.waiting import until
 from parcels import tasks
-from parcels.services import restored, wake
+from parcels.models import Announcement, State
+from parcels.services import carrier_guards, protect, restored, wake
+from parcels.services.claim import prepare
+from parcels.services.reconcile import reconcile
 from parcels.tests.factories import AnnouncementFactory
 
 QUEUE = "announce.postnl"
@@ -137,6 +144,66 @@ def test_a_batch_is_one_message_in_its_order(
         wake.wake_after_commit(rows[:1])  # while the first message is on its way
     assert messages == [list(range(1, 46))]
     assert wake.next_in_turn(QUEUE, 50) == list(range(1, 46))
+
+
+@pytest.mark.integration
+def test_what_has_a_slot_comes_before_all_that_wait(sent: list[int]) -> None:
+    for number in (5, 6, 7, 8):
+        wake.send("announce", [number], QUEUE, 1)
+    wake.send("announce", [4, 7], QUEUE, 1, first=True)
+    assert wake.next_in_turn(QUEUE, 9) == [4, 7, 5, 6, 8]
+
+
+@pytest.fixture
+def guards(
+    sent: list[int], settings: Any, monkeypatch: pytest.MonkeyPatch, redis_server: Any
+) -> CarrierGuards:
+    """Return a carrier's, of whose five slots an account may take four, in a real Redis."""
+    client = redis.Redis.from_url(redis_server.url)
+    monkeypatch.setattr(carrier_guards, "_client", lambda: client)
+    settings.CARRIER_GUARD_PREFIX = f"{uuid.uuid4().hex}:"
+    postnl = settings.CARRIERS["postnl"] | {"bulkhead": 5}
+    settings.CARRIERS = settings.CARRIERS | {"postnl": postnl}
+    carrier_guards.forget()
+    return carrier_guards.guards_of("postnl")
+
+
+@pytest.mark.integration
+@pytest.mark.django_db
+def test_a_new_announcement_does_not_overtake_those_that_were_turned_away(
+    guards: CarrierGuards, sent: list[int]
+) -> None:
+    first = AnnouncementFactory.create()
+    same = {"parcel__account": first.account}
+    rows = [first, *(AnnouncementFactory.create(**same) for _ in range(6))]
+    begun = prepare([row.pk for row in rows[:6]])
+    assert [job.announcement for job in begun] == rows[:4]
+    protect.leave([(begun[0], None, 0.0)])
+    assert until(lambda: sent, "the next one's wake-up") == [rows[4].pk]
+    assert prepare([rows[6].pk]) == []
+    assert prepare([rows[5].pk]) == []
+    assert [job.announcement for job in prepare(wake.next_in_turn(QUEUE, 9))] == [rows[4]]
+    assert guards.in_flight() == 4
+
+
+@pytest.mark.integration
+@pytest.mark.django_db
+def test_an_unknown_one_has_its_turn_too(
+    guards: CarrierGuards, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    woken: list[tuple[str, tuple[int, ...]]] = []
+    monkeypatch.setattr(
+        current_app, "send_task", lambda task, args, **_: woken.append((task, tuple(args)))
+    )
+    unknown = AnnouncementFactory.create(state=State.UNKNOWN, sent_at=timezone.now())
+    same = {"parcel__account": unknown.account}
+    rows = [AnnouncementFactory.create(**same) for _ in range(4)]
+    (*_, last) = prepare([row.pk for row in rows])
+    reconcile(unknown.pk)
+    assert Announcement.objects.get(pk=unknown.pk).lease_until is None
+    protect.leave([(last, None, 0.0)])
+    until(lambda: woken, "its wake-up")
+    assert woken == [("parcels.tasks.reconcile", (unknown.pk,))]
 
 
 @pytest.mark.integration
