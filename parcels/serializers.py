@@ -134,12 +134,8 @@ class ParcelIn(serializers.Serializer):
             errors["non_field_errors"] = [SIZE]
         if attrs.get("insured_value") and attrs.get("total_insured_value"):
             errors["insured_value"] = ["Give insured_value or total_insured_value, not both."]
-        number = attrs.get("house_number")
-        if (
-            number is not None
-            and not number
-            and not any(map(str.isdigit, attrs.get("address", "1")))
-        ):
+        without_number = attrs.get("house_number") == ""
+        if without_number and not any(map(str.isdigit, attrs.get("address", "1"))):
             errors["house_number"] = [BLANK]
         if errors:
             raise serializers.ValidationError(errors)
