@@ -19,7 +19,6 @@ from django.http import HttpRequest, JsonResponse
 from django.http.response import HttpResponseBase
 
 from parcels import limits, metrics
-from parcels.models import Account
 from shipping.exceptions import error_body
 
 log = logging.getLogger("shipping.requests")
@@ -114,7 +113,6 @@ def _end(
     route = (match.view_name if match else "") or "unmatched"
     metrics.REQUESTS.labels(method, route, response.status_code).inc()
     metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
-    user = getattr(request, "user", None)
     log.info(
         "answered",
         extra={
@@ -122,7 +120,6 @@ def _end(
             "route": route,
             "status": response.status_code,
             "seconds": round(seconds, 4),
-            "account": user.pk if isinstance(user, Account) else None,
         },
     )
     api = request.path.lstrip("/").startswith("api/")  # as the routes have it

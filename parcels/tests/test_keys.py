@@ -6,9 +6,10 @@ import logging
 from typing import Any
 
 import pytest
+import structlog
 from django.core.management import CommandError, call_command
 from django.db import InternalError
-from django.test import Client
+from django.test import AsyncClient, Client
 
 from parcels.models import Account, ApiKey, CarrierContract, WebhookEndpoint
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key
@@ -181,3 +182,15 @@ def test_a_database_that_takes_no_writes_refuses_no_key(
 
     monkeypatch.setattr("django.db.models.query.QuerySet.update", refuse)
     assert status_with(key, secret) == 200
+
+
+def test_a_request_s_log_lines_name_its_account(shop: Shop) -> None:
+    shop.get("user")
+    assert structlog.contextvars.get_contextvars()["account"] == shop.account.pk
+
+
+@pytest.mark.django_db(transaction=True)
+async def test_they_do_in_the_asynchronous_stack(shop: Shop, async_client: AsyncClient) -> None:
+    """Its view binds the account in another thread than the one that logs."""
+    await async_client.get("/api/v2/user", headers={"Authorization": shop.authorization})
+    assert structlog.contextvars.get_contextvars()["account"] == shop.account.pk

@@ -80,3 +80,15 @@ def test_a_host_that_is_none_of_ours_is_refused_in_the_error_shape(client: Clien
     answer = client.get("/api/v2/parcels", headers={"host": host})
     assert answer.status_code == 400
     assert answer.json()["error"]["code"] == 400
+
+
+def test_a_session_s_cookie_alone_costs_no_query(client: Client) -> None:
+    """The log line must not look its user up: the database may be away."""
+    client.cookies["sessionid"] = "x" * 32
+    assert client.get("/healthz").status_code == 200
+
+
+async def test_nor_does_it_in_the_asynchronous_stack(async_client: AsyncClient) -> None:
+    """There, a query in the event loop would be an error."""
+    async_client.cookies["sessionid"] = "x" * 32
+    assert (await async_client.get("/healthz")).status_code == 200
