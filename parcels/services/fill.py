@@ -53,10 +53,9 @@ def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
             setattr(parcel, name, fields[name])
     parcel.external_reference = parcel.external_reference or None
     parcel.to_state = fields.get("country_state") or fields.get("to_state") or parcel.to_state
-    insured = fields.get("total_insured_value"), fields.get("insured_value")
-    parcel.insured_value = next(
-        (value for value in insured if value is not None), parcel.insured_value
-    )
+    for name in ("insured_value", "total_insured_value"):
+        if fields.get(name) is not None:
+            parcel.insured_value = fields[name]
     parcel.shipping_method = (
         fields.get("shipment") or fields.get("shipping_method") or parcel.shipping_method
     )
