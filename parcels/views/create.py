@@ -28,8 +28,7 @@ class CreateView(APIView):
     def post(self, request: Request) -> HttpResponse:
         """Create one parcel or several."""
         key = read_key(request) if "Idempotency-Key" in request.headers else None
-        known = find(account_of(request), key) if key else None
-        if known:
+        if key and (known := find(account_of(request), key)):
             return replay(asked=asked(request), row=known)
         bodies, many = parcel_bodies(request.data)
         length = len(request.body)
