@@ -90,11 +90,10 @@ class DatabaseWrapper(base.DatabaseWrapper):
         self.execute_wrappers.append(self._execute_in_turn)
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
-        if not self.is_in_memory_db():
-            try:
-                return _idle[os.getpid(), self.settings_dict["NAME"]].pop()
-            except IndexError:
-                pass
+        try:
+            return _idle[os.getpid(), self.settings_dict["NAME"]].pop()
+        except IndexError:  # none, or the database is in memory
+            pass
         return super().get_new_connection(conn_params)
 
     def _execute_in_turn(
