@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from django.db import connection
 
 from parcels import faults
-from parcels.services.announcer import CLAIMING, LARGEST, RECORDING, Grouped, buy_async
+from parcels.services.announcer import LARGEST, RECORDING, Grouped, buy_async
 from parcels.services.call_and_wait import buy
 from parcels.services.claim import prepare
 from parcels.services.job import Job
 from parcels.services.record import finish
+
+# Threads that claim, beside those that record: answers don't wait behind new announcements.
+CLAIMING = 1
 
 
 def announce(announcement_id: int) -> None:

@@ -37,8 +37,6 @@ R = TypeVar("R")
 # Threads that record. More only slow each other down: each statement releases the interpreter's
 # lock and queues for it again. Two, so that one that waits for a row doesn't stop all.
 RECORDING = 2
-# Threads that claim, where a process has no queues: answers don't wait behind new announcements.
-CLAIMING = 1
 # A burst of 200 is four groups: the first member of a group waits for the others' permissions.
 LARGEST = 50
 # Seconds between the beginnings of two groups. The call beside it takes seconds; a group of five
