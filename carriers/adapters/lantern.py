@@ -31,6 +31,8 @@ from carriers.shapes import documents, soap, xml_body
 from carriers.tokens import TokenCache
 
 EXPIRED = "Client.Authentication"
+# Why 255: the API's own limit for strings; its tokens have 32.
+LONGEST_TOKEN = 255
 
 LoginFailure = Refused | Throttled | NotSent | Unknown
 TokenUse = Callable[[str], CarrierRequest]
@@ -123,7 +125,7 @@ class LanternFreight(Carrier):
 
     def _keep(self, credentials: Credentials, login: ET.Element) -> str:
         said = xml_body.text(login, "token")
-        token = documents.identifier(said, "the token", documents.LONGEST_TOKEN)
+        token = documents.identifier(said, "the token", LONGEST_TOKEN)
         expires_in = documents.price(xml_body.text(login, "expires_in"))
         self.tokens.put(credentials, token, float(expires_in))
         return token

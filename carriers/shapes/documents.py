@@ -19,8 +19,6 @@ from carriers.errors import CarrierAnswerUnreadable
 LONGEST_CARRIER_ID = 128
 LONGEST_TRACKING_NUMBER = 64
 LONGEST_REFUSAL = 500
-# Why 255: the API's own limit for strings; lantern's tokens have 32.
-LONGEST_TOKEN = 255
 # Why 1024: where PDF readers look for the end-of-file marker (ISO 32000-1, implementation note 18).
 PDF_TAIL = 1024
 
