@@ -102,10 +102,11 @@ def jobs_for(announcements: Sequence[Any]) -> list[Job]:
     `settings.HOUSE_CREDENTIALS`. A database error is not the row's fault: it is raised.
     """
     jobs: list[Job] = []
+    guarded = not faults.is_off("credentials")
     try:
         wanted: dict[int, int | None] = {
             row.pk: row.contract_id
-            if row.credentials_hash and not faults.is_off("credentials")
+            if row.credentials_hash and guarded
             else row.parcel.contract_id or row.default_contract
             for row in announcements
         }
@@ -116,19 +117,18 @@ def jobs_for(announcements: Sequence[Any]) -> list[Job]:
             row.parcel.account = accounts.setdefault(row.parcel.account_id, row.parcel.account)
             faults.passing("poison", row.parcel.company_name)
             contract = known.get(wanted[row.pk] or 0)
-            credentials = (
+            credentials = dict(
                 contract.credentials if contract else settings.HOUSE_CREDENTIALS[row.carrier]
             )
-            hashes = credentials_hashes(dict(credentials))
-            changed = bool(row.credentials_hash) and row.credentials_hash not in hashes
+            hashes = credentials_hashes(credentials)
             job = Job(
                 row,
                 registry.CARRIERS[row.carrier],
-                consignment(row, dict(credentials)),
+                consignment(row, credentials),
                 row.parcel,
                 contract,
                 hashes[0],
-                changed and not faults.is_off("credentials"),
+                changed=guarded and row.credentials_hash not in ("", *hashes),
             )
             jobs.append(job)
     except Error:
