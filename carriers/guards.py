@@ -102,19 +102,15 @@ class CarrierGuards:
         One with a place, '<task>:<id>', is told when it is its turn; the lowest id comes first.
         """
         local, config, moment = self.local, self.config, "" if now is None else now
-        if not (places and local.share):
-            places = [""] * len(owners)
+        places = places if places and local.share else [""] * len(owners)
         tokens = [f"{owner}.{uuid.uuid4().hex}" for owner in owners]
         rest = [config.open_for, config.ramp_for, config.ramp_from, config.ramp_to]
         owed = local.take_owed() if local.owed else {}
-        asked = {
-            "bulkhead": self._bulkhead,
-            "owed": [*owed],
-            "calls": [
-                (token, owner, place, [moment, token, *rest, config.trial_every])
-                for token, owner, place in zip(tokens, owners, places, strict=True)
-            ],
-        }
+        calls = [
+            (*call, [moment, call[0], *rest, config.trial_every])
+            for call in zip(tokens, owners, places, strict=True)
+        ]
+        asked = {"bulkhead": self._bulkhead, "owed": [*owed], "calls": calls}
         keys, arguments = [self._slots, *self.breaker_keys], [moment, json.dumps(asked)]
         try:
             answers, called = self.redis.ask(lambda: self._enter(keys, arguments))

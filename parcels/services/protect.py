@@ -50,10 +50,8 @@ def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
     for code in {job.carrier.code for job in jobs}:
         own, guards = [job for job in jobs if job.carrier.code == code], guards_of(code)
         rows = [job.announcement for job in own]
-        entries = guards.enter(
-            [str(row.account_id) for row in rows],
-            places=[f"{WOKEN[row.state]}:{row.pk}" if row.state in WOKEN else "" for row in rows],
-        )
+        places = [f"{WOKEN[row.state]}:{row.pk}" if row.state in WOKEN else "" for row in rows]
+        entries = guards.enter([str(row.account_id) for row in rows], places=places)
         for job, (slot, admission) in zip(own, entries, strict=True):
             if slot:
                 job.slot = slot
