@@ -24,7 +24,7 @@ from parcels.services.carrier_guards import guards_of, probe_aside
 from parcels.services.job import Job
 from parcels.statuses import Status
 
-# What waits for a slot, by its state: the task that takes it up again. Voids and late looks take
+# What waits for a slot, by its state: the task that takes it up again. Voids and late lookups take
 # what these leave.
 WOKEN: dict[str, str] = {State.ANNOUNCING: "announce", State.UNKNOWN: "reconcile"}
 # Seconds until the others ask again; a range, so that those turned away together don't return
