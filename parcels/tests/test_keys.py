@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 import structlog
+from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
-from django.db import InternalError
+from django.db import InternalError, connections
 from django.test import AsyncClient, Client
 
 from parcels.models import Account, ApiKey, CarrierContract, WebhookEndpoint
@@ -193,4 +194,5 @@ def test_a_request_s_log_lines_name_its_account(shop: Shop) -> None:
 async def test_they_do_in_the_asynchronous_stack(shop: Shop, async_client: AsyncClient) -> None:
     """Its view binds the account in another thread than the one that logs."""
     await async_client.get("/api/v2/user", headers={"Authorization": shop.authorization})
+    await sync_to_async(connections.close_all)()  # that thread's own
     assert structlog.contextvars.get_contextvars()["account"] == shop.account.pk
