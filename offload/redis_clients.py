@@ -34,6 +34,7 @@ SOCKET_TIMEOUT = 1.0
 PAUSE = 0.5
 # Commands in one pipeline: 256 answers of 10 KB are read in some milliseconds.
 PIPELINE = 256
+UNBOUNDED = 2**31
 # Keys of one MGET: each of its replies has SOCKET_TIMEOUT, and answers may be large.
 KEYS_IN_A_REPLY = 32
 
@@ -77,6 +78,8 @@ def _client(library: Any, url: str, time_out: float) -> Any:
         "socket_connect_timeout": time_out,
         # RESP2: nothing here needs push messages, and Redis before 6 and its kin speak it too.
         "protocol": 2,
+        # A process has as many as threads that wait in it: redis-py 8 refuses the 101st.
+        "max_connections": UNBOUNDED,
         # Retrying is the caller's decision: the default of ten tries takes seconds of a worker.
         "retry": library.retry.Retry(redis.backoff.NoBackoff(), 0),
     }

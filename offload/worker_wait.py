@@ -38,11 +38,8 @@ def wait(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
 def wait_here(late: Any) -> HttpResponse:
     """Wait in this worker instead of a front, without a database connection."""
     hold: Hold = late.offload_hold
-    for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.close()
-        elif store.eager is None:
-            logger.warning("waits inside a transaction: what is to start after its commit does not")
+    if not _give_connections_back() and store.eager is None:
+        logger.warning("waits inside a transaction: what is to start after its commit does not")
     return in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
 
 
@@ -113,4 +110,16 @@ def _hear(channel: PubSub, seconds: float) -> bool:
 def _ask_app(hold_id: str) -> Answer | None:
     if not conf.current().resolve:
         return None
-    return resolving.resolve([hold_id], final_only=True).get(hold_id)
+    try:
+        return resolving.resolve([hold_id], final_only=True).get(hold_id)
+    finally:  # it may wait for longer
+        _give_connections_back()
+
+
+def _give_connections_back() -> bool:
+    """Close this thread's database connections; False if it is in a transaction, which stays."""
+    every = connections.all(initialized_only=True)
+    idle = [connection for connection in every if not connection.in_atomic_block]
+    for connection in idle:
+        connection.close()
+    return len(idle) == len(every)

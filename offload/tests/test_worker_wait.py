@@ -2,6 +2,7 @@ import threading
 import time
 
 import pytest
+from django.db import connection
 from django.http import HttpResponse
 
 import offload
@@ -110,6 +111,22 @@ def test_redis_away(redis_server, hold_id, trouble):
     start = time.monotonic()
     assert waiter.result() == b'{"final": 7}'
     assert time.monotonic() - start < LOST_WAKE_UP + 1
+
+
+def test_as_many_wait_as_the_process_has_threads(redis_server, hold_id):
+    """A client of redis-py has a hundred connections, unless told otherwise."""
+    waiters = [Waiter(hold_id, 20) for _ in range(119)] + [waiting(redis_server, hold_id)]
+    offload.release(hold_id, HttpResponse("released"))
+    assert {waiter.result() for waiter in waiters} == {b"released"}
+    assert outcomes.asked == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_who_asked_the_app_waits_on_without_a_database_connection(hold_id, monkeypatch):
+    closed = []
+    monkeypatch.setattr(connection, "close", lambda: closed.append(len(outcomes.asked)))
+    assert offload.wait(hold_id, 0.1) is None
+    assert closed == [1]
 
 
 def test_redis_killed_and_back(redis_server, hold_id):
