@@ -171,16 +171,15 @@ class _Answer(asyncio.Protocol):
         self._parser = None
         if self.whole.done():
             return
-        if not self._status:
-            self._fail(CarrierReset())
-        elif (
+        if self._status and (
             error
             or "content-length" in self._headers
             or "chunked" in self._headers.get("transfer-encoding", "").lower()
         ):
             self._fail(CarrierAnswerUnreadable("the answer is cut short"))
-        else:  # a body without a length ends with its connection
+        elif self._status:  # a body without a length ends with its connection
             self.on_message_complete()
+        self._fail(CarrierReset())  # unless one of these has settled it
 
     def _fail(self, error: CarrierError) -> None:
         if not self.whole.done():

@@ -97,6 +97,11 @@ MISBEHAVIOURS = [
         {"unreadable"},
         "a head without an end",
     ),
+    (
+        servers.answering(b"HTTP/1.1 042 Odd\r\n\r\n{}"),
+        {"unreadable", "reset"},
+        "a status that is none, and no length",
+    ),
     (servers.reset_after_reading, {"reset"}, "booked or not? nobody knows"),
     (servers.close_after_reading, {"reset"}, "a polite close says as little"),
     (servers.hang, {"timeout"}, "never answers"),
