@@ -170,7 +170,12 @@ def dialect_date(moment: datetime | None) -> str | None:
 def divide_address(address: str, house_number: str) -> tuple[str, str]:
     """Return street and house number; the number is looked for in the address when not given."""
     if house_number:
-        return address.removesuffix(house_number).strip() or address, house_number
+        street = address.removesuffix(house_number)
+        pair = street[-1:], house_number[0]
+        # The end of a word or of another number is none: "Via Roma" and "a", "Kade 112" and "12".
+        if pair[0] in "-/" or all(map(str.isalpha, pair)) or all(map(str.isdigit, pair)):
+            street = address
+        return street.strip(" ,") or address, house_number
     match = _HOUSE_NUMBER.match(address.strip())
     return (match["street"].strip(), match["number"]) if match else (address, "")
 

@@ -9,6 +9,7 @@ from django.db import OperationalError, connection
 
 from carriers.redis_guard import RedisGuard
 from parcels.models import Account, Announcement, Hold, Parcel
+from parcels.representation import divide_address
 from parcels.services import accept, protect
 from parcels.services.rows import insert
 from parcels.statuses import Status
@@ -32,6 +33,25 @@ def test_a_parcel_without_a_label_is_stored_as_999(shop: Shop) -> None:
     assert parcel["country"] == {"iso_2": "NL", "iso_3": "NLD", "name": "Netherlands"}
     assert "errors" not in parcel
     assert not Announcement.objects.exists()
+
+
+@pytest.mark.parametrize(
+    ("address", "number", "street"),
+    [
+        ("Havenstraat 12", "12", "Havenstraat"),
+        ("Havenstraat12", "12", "Havenstraat"),
+        ("Havenstraat, 12", "12", "Havenstraat"),
+        ("Havenstraat", "12", "Havenstraat"),
+        ("12", "12", "12"),
+        ("Via Roma", "a", "Via Roma"),
+        ("Kade 112", "12", "Kade 112"),
+        ("Kade 1-12", "12", "Kade 1-12"),
+    ],
+)
+def test_a_house_number_is_taken_off_the_street_where_it_is_one(
+    address: str, number: str, street: str
+) -> None:
+    assert divide_address(address, number) == (street, number)
 
 
 @pytest.mark.parametrize("shipment", [{"id": 8}, 8, "8", {"id": 8, "name": "Unstamped letter"}])
