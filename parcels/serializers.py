@@ -34,20 +34,17 @@ class CountryOrNone(Country):
         return "" if data == "" else super().to_internal_value(data)
 
 
-class Shipment(serializers.Field):
+class Shipment(serializers.IntegerField):
     """`{"id": 8}`, or a bare 8."""
 
-    def to_internal_value(self, data: Any) -> int | None:
+    default_error_messages = {"invalid": "A shipping method's id is needed."}
+
+    def to_internal_value(self, data: Any) -> Any:
         if isinstance(data, dict):
             data = data.get("id")
         if data is None or data == "":
             return None
-        if isinstance(data, bool) or not isinstance(data, int | str):
-            raise serializers.ValidationError("A shipping method's id is needed.")
-        try:
-            number = int(data)
-        except ValueError:
-            raise serializers.ValidationError("A shipping method's id is needed.") from None
+        number: int = super().to_internal_value(data)
         if not 0 < number <= limits.INTEGER:
             raise serializers.ValidationError("There is no such shipping method.")
         return number

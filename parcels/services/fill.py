@@ -107,7 +107,7 @@ def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
     if leaves_union(parcel):
         needed = _OF_ALL if parcel.customs_shipment_type in _NOT_TRADED else _OF_ALL + _OF_GOODS
         items = parcel.parcel_items or []
-        missing = [name for name in needed if not all(item.get(name) for item in items)]
+        missing = [n for n in needed if any(item.get(n, "") in ("", "0.000") for item in items)]
         if not items:
             errors["parcel_items"] = [f"Customs need them on the way to {parcel.country}."]
         elif missing:
