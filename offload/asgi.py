@@ -17,7 +17,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from offload.counting import Counts, here
+from offload.counting import here
 from offload.doubts import Resolve
 from offload.keys import ARRIVED_AT, KEEPS_PLACE, LEAVE_PLACE, TICKET_HEADER
 from offload.lifespan import DRAIN_SECONDS, Lifespan
@@ -71,11 +71,10 @@ class HoldMiddleware:
     ) -> None:
         self._app = app
         self._secret = secret
-        self.counts: Counts = here()
         self._waiters = Waiters(
             redis_url,
             resolve=resolve,
-            counts=self.counts,
+            counts=here(),
             max_holds=max_holds,
             max_holds_per_account=max_holds_per_account,
         )

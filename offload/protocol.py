@@ -128,12 +128,12 @@ NOTHING_KNOWN = Answer(202, (("Content-Type", "application/json"), ("Retry-After
 NO_ANSWER = Answer(500, (("Content-Type", "text/plain; charset=utf-8"),), b"Server Error\n")
 
 # RFC 9110, section 7.6.1, and headers that each server sets itself.
-_HOP_BY_HOP = frozenset([
+_NOT_KEPT = frozenset([
     "connection", "keep-alive", "proxy-authenticate", "proxy-authorization", "proxy-connection",
-    "te", "trailer", "trailers", "transfer-encoding", "upgrade", "date", "server"
+    "te", "trailer", "trailers", "transfer-encoding", "upgrade", "date", "server",
+    "content-length"
 ])  # fmt: skip
 _INTERNAL_PREFIXES = ("x-offload-", "x-accel-")
-_INTERNAL = frozenset({"x-sendfile"})
 _BODILESS = frozenset({204, 304})
 
 # Headers of the late answer itself, not of the request: its location, its body.
@@ -147,7 +147,7 @@ _LATE_ONLY = frozenset([
 def is_internal(name: str) -> bool:
     """Say whether a header is internal, with dashes or with underscores."""
     plain = name.lower().replace("_", "-")
-    return plain.startswith(_INTERNAL_PREFIXES) or plain in _INTERNAL
+    return plain.startswith(_INTERNAL_PREFIXES) or plain == "x-sendfile"
 
 
 def public_headers(headers: Iterable[tuple[str, str]]) -> Headers:
@@ -155,9 +155,7 @@ def public_headers(headers: Iterable[tuple[str, str]]) -> Headers:
     return tuple(
         (name, value)
         for name, value in headers
-        if name.lower() not in _HOP_BY_HOP
-        and name.lower() != "content-length"
-        and not is_internal(name)
+        if name.lower() not in _NOT_KEPT and not is_internal(name)
     )
 
 
@@ -170,12 +168,8 @@ def merge(answer: Answer, late: Answer | None) -> Answer:
     headers = public_headers(answer.headers)
     if late is None:
         return answer._replace(headers=headers)
-    own = {name.lower() for name, _ in headers} - {"set-cookie", "vary"}
-    kept = tuple(
-        (name, value)
-        for name, value in public_headers(late.headers)
-        if name.lower() not in own | _LATE_ONLY
-    )
+    own = {name.lower() for name, _ in headers} - {"set-cookie", "vary"} | _LATE_ONLY
+    kept = (each for each in public_headers(late.headers) if each[0].lower() not in own)
     merged, vary = [], dict[str, str]()
     for name, value in (*kept, *headers):
         if name.lower() == "vary":

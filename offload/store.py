@@ -106,12 +106,6 @@ def forget(hold_ids: Collection[str]) -> bool:
     return write(f"{len(keys)} answers are not deleted", deleted=keys)
 
 
-def forget_trouble() -> None:
-    """Try the store again at once."""
-    global _paused_until
-    _paused_until = 0.0
-
-
 def read(*keys: str) -> list[bytes | None]:
     """Return what is stored under the keys; raises one of TROUBLE."""
     if conf.current().in_database:

@@ -44,7 +44,7 @@ class Shipment(serializers.IntegerField):
             data = data.get("id")
         if data is None or data == "":
             return None
-        number: int = super().to_internal_value(data)
+        number = super().to_internal_value(data)
         if not 0 < number <= limits.INTEGER:
             raise serializers.ValidationError("There is no such shipping method.")
         return number

@@ -57,7 +57,7 @@ def offload_settings():
                 **(also or {}),
             }
             stack.enter_context(override_settings(OFFLOAD=offload, **settings))
-            store.forget_trouble()
+            store._paused_until = 0.0
 
         yield change
 

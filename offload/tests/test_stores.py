@@ -252,7 +252,7 @@ def test_trouble_with_the_table_does_not_end_the_caller_s_transaction(postgresql
                 cursor.execute("SELECT 1")
     finally:
         postgresql.run("ALTER TABLE elsewhere RENAME TO offload_store")
-        store.forget_trouble()
+        store._paused_until = 0.0
 
 
 @needs_postgresql
