@@ -178,11 +178,13 @@ def test_a_new_announcement_does_not_overtake_those_that_were_turned_away(
     rows = [first, *(AnnouncementFactory.create(**same) for _ in range(6))]
     begun = prepare([row.pk for row in rows[:6]])
     assert [job.announcement for job in begun] == rows[:4]
+    wake.send("announce", [rows[5].pk], QUEUE, first.account_id)
+    sent.clear()
     protect.leave([(begun[0], None, 0.0)])
     assert until(lambda: sent, "the next one's wake-up") == [rows[4].pk]
     assert prepare([rows[6].pk]) == []
     assert prepare([rows[5].pk]) == []
-    assert [job.announcement for job in prepare(wake.next_in_turn(QUEUE, 9))] == [rows[4]]
+    assert [job.announcement for job in prepare(wake.next_in_turn(QUEUE, 1))] == [rows[4]]
     assert guards.in_flight() == 4
 
 
