@@ -15,6 +15,9 @@ SICK = {"short": 100, "full": 600}
 # Time-outs that open a breaker (CARRIER_BREAKER_MIN_CALLS), and purchases that may leave before the
 # tenth is written down.
 OPENING, SLACK = 10, 5
+# Seconds at full scale that each call of the others takes: drawn ones differ by more between two
+# batches of calls than what is measured here.
+LATENCY = 1.0
 
 
 @register
@@ -35,21 +38,18 @@ class CarrierBlackHole(Fault):
     def strike(self, rig: Rig) -> None:
         half = self.dose.requests // 2
         sick = SICK["short" if self.dose is self.doses["short"] else "full"]
-        rig.send(self._healthy(rig, half, "before"), at_once=8).join()
+        fix_latency(rig)
+        rig.send(healthy(rig, half, "before"), at_once=8).join()
         rig.fault("tortoise", "hang", calls="all", seconds=3600)
-        rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50)
-        time.sleep(5 * rig.scale)
-        healthy = rig.send(self._healthy(rig, half, "during"), at_once=8)
+        rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50).join()
+        others = rig.send(healthy(rig, half, "during"), at_once=8)
         rig.wait_until(lambda: _timed_out(rig) >= OPENING, DEADLINE * rig.scale + STARTING)
         before = self._buys(rig)
+        others.join()
         rig.send(rig.wishes(sick // 2, carriers=("tortoise",), prefix="more"), at_once=50).join()
         time.sleep(self.dose.seconds)
         self.bought = self._buys(rig) - before
-        healthy.join()
         rig.heal()
-
-    def _healthy(self, rig: Rig, count: int, prefix: str) -> list[Wish]:
-        return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
 
     def _buys(self, rig: Rig) -> int:
         """Return how often the carrier was asked for a label: probes and lookups buy nothing."""
@@ -74,6 +74,17 @@ def _timed_out(rig: Rig) -> int:
         " ON a.id = t.announcement_id WHERE a.carrier = 'tortoise' AND t.outcome = 'unknown'"
     )
     return int(rig.database.ask(sql)[0][0])
+
+
+def fix_latency(rig: Rig) -> None:
+    """Let each call of the other carriers take as long as the next."""
+    for carrier in OTHERS:
+        rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": LATENCY * rig.scale})
+
+
+def healthy(rig: Rig, count: int, prefix: str) -> list[Wish]:
+    """Return synchronous labels of the other carriers."""
+    return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
 
 
 def p99(journals: Journals, prefix: str) -> float:

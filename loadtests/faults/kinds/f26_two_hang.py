@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from loadtests.faults.clients import Wish
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
-from loadtests.faults.kinds.f08_carrier_black_hole import OTHERS, p99
+from loadtests.faults.kinds.f08_carrier_black_hole import fix_latency, healthy, p99
 from loadtests.faults.rig import Rig
 
 HANGING = ("tortoise", "lantern")
 DURING = "others' p99 during, s"
 # Requests for both together: over two shipped bulkheads, and over the threads of the control.
 BACKLOG = 900
-# Seconds at full scale that each call of the others takes: drawn ones differ by more between two
-# hundred calls than what is measured here.
-LATENCY = 1.0
 # Seconds between two looks at how many calls hang; equal ones mean that no more begin.
 STEADY = 1.0
 
@@ -39,20 +35,16 @@ class TwoHang(Fault):
 
     def strike(self, rig: Rig) -> None:
         half = self.dose.requests // 2
-        for carrier in OTHERS:
-            rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": LATENCY * rig.scale})
-        rig.send(self._healthy(rig, half, "before"), at_once=8).join()
+        fix_latency(rig)
+        rig.send(healthy(rig, half, "before"), at_once=8).join()
         for carrier in HANGING:
             rig.fault(carrier, "hang", calls="all", seconds=3600)
         rig.stack.stop("worker")
         rig.send(rig.wishes(BACKLOG, carriers=HANGING, prefix="sick"), at_once=40).join()
         rig.stack.start("worker")
         self._wait_until_steady(rig)
-        rig.send(self._healthy(rig, half, "during"), at_once=8).join()
+        rig.send(healthy(rig, half, "during"), at_once=8).join()
         rig.heal()
-
-    def _healthy(self, rig: Rig, count: int, prefix: str) -> list[Wish]:
-        return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
 
     def _wait_until_steady(self, rig: Rig) -> None:
         """Wait until as many calls hang as will."""
