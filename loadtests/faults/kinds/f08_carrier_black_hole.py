@@ -10,7 +10,8 @@ from loadtests.faults.journals import Journals
 from loadtests.faults.rig import DEADLINE, Rig
 
 OTHERS = ("postnl", "colibri", "meridian")
-# Requests for the hanging carrier: more than its bulkhead holds, and half as many afterwards.
+# Requests for the hanging carrier: more than its bulkhead holds. As many come before it hangs, so
+# that the others are compared under the same load, and half as many afterwards.
 SICK = {"short": 100, "full": 600}
 # Time-outs that open a breaker (CARRIER_BREAKER_MIN_CALLS), and purchases that may leave before the
 # tenth is written down.
@@ -39,9 +40,10 @@ class CarrierBlackHole(Fault):
         half = self.dose.requests // 2
         sick = SICK["short" if self.dose is self.doses["short"] else "full"]
         fix_latency(rig)
+        rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="well"), at_once=50)
         rig.send(healthy(rig, half, "before"), at_once=8).join()
         rig.fault("tortoise", "hang", calls="all", seconds=3600)
-        rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50).join()
+        rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50)
         others = rig.send(healthy(rig, half, "during"), at_once=8)
         rig.wait_until(lambda: _timed_out(rig) >= OPENING, DEADLINE * rig.scale + STARTING)
         before = self._buys(rig)
