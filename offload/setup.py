@@ -1,9 +1,14 @@
 """Build outside the sources: setuptools' own folders would stay in them."""
 
+import atexit
+import shutil
 from tempfile import mkdtemp
 
 from setuptools import setup
 from setuptools.command.build_py import build_py
+
+outside = mkdtemp()
+atexit.register(shutil.rmtree, outside, ignore_errors=True)
 
 
 class Modules(build_py):
@@ -16,5 +21,5 @@ class Modules(build_py):
 
 setup(
     cmdclass={"build_py": Modules},
-    options={"build": {"build_base": mkdtemp()}, "egg_info": {"egg_base": mkdtemp()}},
+    options={"build": {"build_base": outside}, "egg_info": {"egg_base": outside}},
 )

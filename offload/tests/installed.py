@@ -24,7 +24,10 @@ def build_wheel(folder, source=SOURCE):
     """Build from a copy, without the network."""
     copy = folder / "source"
     shutil.copytree(source, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    pip("wheel", "--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist", copy)
+    temporary = folder / "temporary"
+    temporary.mkdir()
+    arguments = ("--no-deps", "--no-build-isolation", "--wheel-dir", folder / "dist", copy)
+    pip("wheel", *arguments, TMPDIR=str(temporary))
     (wheel,) = (folder / "dist").glob("*.whl")
     return wheel
 
@@ -40,9 +43,9 @@ def build_sdist(folder):
     return archive
 
 
-def pip(*arguments):
+def pip(*arguments, **environment):
     command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *map(str, arguments)]
-    environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"}
+    environment = os.environ | {"PIP_NO_INDEX": "1", "PIP_NO_INPUT": "1"} | environment
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout

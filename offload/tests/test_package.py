@@ -62,6 +62,10 @@ def test_building_leaves_nothing_in_the_sources(wheel):
     assert not [name for name in left if name.endswith(".egg-info")]
 
 
+def test_building_leaves_no_temporary_folder(wheel):
+    assert list((wheel.parents[1] / "temporary").iterdir()) == []
+
+
 def test_the_source_distribution_has_the_tests_and_makes_the_same_wheel(wheel, tmp_path):
     archive = build_sdist(tmp_path)
     with tarfile.open(archive) as tar:
