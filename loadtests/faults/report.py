@@ -51,12 +51,14 @@ HEAD = ["fault", "dose (requests)", "database", "scale", "lost", "doubled", "eve
 
 def facts() -> dict[str, Any]:
     """Return what a figure means nothing without: commit, machine, versions, moment, command."""
+    machine = card()
+    del machine["commit"]  # of the report, too, which the suite rewrites as it runs
     return {
         "commit": _git("rev-parse", "--short", "HEAD"),
         "changed_files": len(_git("status", "--porcelain", "-uno", *BUT_THE_REPORT).splitlines()),
         "at": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["python", "-m", "loadtests.faults", *sys.argv[1:]]),
-        "machine": card(),
+        "machine": machine,
     }
 
 

@@ -101,6 +101,12 @@ def test_the_report_is_of_one_commit(faults: dict[str, type[Fault]], tmp_path: P
     assert "- F7 guarded on postgresql, full dose: last run on commit aaa" in missing
 
 
+def test_a_run_s_commit_is_told_once_and_the_report_does_not_dirty_it() -> None:
+    made = facts()
+    assert not made["commit"].endswith("-dirty")
+    assert "commit" not in made["machine"]
+
+
 def test_a_run_replaces_its_own_result_only(faults: dict[str, type[Fault]], tmp_path: Path) -> None:
     write([GREEN, CONTROL], faults, tmp_path)
     write([replace(GREEN, seed=8)], faults, tmp_path)
