@@ -43,10 +43,11 @@ class Reload(Fault):
                 rig.note(f"{_held(load)} held; front: {reload(rig.stack, 'front')}")
                 time.sleep(1)
                 rig.stack.stop("web")
-                rig.note(f"app stopped; {_held(load)} held")
+                # Not after its start, which on a busy machine takes longer than the carrier.
+                self.held_on += (held := _held(load))
+                rig.note(f"app stopped; {held} held")
                 rig.stack.start("web")
                 rig.note(f"app started; {_held(load)} held")
-                self.held_on += _held(load)
             load.join()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
@@ -55,7 +56,7 @@ class Reload(Fault):
         most = len(journals.told)
         return [
             Measure("held before", self.held, f"half of {most}", self.held * 2 >= most),
-            Measure("held after", self.held_on, f"half of {most}", self.held_on * 2 >= most),
+            Measure("held without app", self.held_on, f"half of {most}", self.held_on * 2 >= most),
             Measure("clients cut off", reset, "0", not reset),
             Measure("clients told 202", late, "-", True),
         ]
