@@ -82,7 +82,7 @@ class Result:
     doubled: int = 0
     sold_twice: int = 0
     late: int = 0
-    parked: int = 0
+    review: int = 0
     seconds: float = 0.0
     findings: list[Finding] = field(default_factory=list)
     measures: list[Measure] = field(default_factory=list)
@@ -286,4 +286,4 @@ def _count(result: Result, journals: Journals) -> None:
     result.late = sum(
         told.answered_at is None and not told.hung_up for told in journals.told
     ) + sum((told.seconds or 0) > longest for told in journals.told)
-    result.parked = sum(row.state == "needs_review" for row in journals.announcements)
+    result.review = sum(row.state == "needs_review" for row in journals.announcements)

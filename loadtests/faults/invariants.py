@@ -64,7 +64,7 @@ def bought_once(journals: Journals) -> Finding:
 
 
 def each_row_ends(journals: Journals) -> Finding:
-    """I3: each announcement has ended, or is parked where an operator sees it.
+    """I3: each announcement has ended, or is under review, where an operator sees it.
 
     A failure that no carrier asked for (I9) is no end: its parcel is lost.
     """
@@ -142,7 +142,7 @@ def nobody_else_s(journals: Journals) -> Finding:
 def announced_is_one_live_booking(journals: Journals) -> Finding:
     """I8: announced means one live booking, the row's own; ended without a label means none.
 
-    Of carriers that can be asked what they hold. What is parked is a person's to find out, what is
+    Of carriers that can be asked what they hold. What is under review is a person's to find out, what is
     unfinished is I3's.
     """
     live: defaultdict[str, list[str]] = defaultdict(list)

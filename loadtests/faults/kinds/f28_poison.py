@@ -22,7 +22,7 @@ SICK = "tortoise"
 EACH, KILLS = 4, 1
 # Seconds at full scale until what is poison is under review: some claims with a lease each, and for
 # the answers as many looks.
-PARKED = 8 * LEASE
+REVIEWED_AFTER = 8 * LEASE
 # Seconds, whatever the scale, for a worker that is started again after each of its deaths.
 STARTING = 60.0
 OTHERS = "slowest of the others, s"
@@ -43,7 +43,7 @@ class Poison(Fault):
     # An answer that can't be read is asked for again until then: for an hour, as shipped.
     times = {"ANNOUNCEMENT_MAX_UNKNOWN_AGE": 6 * LEASE}
     controls = {"claims": Control("I3")}
-    rest = 2 * PARKED
+    rest = 2 * REVIEWED_AFTER
     deaths = 0
 
     def strike(self, rig: Rig) -> None:
@@ -53,7 +53,7 @@ class Poison(Fault):
         others = rig.wishes(self.dose.requests - len(poison), synchronous=0.2, prefix="other")
         rig.send(poison, at_once=4)
         rig.send(others, at_once=4)
-        end = time.monotonic() + STARTING + PARKED * rig.scale
+        end = time.monotonic() + STARTING + REVIEWED_AFTER * rig.scale
         while time.monotonic() < end and self._waiting(rig):
             self.deaths += rig.revive("worker")
             rig.revive("sweeper")
@@ -91,12 +91,12 @@ class Poison(Fault):
         # time; then it comes back at a moment of its own, within half a lease.
         limit = STARTING + (2.5 * LEASE + SETTLING) * rig.scale
         bad = _states(journals, ("kills", "raises", "refused"))
-        parked = sum(state == "needs_review" for state in bad)
+        reviewed = sum(state == "needs_review" for state in bad)
         innocent = _states(journals, ["other"])
         announced = sum(state == "announced" for state in innocent)
         return [
             Measure("workers killed", self.deaths, "1 at least", self.deaths >= 1),
-            Measure("under review", parked, str(len(bad)), parked == len(bad)),
+            Measure("under review", reviewed, str(len(bad)), reviewed == len(bad)),
             Measure("others announced", announced, str(len(innocent)),
                     announced == len(innocent)),
             Measure(OTHERS, slowest, f"{limit:g}", slowest <= limit),

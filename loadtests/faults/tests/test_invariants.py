@@ -246,7 +246,7 @@ def test_a_row_that_never_ends(state: str) -> None:
     assert broken(journals) == {"I3"}
 
 
-def test_a_parked_row_is_an_end() -> None:
+def test_a_row_under_review_is_an_end() -> None:
     journals = sound()
     journals.announcements = [replace(ROW, state="needs_review")]
     assert broken(journals) == set()
