@@ -102,6 +102,8 @@ def on_page_markdown(markdown: str, *, page: Any, config: Any, files: Files) -> 
     pages = {path.resolve(): address for address, path in borrowed().items()}
     docs = Path(config.docs_dir)
     pages |= {path.resolve(): str(path.relative_to(docs)) for path in docs.rglob("*.md")}
+    # These lists have no file: a link is to the folder.
+    pages |= {strategies.STRATEGIES: "strategies/index.md", docs / "adr": "adr/index.md"}
     address = page.file.src_uri
     home = borrowed().get(address, docs / address).parent
     followed = LINK.sub(lambda match: _followed(match, home, address, pages), markdown)
@@ -128,7 +130,7 @@ def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:
 
 def _followed(match: re.Match[str], home: Path, address: str, pages: dict[Path, str]) -> str:
     text, target, anchor = match.group(1), match.group(2), match.group(3) or ""
-    if target.startswith(ELSEWHERE) or _generated(address, target):
+    if target.startswith(ELSEWHERE) or address in ("strategies/index.md", "adr/index.md"):
         return match.group()
     path = (home / target).resolve()
     there = pages.get(path) or pages.get(path / "README.md")
@@ -141,10 +143,3 @@ def _followed(match: re.Match[str], home: Path, address: str, pages: dict[Path, 
         return f"{text} (`{path.relative_to(ROOT)}`)"
     log.warning("%s: %s leads nowhere", address, target)
     return match.group()
-
-
-def _generated(address: str, target: str) -> bool:
-    """Say whether a link is to or from a page that has no file."""
-    return address in ("strategies/index.md", "adr/index.md") or target.endswith(
-        ("strategies/index.md", "adr/index.md")
-    )
