@@ -142,8 +142,8 @@ def nobody_else_s(journals: Journals) -> Finding:
 def announced_is_one_live_booking(journals: Journals) -> Finding:
     """I8: announced means one live booking, the row's own; ended without a label means none.
 
-    Of carriers that can be asked what they hold. What is under review is a person's to find out, what is
-    unfinished is I3's.
+    Of carriers that can be asked what they hold. What is under review is for a person to
+    find out, what is unfinished is I3's.
     """
     live: defaultdict[str, list[str]] = defaultdict(list)
     for line in journals.live:
