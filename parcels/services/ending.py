@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
 from django.utils import timezone
 
 from carriers import outcomes, registry
@@ -21,7 +19,7 @@ from parcels.services.clock import now_sql
 from parcels.services.holds import release_holds
 from parcels.services.rows import change_rows
 from parcels.services.status import among, set_status
-from parcels.services.wake import wake_after_commit
+from parcels.services.wake import after_commit, wake_after_commit
 from parcels.statuses import Status
 
 Result = outcomes.Outcome | outcomes.LookupResult | outcomes.VoidResult
@@ -82,7 +80,7 @@ def end(
     ended = end_rows(endings, states=states, decided=decided)
     if ended:  # clients first: a broker may take its time for the messages about webhooks
         ids = [each.announcement.pk for each in ended]
-        transaction.on_commit(partial(release_holds, ids), robust=True)
+        after_commit(release_holds, ids)
     tell_parcels(ended)
     return bool(ended)
 

@@ -24,6 +24,7 @@ from parcels.services.job import Result
 from parcels.services.next_state import after_buying, error_text, go_on
 from parcels.services.rows import inserting, lost_a_race
 from parcels.services.spares import extras, keep_spare, note_spares
+from parcels.services.wake import after_commit
 
 log = logging.getLogger(__name__)
 
@@ -96,7 +97,7 @@ def record(results: Sequence[Result]) -> None:
         ours.update(ended)
         if endings:  # clients first: a broker may take its time for the messages about webhooks
             known = [each.announcement.parcel for each in endings]
-            transaction.on_commit(partial(release_holds, ended, known), robust=True)
+            after_commit(release_holds, ended, known)
         tried: list[Attempt] = []
         attempts: list[Attempt] = []
         documents: list[Document] = []

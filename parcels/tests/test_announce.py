@@ -28,6 +28,7 @@ from parcels.models import (
     Attempt,
     Hold,
     Parcel,
+    SpareLabel,
     State,
     WebhookEndpoint,
     WebhookEvent,
@@ -405,6 +406,25 @@ def test_a_row_that_another_process_has_locked_loses_no_answer(
     locked.clear()
     finish(results[:1] if recorded else results)
     assert announced.count() == 3
+
+
+@pytest.mark.django_db(transaction=True)
+def test_clients_that_can_t_be_told_leave_what_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The sweeper tells them; recorded again, each label would be a spare one, too."""
+
+    def gone(_: Any) -> bool:
+        raise OperationalError("the database went away after the commit")
+
+    rows = awaited(2)
+    WebhookEndpoint.objects.create(account=rows[0].account, url="https://shop.example/")
+    jobs = prepare([row.pk for row in rows])
+    woken: list[Any] = []
+    monkeypatch.setattr("offload.release_many", gone)
+    monkeypatch.setattr("parcels.services.status.send", lambda *given: woken.append(given))
+    finish([Result(job, label(number), 1.0) for number, job in enumerate(jobs)])
+    assert Announcement.objects.filter(state=State.ANNOUNCED).count() == 2
+    assert not SpareLabel.objects.exists()
+    assert len(woken) == 2
 
 
 @pytest.mark.parametrize("breaks", ["hand_back", "guard"])
