@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.conf import settings
+from django.db import transaction
 from django.utils import timezone
 
 from carriers import outcomes, registry
@@ -19,7 +20,7 @@ from parcels.services.clock import now_sql
 from parcels.services.holds import release_holds
 from parcels.services.rows import change_rows
 from parcels.services.status import among, set_status
-from parcels.services.wake import after_commit, wake_after_commit
+from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
 Result = outcomes.Outcome | outcomes.LookupResult | outcomes.VoidResult
@@ -80,7 +81,7 @@ def end(
     ended = end_rows(endings, states=states, decided=decided)
     if ended:  # clients first: a broker may take its time for the messages about webhooks
         ids = [each.announcement.pk for each in ended]
-        after_commit(release_holds, ids)
+        transaction.on_commit(lambda: release_holds(ids), robust=True)
     tell_parcels(ended)
     return bool(ended)
 

@@ -24,7 +24,6 @@ from parcels.services.job import Result
 from parcels.services.next_state import after_buying, error_text, go_on
 from parcels.services.rows import inserting, lost_a_race
 from parcels.services.spares import extras, keep_spare, note_spares
-from parcels.services.wake import after_commit
 
 log = logging.getLogger(__name__)
 
@@ -97,7 +96,8 @@ def record(results: Sequence[Result]) -> None:
         ours.update(ended)
         if endings:  # clients first: a broker may take its time for the messages about webhooks
             known = [each.announcement.parcel for each in endings]
-            after_commit(release_holds, ended, known)
+            # A `partial` has no name, by which Django logs an error here: it would be raised.
+            transaction.on_commit(lambda: release_holds(ended, known), robust=True)
         tried: list[Attempt] = []
         attempts: list[Attempt] = []
         documents: list[Document] = []

@@ -8,14 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any
 
-from django.db import connection
+from django.db import connection, transaction
 from django.utils import timezone
 
 from parcels.models import Parcel, TrackingEvent, WebhookEndpoint, WebhookEvent
 from parcels.services.rows import change_rows
-from parcels.services.wake import WEBHOOK_QUEUE, after_commit, send
+from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.statuses import Status
 
 # A cancellation's steps. No carrier's feed tells of them, so they are written into the history.
@@ -92,7 +93,8 @@ def set_status(
     ]
     WebhookEvent.objects.bulk_create(events)
     for event in events:
-        after_commit(send, "spread_event", [str(event.pk)], WEBHOOK_QUEUE)
+        wake = partial(send, "spread_event", [str(event.pk)], WEBHOOK_QUEUE)
+        transaction.on_commit(wake, robust=True)
     return moved
 
 

@@ -19,7 +19,7 @@ import functools
 import logging
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -80,13 +80,6 @@ def _broker_at(url: str) -> _Broker:
     return _Broker(guard, enter, following, has_queues=own)
 
 
-def after_commit(call: Callable[..., object], *given: Any, **more: Any) -> None:
-    """Call it once the transaction has committed; its error is logged, and stops no other."""
-    # By its name Django logs it: an error of a `partial`, which has none, is raised after all.
-    hook = functools.update_wrapper(partial(call, *given, **more), call)
-    transaction.on_commit(hook, robust=True)
-
-
 def wake_after_commit(announcements: Iterable[Announcement], task: str = "announce") -> None:
     """Wake workers for these announcements, once the transaction has committed."""
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
@@ -94,7 +87,8 @@ def wake_after_commit(announcements: Iterable[Announcement], task: str = "announ
         together[f"announce.{each.carrier}", each.account_id].append(each.pk)
     for (queue, account_id), ids in together.items():
         for some in [ids] if task == "announce" else [[each] for each in ids]:
-            after_commit(send, task, some, queue, account_id, bell=BELL)
+            ring = partial(send, task, some, queue, account_id, bell=BELL)
+            transaction.on_commit(ring, robust=True)
 
 
 def send(

@@ -16,6 +16,7 @@ import time
 from collections import Counter
 from contextlib import ExitStack
 from datetime import timedelta
+from functools import partial
 from threading import BoundedSemaphore
 from uuid import UUID
 
@@ -38,7 +39,7 @@ from parcels.models import (
 from parcels.models.webhook import new_secret
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.limiter import KeyedLimiter
-from parcels.services.wake import WEBHOOK_QUEUE, after_commit, send
+from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.webhooks.addresses import current_policy
 from parcels.webhooks.payload import body_of
 from parcels.webhooks.post import Answer, post
@@ -94,7 +95,7 @@ def _spread(event_id: UUID | str) -> int:
         WebhookEvent.objects.filter(pk=event.pk).update(spread_at=timezone.now())
         working = WebhookDelivery.objects.filter(event=event, endpoint__retry_at=None)
         for pk in working.values_list("pk", flat=True):
-            after_commit(send, "deliver", [pk], WEBHOOK_QUEUE)
+            transaction.on_commit(partial(send, "deliver", [pk], WEBHOOK_QUEUE), robust=True)
     return len(endpoints)
 
 
@@ -251,7 +252,7 @@ def send_again(delivery: WebhookDelivery) -> None:
             run_at=DatabaseNow(),
             wake_at=DatabaseNow(WAKE_AGAIN),
         )
-        after_commit(send, "deliver", [delivery.pk], WEBHOOK_QUEUE)
+        transaction.on_commit(partial(send, "deliver", [delivery.pk], WEBHOOK_QUEUE), robust=True)
     delivery.refresh_from_db()
 
 
