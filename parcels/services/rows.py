@@ -1,6 +1,7 @@
 """Change rows in one statement, each with values of its own, and learn which of them were changed.
 
-The statement's text is the same however many rows there are: it is prepared once. On PostgreSQL
+The statement's text is the same however many rows there are: it is prepared once. The rows are one
+text of JSON: of arrays PostgreSQL would see how short they are, and plan each time. On PostgreSQL
 statements can be sent together: a round trip less, and less for both sides to do.
 """
 
@@ -16,6 +17,9 @@ from django.db.models import AutoField, Model
 
 # PostgreSQL's serialization_failure and deadlock_detected: the transaction may be run again.
 LOST_RACES = ("40001", "40P01")
+# Always true: by an equality PostgreSQL expects one row in the text instead of a hundred, and takes
+# the table's index.
+_FEW = " AND coalesce(given.id_, given.id_) = given.id_"
 # PostgreSQL's types, by the first value that isn't None.
 _TYPES = {bool: "boolean", int: "bigint", float: "double precision", str: "text"}
 
@@ -40,16 +44,16 @@ def change_rows(
     given = list(rows)
     if not given:
         return {}
-    # One text: arrays, one for each column, take psycopg longer, and PostgreSQL, which sees how
-    # short these are, plans each time. The condition is always true: by an equality PostgreSQL
-    # expects one row instead of a hundred, and takes the index.
     names = [f"{name}_" if name == "id" else name for name in given[0]]  # beside the table's own
     values = json.dumps([dict(zip(names, row.values(), strict=True)) for row in given])
     if connection.vendor == "postgresql":
-        types = (_type_of(row[name] for row in given) for name in given[0])
-        typed = ", ".join(f"{name} {kind}" for name, kind in zip(names, types, strict=True))
+        columns = zip(*(row.values() for row in given), strict=True)
+        typed = ", ".join(
+            f"{name} {next((_TYPES[type(one)] for one in column if one is not None), 'bigint')}"
+            for name, column in zip(names, columns, strict=True)
+        )
         source = f"json_to_recordset(%s::json) AS given ({typed})"
-        condition += " AND coalesce(given.id_, given.id_) = given.id_"
+        condition += _FEW
     else:
         places = ", ".join(f"json_extract(value, '$.{name}') AS {name}" for name in names)
         source = f"(SELECT {places} FROM json_each(%s)) AS given"  # noqa: S608 # no input in it
@@ -133,7 +137,3 @@ def _insert(rows: Sequence[Model], **computed: str) -> tuple[str, list[Any]]:
     return f"INSERT INTO {table.db_table} ({columns}) VALUES {places}", [  # noqa: S608 # no input in it
         value for row in zip(*given.values(), strict=True) for value in row
     ]
-
-
-def _type_of(values: Iterable[Any]) -> str:
-    return next((_TYPES[type(value)] for value in values if value is not None), "bigint")

@@ -30,6 +30,7 @@ from parcels.models import (
     Parcel,
     SpareLabel,
     State,
+    TrackingEvent,
     WebhookEndpoint,
     WebhookEvent,
 )
@@ -46,6 +47,7 @@ from parcels.services.holds import open_hold
 from parcels.services.job import Result, jobs_for
 from parcels.services.next_state import hand_back, move_on
 from parcels.services.record import finish, record
+from parcels.services.rows import change_rows
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory, ParcelFactory
 
@@ -293,6 +295,26 @@ def test_what_reads_the_claimed_is_compiled_once(monkeypatch: pytest.MonkeyPatch
     for row in (before, *claimed):
         assert row.parcel.account.pk == row.account_id  # joined: no further question
         assert row.settled_for == 0.0
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite keeps no plans")
+def test_a_change_of_rows_is_planned_once() -> None:
+    """PostgreSQL must not see that it changes one row: by that it would plan each anew."""
+    now = timezone.now()
+    events = TrackingEvent.objects.bulk_create(
+        TrackingEvent(seq=seq, at=now, status=1, carrier="", tracking_number="")
+        for seq in range(2000)
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE parcels_trackingevent")
+        for event in events[:12]:  # unprepared, then five plans to compare
+            change_rows(TrackingEvent, [{"id": event.pk}], "message = %s", "true", set_values=["-"])
+        cursor.execute(
+            "SELECT sum(generic_plans), sum(custom_plans) FROM pg_prepared_statements"
+            " WHERE statement LIKE %s",
+            ["UPDATE parcels_trackingevent AS own SET message%"],
+        )
+        assert cursor.fetchone() == (5, 5)
 
 
 def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
