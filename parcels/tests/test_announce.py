@@ -299,7 +299,7 @@ def test_what_reads_the_claimed_is_compiled_once(monkeypatch: pytest.MonkeyPatch
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite keeps no plans")
 def test_a_change_of_rows_is_planned_once() -> None:
-    """PostgreSQL must not see that it changes one row: by that it would plan each anew."""
+    """PostgreSQL plans a change once, however many rows it has, and finds them by the index."""
     now = timezone.now()
     events = TrackingEvent.objects.bulk_create(
         TrackingEvent(seq=seq, at=now, status=1, carrier="", tracking_number="")
@@ -315,6 +315,11 @@ def test_a_change_of_rows_is_planned_once() -> None:
             ["UPDATE parcels_trackingevent AS own SET message%"],
         )
         assert cursor.fetchone() == (5, 5)
+        cursor.execute(
+            "SELECT sum(seq_tup_read) FROM pg_stat_xact_user_tables WHERE relname LIKE %s",
+            ["parcels_trackingevent%"],
+        )
+        assert cursor.fetchone() == (0,)
 
 
 def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
