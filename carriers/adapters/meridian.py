@@ -78,7 +78,9 @@ class MeridianMail(Carrier):
         return CarrierRequest("GET", f"{_path(reference)}/label", _headers(credentials))
 
     def parse_lookup(self, response: CarrierResponse, reference: str) -> LookupResult:
-        if response.status == 404:
+        # Only in its own words: a 404 of something in between proves nothing.
+        refusal = _refusal(response.body) if response.status == 404 else None
+        if refusal and refusal.code == "NOT_FOUND":
             return Absent()
         if response.status != 200:
             return unsettled_lookup(response)

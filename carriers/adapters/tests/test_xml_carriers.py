@@ -262,7 +262,17 @@ def test_a_429_to_reading_stays_unknown_and_stops_calls(steps, answers, named, a
             label(others=f' others="MM2 {"3" * 65}"'),
             Unknown("unreadable", "another tracking number is unusable"),
         ),
-        (response(404), Absent()),
+        (response(404, b'<error code="NOT_FOUND">There is no label</error>'), Absent()),
+        # Of something in between: it knows nothing of orders.
+        (response(404), Unknown("unreadable", "HTTP 404 to a lookup")),
+        (
+            response(404, b"<html>404 Not Found</html>"),
+            Unknown("unreadable", "HTTP 404 to a lookup"),
+        ),
+        (
+            response(404, b'<error code="ROUTE">?</error>'),
+            Unknown("unreadable", "HTTP 404 to a lookup"),
+        ),
         (response(500), Unknown("server_error", "HTTP 500 to a lookup")),
         (label("ref-2"), Unknown("unreadable", "the answer is about another reference")),
     ],
