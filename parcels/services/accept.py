@@ -124,7 +124,7 @@ def create_parcels(
         if out and held_off(parcels, out):
             return unfinished_answer(question, parcels, late=True)
         if here:
-            return announce_here(asked, question, announcements)
+            return announce_here(asked, question, parcels, announcements)
         if hold is None:
             return final_answer(question, parcels)
         return wait_for(asked, question, hold, parcels)

@@ -6,6 +6,7 @@ Announcing here is for strategies whose workers wait; a front that holds clients
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -21,15 +22,18 @@ from parcels.representation import Question, final_answer
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.announce import announce, announcer
-from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
+from parcels.services.awaiting import PendingResponse, in_thread, or_late, views_are_coroutines
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for, words_of
 from parcels.services.idempotency import MadeAndDeleted
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
+log = logging.getLogger(__name__)
+
 # Calls that one waiting worker makes at once for a batch: a batch of 8 takes as long as one
 # parcel, and a batch of 100 doesn't become 100 threads.
 CALLS_AT_ONCE = 8
+LEFT = "announcement %s is left to the sweeper"
 
 
 def replay(*, asked: Asked, row: IdempotencyKey) -> HttpResponse:
@@ -64,15 +68,19 @@ def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
 
 
 def announce_here(
-    asked: Asked, question: Question, announcements: Sequence[Announcement]
+    asked: Asked,
+    question: Question,
+    parcels: Sequence[Parcel],
+    announcements: Sequence[Announcement],
 ) -> HttpResponse:
     """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
     announcement_ids = [announcement.pk for announcement in announcements]
+    late = unfinished_answer(question, parcels, late=True)
     if views_are_coroutines():
-        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids))
+        return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids), late)
     with metrics.waiting():
         _announce_all(announcement_ids)
-    return _answer_announced(asked, question)
+    return or_late(partial(_answer_announced, asked, question), late)
 
 
 async def _announce_in_loop(
@@ -82,7 +90,10 @@ async def _announce_in_loop(
 
     async def announce_one(announcement_id: int) -> None:
         async with room:
-            await announcer().announce(announcement_id)
+            try:
+                await announcer().announce(announcement_id)
+            except Exception:
+                log.exception(LEFT, announcement_id)
 
     with metrics.waiting():
         await asyncio.gather(*map(announce_one, announcement_ids))
@@ -104,10 +115,17 @@ def _answer_announced(asked: Asked, question: Question) -> HttpResponse:
 
 def _announce_all(announcement_ids: Sequence[int]) -> None:
     if len(announcement_ids) == 1:
-        announce(announcement_ids[0])
+        _announce_one(announcement_ids[0])
         return
     with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-        list(pool.map(announce, announcement_ids))
+        list(pool.map(_announce_one, announcement_ids))
+
+
+def _announce_one(announcement_id: int) -> None:
+    try:
+        announce(announcement_id)
+    except Exception:  # it is stored: the sweeper goes on with it, also after a purchase
+        log.exception(LEFT, announcement_id)
 
 
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:

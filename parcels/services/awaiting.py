@@ -7,6 +7,7 @@ coroutine continues it (`finish`), so that no thread waits.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from typing import ParamSpec, TypeVar
 
@@ -15,21 +16,39 @@ from django.conf import settings
 from django.db import connection
 from django.http import HttpResponse
 
+log = logging.getLogger(__name__)
 P = ParamSpec("P")
 R = TypeVar("R")
 
+FAILED = "waiting failed: the client gets its late answer"
 # Clients that disconnect cancel their coroutine. The work goes on, and the loop itself keeps only
 # weak references to it.
 _under_way: set[asyncio.Task[HttpResponse]] = set()
 
 
 class PendingResponse(HttpResponse):
-    """Stands for an answer that is still to be awaited; never leaves the process."""
+    """Stands for an answer that is still to be awaited; never leaves the process.
 
-    def __init__(self, go_on: Callable[[], Awaitable[HttpResponse]]) -> None:
+    `late` is the answer if that fails, as in `or_late`.
+    """
+
+    def __init__(self, go_on: Callable[[], Awaitable[HttpResponse]], late: HttpResponse) -> None:
         super().__init__()
         del self["Content-Type"]
         self.go_on = go_on
+        self.late = late
+
+
+def or_late(answer: Callable[[], HttpResponse], late: HttpResponse) -> HttpResponse:
+    """Return the answer, or the late one if that fails: what it is about is stored, and goes on.
+
+    After an error the client would try again, and buy a second label.
+    """
+    try:
+        return answer()
+    except Exception:
+        log.exception(FAILED)
+        return late
 
 
 def views_are_coroutines() -> bool:
@@ -60,7 +79,12 @@ def _give_back() -> None:
 async def _go_on(response: HttpResponse) -> HttpResponse:
     headers = dict(response.items())
     while isinstance(response, PendingResponse):
-        response = await response.go_on()
+        pending = response
+        try:
+            response = await pending.go_on()
+        except Exception:
+            log.exception(FAILED)
+            response = pending.late
     for name, value in headers.items():
         response.headers.setdefault(name, value)
     return response

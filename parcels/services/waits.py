@@ -19,7 +19,7 @@ from django.http import HttpResponse
 import offload
 from parcels import faults, metrics
 from parcels.models import Hold
-from parcels.services.awaiting import PendingResponse, in_thread, views_are_coroutines
+from parcels.services.awaiting import PendingResponse, in_thread, or_late, views_are_coroutines
 
 # Seconds after its last request until an account no longer counts as active. A minute: a shop that
 # prints labels one after the other stays active, and soon after it stops the others have all
@@ -90,17 +90,17 @@ def wait_here(
 ) -> HttpResponse:
     """Wait for the hold's answer in this process, for the seconds that are `left`.
 
-    Without a thread for the account it is `late`, and after the time `late_now`.
+    Without a thread for the account, and in trouble, it is `late`; after the time `late_now`.
     """
     if views_are_coroutines():
-        return PendingResponse(lambda: _wait_in_loop(hold, left, late_now))
+        return PendingResponse(lambda: _wait_in_loop(hold, left, late_now), late)
     connection.close()  # no database connection is held while waiting
     with thread_to_wait(hold.account_id, buys=buys) as free:
         if not free:
             return late
         with metrics.waiting():
             answer = offload.wait(hold.pk, left())
-    return late_now() if answer is None else answer
+    return or_late(late_now, late) if answer is None else answer
 
 
 async def _wait_in_loop(

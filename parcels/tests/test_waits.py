@@ -7,9 +7,13 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from django.db import OperationalError
+from django.http import HttpResponse
 
 import offload
-from parcels.services import answering, waits
+from parcels.models import Parcel
+from parcels.services import answering, holds, waits
+from parcels.services.awaiting import PendingResponse, finish
 from parcels.services.waits import Waits
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory
@@ -124,6 +128,54 @@ def test_a_label_that_finds_no_thread_is_queued(
     assert answer.json()["parcel"]["status"]["id"] == Status.BEING_ANNOUNCED
     assert len(no_broker) + len(begun) == 1
     assert bool(no_broker) is (status == 202)
+
+
+def away(*_: Any) -> None:
+    raise OperationalError("the connection was lost")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("announce", [away, lambda _: None], ids=["away", "well"])
+def test_a_label_that_is_stored_is_late_and_no_error(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, announce: Any
+) -> None:
+    """The error for a database that is away says that nothing was stored: try again."""
+    monkeypatch.setattr(answering, "announce", announce)
+    monkeypatch.setattr(answering, "waiting_announcements", away)
+    answer = shop.post("parcels", {"parcel": body(request_label=True, shipment={"id": 8})})
+    assert answer.status_code == 202
+    assert answer["Location"].endswith(f"/{Parcel.objects.get().pk}")
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_waits_for_what_could_not_be_announced_here(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, no_broker: list[tuple[str, int, str]]
+) -> None:
+    monkeypatch.setattr(answering, "announce", away)
+    waited: list[str] = []
+    monkeypatch.setattr(offload, "wait", lambda hold_id, _: waited.append(hold_id))
+    each = body(request_label=True, shipment={"id": 8})
+    assert shop.post("parcels", {"parcels": [each, each]}).status_code == 202
+    assert (len(no_broker), len(waited)) == (2, 1)
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_wait_that_ends_without_the_database_is_late_and_no_error(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, no_broker: list[tuple[str, int, str]]
+) -> None:
+    parcel = shop.post("parcels", {"parcel": body(shipment={"id": 8})}).json()["parcel"]["id"]
+    monkeypatch.setattr(offload, "wait", lambda *_: None)
+    monkeypatch.setattr(holds, "in_order", away)
+    answer = shop.put("parcels", {"parcel": {"id": parcel, "request_label": True}})
+    assert answer.status_code == 202
+
+
+async def test_a_coroutine_that_cannot_go_on_answers_late() -> None:
+    async def lost() -> HttpResponse:
+        raise OperationalError("the connection was lost")
+
+    late = HttpResponse(status=202)
+    assert await finish(PendingResponse(lost, late)) is late
 
 
 @pytest.mark.django_db
