@@ -38,15 +38,15 @@ PAGES_AT_ONCE = 10
 # answer, take minutes.
 KEEP_UNMATCHED = timedelta(hours=1)
 
-# Nothing is moved out of these: no label, the announcement's own, or a cancellation's own.
-_FIXED = (
+# No event moves a parcel into these or out of them: no label, the announcement's own, or a
+# cancellation's own.
+OURS = (
     Status.NO_LABEL,
     Status.BEING_ANNOUNCED,
     Status.ANNOUNCEMENT_FAILED,
     Status.CANCELLATION_REQUESTED,
     Status.SUBMITTING_CANCELLATION,
     Status.CANCELLED,
-    Status.CANCELLED_UPSTREAM,
 )
 
 
@@ -87,7 +87,8 @@ def read_page() -> int | None:
 def store(*, since: int, page: Page) -> bool:
     """Store a page and change its parcels; False if another process has read on from `since`."""
     # "Announced" is what the label said already, and would only hide "Ready to send".
-    news = [step for step in page.steps if step.status != Status.ANNOUNCED]
+    told = [step for step in page.steps if step.status != Status.ANNOUNCED]
+    news = list({step.seq: step for step in told}.values())
     with transaction.atomic():
         if not FeedCursor.objects.filter(name=FEED, seq=since).update(seq=page.last):
             return False
@@ -128,8 +129,8 @@ def _row(step: Step, parcels: dict[tuple[str, str], Parcel]) -> TrackingEvent:
 
 def _move(event: TrackingEvent) -> None:
     """Set the status of the event's parcel, and tell its shop: one transaction with the event."""
-    if event.parcel is not None:
-        free = f"NOT {among([*_FIXED, event.status])}"
+    if event.parcel is not None and event.status not in OURS:
+        free = f"NOT {among([*OURS, Status.CANCELLED_UPSTREAM, event.status])}"
         set_status([event.parcel], free, event.status, carrier_at=event.at)
 
 

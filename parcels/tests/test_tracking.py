@@ -99,6 +99,14 @@ def test_each_event_counts_once(shop: Shop, feed: Feed) -> None:
     assert status_of(parcel) == 91
 
 
+def test_a_number_twice_in_a_page_is_one_event(shop: Shop, feed: Feed) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    feed(event(parcel, 7, 22), event(parcel, 7, 22), event(parcel, 8, 91))
+    tracking_feed.read_page()
+    assert FeedCursor.objects.get().seq == 8
+    assert TrackingEvent.objects.count() == 2
+
+
 @pytest.mark.parametrize(
     "status",
     [
@@ -115,6 +123,16 @@ def test_no_event_revives_a_cancelled_parcel(shop: Shop, feed: Feed, status: Sta
     tracking_feed.read_page()
     assert status_of(parcel) == status
     assert TrackingEvent.objects.get().parcel == parcel
+
+
+@pytest.mark.parametrize("status", tracking_feed.OURS)
+def test_no_event_sets_what_only_we_decide(shop: Shop, feed: Feed, status: Status) -> None:
+    """Else 999 would have a bought parcel deleted, and 1001 would have its client wait for ever."""
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    feed(event(parcel, 1, status))
+    tracking_feed.read_page()
+    assert status_of(parcel) == Status.READY_TO_SEND
+    assert TrackingEvent.objects.get().status == status
 
 
 def test_announced_adds_nothing_to_ready_to_send(shop: Shop, feed: Feed) -> None:
