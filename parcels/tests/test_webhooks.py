@@ -10,6 +10,8 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from cryptography.fernet import Fernet
+from django.db import connection
 from django.utils import timezone
 
 from parcels.management.commands.sweeper import Sweeper
@@ -84,8 +86,6 @@ def test_an_endpoint_is_made_and_its_secret_shown_once(shop: Shop) -> None:
 
 
 def test_the_secret_is_encrypted_at_rest(shop: Shop) -> None:
-    from django.db import connection
-
     secret = shop.post("webhooks", {"webhook": {"url": URL}}).json()["webhook"]["secret"]
     with connection.cursor() as cursor:
         cursor.execute("SELECT secret FROM parcels_webhookendpoint")
@@ -290,6 +290,24 @@ def test_the_sweeper_finds_what_no_message_woke(shop: Shop, woken: list[Any]) ->
     WebhookDelivery.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
     assert webhooks.due_deliveries() == [WebhookDelivery.objects.get().pk]
     assert webhooks.due_deliveries() == []
+
+
+def test_a_secret_that_no_key_reads_stops_no_other_account(
+    shop: Shop, other_shop: Shop, woken: list[Any]
+) -> None:
+    old = timezone.now() - timedelta(seconds=10)
+    for account in (shop.account, other_shop.account):
+        endpoint_of(account)
+        delivery_for(account)
+        parcel = LabelledParcelFactory.create(account=account)
+        WebhookEvent.objects.create(account=account, parcel=parcel, status=1000, date_created=old)
+    WebhookDelivery.objects.update(wake_at=old)
+    unreadable = Fernet(Fernet.generate_key()).encrypt(b"whsec_").decode()
+    with connection.cursor() as cursor:
+        mine = [unreadable, shop.account.pk]
+        cursor.execute("UPDATE parcels_webhookendpoint SET secret = %s WHERE account_id = %s", mine)
+    assert len(webhooks.due_deliveries()) == 2
+    assert webhooks.spread_forgotten() == 2
 
 
 def test_a_keyed_limiter_has_two_limits() -> None:
