@@ -54,9 +54,12 @@ class BoundedConnection(PooledConnection):
         self.made_at = self.idle_since = time.monotonic()
 
     def wait(self, gen: PQGen[RV], interval: float = INTERVAL, timeout: float | None = None) -> RV:
-        """Wait for an answer; OperationalError where there is none in time."""
+        """Wait for an answer; OperationalError if none comes in time, or it takes no writes."""
         try:
             return super().wait(gen, interval, timeout or self.longest)
+        except psycopg.errors.ReadOnlySqlTransaction as error:
+            # A full disk, or a switch to another server: it passes, as an absence does.
+            raise psycopg.OperationalError(str(error)) from error
         except psycopg.OperationalError:
             if self.pgconn.transaction_status != TransactionStatus.ACTIVE or timeout:
                 raise

@@ -100,6 +100,15 @@ def test_the_server_ends_a_statement_and_keeps_the_connection(
     assert ask(database, "SHOW lock_timeout") == "700ms"  # PGOPTIONS is kept
 
 
+def test_a_server_that_takes_no_writes_is_away(database: BaseDatabaseWrapper) -> None:
+    """A hosted one does so when its disk is full: what is bought is recorded when it is over."""
+    with database.cursor() as cursor:
+        cursor.execute("SET default_transaction_read_only = on")
+    with pytest.raises(OperationalError, match="read-only"):
+        ask(database, "CREATE TABLE here (id integer)")
+    assert ask(database) == 1
+
+
 def test_a_server_that_went_silent_is_given_up(database: BaseDatabaseWrapper, proxy: Proxy) -> None:
     assert ask(database) == 1
     proxy.swallow()
