@@ -54,12 +54,17 @@ LISTENING = 3 * APART
 class Grouped(Generic[T, R]):
     """Calls `function` with groups of at most `largest`, in at most `at_once` threads.
 
-    It returns a result for each item. An exception goes to each member of the group. Groups begin
-    at least APART seconds after each other, unless they are full.
+    It returns a result for each item, or an exception that the item gets; what it raises goes to
+    each member of the group. Groups begin at least APART seconds after each other, unless they are
+    full.
     """
 
     def __init__(
-        self, function: Callable[[Sequence[T]], Sequence[R]], *, at_once: int, largest: int
+        self,
+        function: Callable[[Sequence[T]], Sequence[R | Exception]],
+        *,
+        at_once: int,
+        largest: int,
     ) -> None:
         self._function = function
         self._largest = largest
@@ -101,11 +106,17 @@ class Grouped(Generic[T, R]):
         self._begin()
 
     def _end(
-        self, group: Sequence[tuple[T, asyncio.Future[R]]], done: asyncio.Future[Sequence[R]]
+        self,
+        group: Sequence[tuple[T, asyncio.Future[R]]],
+        done: asyncio.Future[Sequence[R | Exception]],
     ) -> None:
         try:
             for (_, future), result in zip(group, done.result(), strict=True):
-                if not future.cancelled():
+                if future.cancelled():
+                    continue
+                if isinstance(result, Exception):
+                    future.set_exception(result)
+                else:
                     future.set_result(result)
         except Exception as error:
             for _, future in group:

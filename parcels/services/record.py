@@ -28,27 +28,24 @@ from parcels.services.spares import extras, keep_spare, note_spares
 log = logging.getLogger(__name__)
 
 
-def finish(results: Sequence[Result]) -> list[None]:
+def finish(results: Sequence[Result]) -> Sequence[Exception | None]:
     """Give the permissions back, record the outcomes and tell the clients that wait.
 
     One that can't be recorded is left until its lease expires, and blocks no other. Closes the
-    database connection; returns a None for each.
+    database connection; returns for each an error after which it may be tried again, or None.
     """
+    troubles: Sequence[Exception | None] = [None] * len(results)
     protect.leave((each.job, each.outcome, each.duration) for each in results)
     try:
         record(results)
     except Exception as error:
         if len(results) == 1 or _is_away(error):
             raise
-        for each in results:
-            try:
-                record([each])
-            except Exception:
-                log.exception("%s can't be recorded", each.job.announcement.reference)
+        troubles = [_record_alone(each) for each in results]
     finally:
         connection.close()
     faults.passing("after_notify")
-    return [None] * len(results)
+    return troubles
 
 
 def _is_away(error: Exception) -> bool:
@@ -58,6 +55,16 @@ def _is_away(error: Exception) -> bool:
     tries again.
     """
     return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)
+
+
+def _record_alone(result: Result) -> Exception | None:
+    try:
+        record([result])
+    except (OperationalError, InterfaceError) as error:
+        return error
+    except Exception:
+        log.exception("%s can't be recorded", result.job.announcement.reference)
+    return None
 
 
 def record(results: Sequence[Result]) -> None:

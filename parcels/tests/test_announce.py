@@ -8,11 +8,12 @@ import threading
 from collections.abc import Sequence
 from datetime import timedelta
 from decimal import Decimal
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import OperationalError, connection
+from django.db import DataError, OperationalError, connection
 from django.db.models import F
 from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
@@ -203,6 +204,24 @@ def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
     states = [Announcement.objects.get(pk=row.pk).state for row in rows]
     assert states == [State.ANNOUNCED, State.ANNOUNCING, State.ANNOUNCED]
     assert len(told) == 2
+
+
+def test_one_of_a_group_that_meets_a_database_away_is_for_its_caller_to_try_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    away, refused = OperationalError("it restarts"), DataError("a value is out of range")
+
+    def refuse(results: Sequence[Any]) -> None:
+        if len(results) > 1:
+            raise refused
+        if outcome := results[0].outcome:
+            raise outcome
+
+    monkeypatch.setattr("parcels.services.record.record", refuse)
+    monkeypatch.setattr(protect, "leave", lambda _: None)
+    job: Any = SimpleNamespace(announcement=AnnouncementFactory.build())
+    outcomes: list[Any] = [None, away, refused]
+    assert finish([Result(job, each, 1.0) for each in outcomes]) == [None, away, None]
 
 
 def test_one_that_can_t_be_prepared_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:

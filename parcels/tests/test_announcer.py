@@ -124,6 +124,16 @@ async def test_a_group_that_fails_fails_for_each_and_leaves_the_others() -> None
     assert [str(result) for result in results] in (["13", "2", "4", "6"], ["13", "13", "4", "6"])
 
 
+async def test_a_result_that_is_an_error_is_its_own_member_s() -> None:
+    def own(numbers: Sequence[int]) -> list[int | Exception]:
+        return [OSError("mine") if number == 2 else number for number in numbers]
+
+    grouped = Grouped(own, at_once=1, largest=3)
+    tasks = await asked(grouped, 1, 2, 3)
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [str(result) for result in results] == ["1", "mine", "3"]
+
+
 async def test_a_group_without_a_thread_fails_for_each_and_the_next_one_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

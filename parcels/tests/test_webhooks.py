@@ -304,7 +304,7 @@ def test_a_secret_that_no_key_reads_stops_no_other_account(
     WebhookDelivery.objects.update(wake_at=old)
     unreadable = Fernet(Fernet.generate_key()).encrypt(b"whsec_").decode()
     with connection.cursor() as cursor:
-        mine = [unreadable, shop.account.pk]
+        mine = (unreadable, shop.account.pk)
         cursor.execute("UPDATE parcels_webhookendpoint SET secret = %s WHERE account_id = %s", mine)
     assert len(webhooks.due_deliveries()) == 2
     assert webhooks.spread_forgotten() == 2
