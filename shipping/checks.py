@@ -198,16 +198,16 @@ def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register(deploy=True)
 def check_room(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Carriers that hang must leave threads for the others."""
+    """Carriers that hang must leave room for the others."""
     calls = sum(int(carrier["bulkhead"]) for carrier in settings.CARRIERS.values())
     if calls < settings.WORKER_CONCURRENCY:
         return []
     return [
         CheckWarning(
-            f"All carriers' bulkheads together ({calls}) take every thread of a worker "
+            f"All carriers' bulkheads together ({calls}) are all calls of a worker "
             f"(WORKER_CONCURRENCY={settings.WORKER_CONCURRENCY}): carriers that hang stop it.",
             hint="Raise WORKER_CONCURRENCY or lower CARRIER_BULKHEAD. With several workers, "
-            "compare the sum of their threads.",
+            "compare the sum of theirs.",
             id="shipping.W001",
         )
     ]
