@@ -52,9 +52,9 @@ def pip(*arguments, **environment):
 
 
 class Installed:
-    """The wheel in an empty virtual environment, with the extra `hub`."""
+    """The wheel in an empty virtual environment, with some of its extras."""
 
-    def __init__(self, folder, wheel):
+    def __init__(self, folder, wheel, *extras):
         self.folder = folder
         venv.create(folder, symlinks=True, with_pip=False)
         self.python = folder / "bin" / "python"
@@ -62,7 +62,7 @@ class Installed:
         (self.packages,) = folder.glob("lib/python*/site-packages")
         own = metadata.Distribution.at(next(self.packages.glob("django_offload_hold-*.dist-info")))
         self.linked = set()
-        self._link_all(own.requires, extras={"hub"})
+        self._link_all(own.requires, extras=set(extras))
 
     def _link_all(self, requirements, extras=frozenset()):
         for requirement in map(Requirement, requirements or ()):
@@ -71,14 +71,15 @@ class Installed:
 
     def _link(self, requirement):
         name = canonicalize_name(requirement.name)
-        if name in self.linked:
-            return
-        self.linked.add(name)
         there = metadata.distribution(name)
         assert there.version in requirement.specifier, f"{name} {there.version} is too old"
-        for top in {file.parts[0] for file in there.files or ()} - {"..", "__pycache__"}:
-            (self.packages / top).symlink_to(Path(str(there.locate_file(top))))
-        self._link_all(there.requires, requirement.extras)
+        if name not in self.linked:
+            self.linked.add(name)
+            for top in {file.parts[0] for file in there.files or ()} - {"..", "__pycache__"}:
+                (self.packages / top).symlink_to(Path(str(there.locate_file(top))))
+            self._link_all(there.requires)
+        if requirement.extras:  # of what is there, another requirement may ask for more
+            self._link_all(there.requires, requirement.extras)
 
     def run(self, *arguments, folder, **environment):
         """Run its Python in that folder, with nothing of this process' environment but PATH."""

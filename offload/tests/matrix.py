@@ -19,7 +19,7 @@ PYTHONS = ["3.11", "3.12", "3.13"]
 DJANGOS = ["django~=5.2.0", "django~=6.0.0", "django"]
 # The lowest that pyproject.toml promises, and the newest.
 REDISES = ["redis==5.0.1", "redis"]
-TOOLS = ["djangorestframework", "celery", "uvicorn", "aiohttp", "packaging", "psycopg[binary]"]
+TOOLS = ["djangorestframework", "celery[redis]", "uvicorn", "aiohttp", "psycopg[binary]"]
 TOOLS += ["pytest", "pytest-django", "pytest-asyncio", "pytest-timeout"]
 # Below it Django 6 has no release: pip would take 5.2 for "django", which is another column.
 NEWEST_DJANGO_WANTS = "3.12"

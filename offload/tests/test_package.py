@@ -1,5 +1,6 @@
 """offload as a package of its own: a wheel in an environment that has nothing else of ours."""
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -32,7 +33,7 @@ def wheel(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def installed(wheel, tmp_path_factory):
-    return Installed(tmp_path_factory.mktemp("installed") / "env", wheel)
+    return Installed(tmp_path_factory.mktemp("installed") / "env", wheel, "hub")
 
 
 def version():
@@ -99,6 +100,13 @@ def test_the_version_has_release_notes():
 def test_nothing_else_of_ours_is_there(installed, tmp_path, module):
     done = installed.run("-c", f"import {module}", folder=tmp_path)
     assert "ModuleNotFoundError" in done.stderr
+
+
+def test_the_readmes_command_brings_what_celery_needs_for_redis(wheel, tmp_path):
+    (extras,) = re.findall(r'pip install "./offload\[(.*)\]"', (SOURCE / "README.md").read_text())
+    taken = Installed(tmp_path / "env", wheel, *extras.split(","))
+    done = taken.run("-c", "import celery, kombu.transport.redis", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
 
 
 def test_nothing_but_django_redis_and_a_server_is_needed(installed):
