@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
+import logging
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from threading import Lock
 
 import pypdfium2
 from pypdf import PageObject, PdfReader, PdfWriter, Transformation
-from pypdf.errors import PyPdfError
 from rest_framework.exceptions import NotFound
+
+log = logging.getLogger(__name__)
 
 # Points, 72 to the inch.
 A4 = (595.28, 841.89)
@@ -25,7 +27,10 @@ def _readable() -> Iterator[None]:
     """Turn a carrier's broken PDF into "not there": in this form it isn't."""
     try:
         yield
-    except (PyPdfError, pypdfium2.PdfiumError):
+    except MemoryError:  # says nothing of the document
+        raise
+    except Exception:  # damage is a ValueError, a ZeroDivisionError and others in pypdf
+        log.warning("a document can't be read", exc_info=True)
         raise NotFound("The carrier's document can't be printed in this form.") from None
 
 

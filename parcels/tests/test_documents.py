@@ -9,7 +9,7 @@ from PIL import Image
 from pypdf import PdfReader
 from reportlab.pdfgen import canvas
 
-from parcels.papers.labels import A4, A6
+from parcels.papers.labels import A4, A6, _readable
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
 
@@ -86,6 +86,32 @@ def test_a_broken_label_is_404_where_it_must_be_read(shop: Shop, label: bytes) -
         f"labels/label_printer?ids={two}",
     ):
         assert shop.get(path).status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("whole", "damaged"),
+    [
+        (b"[ 0 0 297.64 420.94 ]", b"[ 0 0 0 0 ]"),  # ZeroDivisionError
+        (b"[ 0 0 297.64 420.94 ]", b"null"),  # ValueError
+        (b"trailer\n<<", b"trailer\n/<"),  # AttributeError
+        (b"/FlateDecode", b"/FlateDec"),  # NotImplementedError
+    ],
+)
+def test_no_damage_to_a_label_is_an_error_of_the_server(
+    shop: Shop, whole: bytes, damaged: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    label = a6("x")
+    assert whole in label
+    good = LabelledParcelFactory.create(account=shop.account, label=label)
+    bad = LabelledParcelFactory.create(account=shop.account, label=label.replace(whole, damaged))
+    for path in (f"/{bad.pk}", f"?ids={good.pk},{bad.pk}"):
+        assert shop.get(f"labels/normal_printer{path}").status_code == 404
+    assert "can't be read" in caplog.text
+
+
+def test_a_lack_of_memory_is_no_damage() -> None:
+    with pytest.raises(MemoryError), _readable():
+        raise MemoryError
 
 
 def test_no_label_no_document(shop: Shop) -> None:
