@@ -18,6 +18,9 @@ log = logging.getLogger(__name__)
 A4 = (595.28, 841.89)
 A6 = (297.64, 420.94)
 QUADRANTS = 4
+# Points. A4's longer side is 842; at 300 dpi a page of 2,000 by 2,000 takes 70 MB, and a PDF of 400
+# bytes can ask for gigabytes.
+LARGEST_SIDE = 2000
 # PDFium is not thread-safe, and under ASGI each request is a thread.
 _pdfium = Lock()
 
@@ -74,7 +77,10 @@ def as_png(label: bytes, dpi: int) -> bytes:
     with _pdfium, _readable():
         document = pypdfium2.PdfDocument(label)
         try:
-            image = document[0].render(scale=dpi / 72, grayscale=True).to_pil()
+            page = document[0]
+            if max(page.get_size()) > LARGEST_SIDE:
+                raise ValueError(f"a side of the page is over {LARGEST_SIDE} points")
+            image = page.render(scale=dpi / 72, grayscale=True).to_pil()
         finally:
             document.close()
     output = io.BytesIO()

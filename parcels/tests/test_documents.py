@@ -114,6 +114,15 @@ def test_a_lack_of_memory_is_no_damage() -> None:
         raise MemoryError
 
 
+@pytest.mark.parametrize(("side", "status"), [(2000, 200), (2001, 404)])
+def test_a_page_over_the_limit_is_not_drawn(shop: Shop, side: int, status: int) -> None:
+    for size in (f"{side} 10", f"10 {side}"):
+        label = a6("x").replace(b"297.64 420.94", size.encode())
+        parcel = LabelledParcelFactory.create(account=shop.account, label=label)
+        path = f"parcels/{parcel.pk}/documents/label?format=png"
+        assert shop.get(path).status_code == status
+
+
 def test_no_label_no_document(shop: Shop) -> None:
     parcel = ParcelFactory.create(account=shop.account)
     assert shop.get(f"parcels/{parcel.pk}/documents/label").status_code == 404
