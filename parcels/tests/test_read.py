@@ -63,6 +63,15 @@ def test_a_cursor_walks_through_everything_once(shop: Shop) -> None:
     assert len(seen) == 201
 
 
+def test_links_to_pages_begin_with_the_public_url(shop: Shop, settings: Any) -> None:
+    settings.PUBLIC_URL = "https://api.example"
+    ParcelFactory.create_batch(101, account=shop.account)
+    following = shop.get("parcels").json()["next"]
+    assert following.startswith("https://api.example/api/v2/parcels?cursor=")
+    previous = shop.get(following.removeprefix("https://api.example/api/v2/")).json()["previous"]
+    assert previous.startswith("https://api.example/api/v2/parcels?cursor=")
+
+
 @pytest.mark.parametrize("cursor", ["x", "%00", "cD1hYmM=", "😀"])
 def test_a_bad_cursor_is_404(shop: Shop, cursor: str) -> None:
     response = shop.get(f"parcels?cursor={cursor}")

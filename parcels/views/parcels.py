@@ -35,6 +35,8 @@ class ParcelsView(CreateView):
         parcels = filter_parcels(parcels_of(how.account), request.query_params)
         cursor = ParcelCursor()
         page = cursor.paginate_queryset(parcels, request, view=self)
+        # The library takes the request's host, which behind a proxy may be another.
+        cursor.base_url = how.question.base + request.get_full_path()
         response = cursor.get_paginated_response(
             [
                 parcel_payload(parcel, how.question.base, errors=how.question.errors)
