@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from time import monotonic
 
-from django.db import OperationalError, connection
+from django.db import Error, connection
 from django.http import HttpRequest, JsonResponse
 
 # Seconds for which the database's answer is reused: load balancers ask every few seconds, and no
@@ -51,7 +51,7 @@ def _has_tables() -> bool:
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1 FROM parcels_account LIMIT 1")
-    except OperationalError:
+    except Error:  # on PostgreSQL a missing table is no OperationalError
         return False
     return True
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.db import OperationalError
+from django.db import Error, InterfaceError, OperationalError, ProgrammingError
 from django.test import Client
 
 from shipping import health
@@ -38,11 +38,13 @@ def test_an_answer_ages(
     assert statuses == [200, 200, 503, 503, 200]
 
 
-def test_a_database_that_is_away_is_a_503(
-    client: Client, database: health.Database, monkeypatch: pytest.MonkeyPatch
+# A missing table is the first of them on SQLite, the last on PostgreSQL.
+@pytest.mark.parametrize("trouble", [OperationalError, InterfaceError, ProgrammingError])
+def test_a_database_that_is_away_or_empty_is_a_503(
+    trouble: type[Error], client: Client, database: health.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def cursor() -> None:
-        raise OperationalError
+        raise trouble
 
     monkeypatch.setattr(health.connection, "cursor", cursor)
     assert client.get("/readyz").status_code == 503
