@@ -70,6 +70,14 @@ def test_the_document_is_served_to_everybody(client: Client) -> None:
     assert json.loads(response.content) == json.loads(json.dumps(document()))
 
 
+@pytest.mark.parametrize("path", ["schema", "docs"])
+@pytest.mark.parametrize("method", ["OPTIONS", "POST", "PUT", "PATCH", "DELETE"])
+def test_both_are_for_reading_only(path: str, method: str) -> None:
+    client = Client(enforce_csrf_checks=True, raise_request_exception=False)
+    response = client.generic(method, f"/api/v2/{path}")
+    assert (response.status_code, response.get("Allow")) == (405, "GET, HEAD")
+
+
 def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
     page = client.get("/api/v2/docs")
     script = client.get("/api/v2/docs?script=")
