@@ -66,6 +66,7 @@ def test_each_filter_leaves_what_fits(staff):
     waiting = AnnouncementFactory.create(parcel=ParcelFactory.create()).parcel
     assert listed(staff, {"status": "1000"}) == {ready.pk}
     assert listed(staff, {"carrier": "postnl"}) == {waiting.pk}
+    assert listed(staff, {"carrier": "\0"}) == set()  # which PostgreSQL refuses
     assert listed(staff, {"account": waiting.account_id}) == {waiting.pk}
     assert listed(staff, {"q": "A-1"}) == {ready.pk}
     assert listed(staff, {"q": ready.tracking_number}) == {ready.pk}

@@ -60,7 +60,7 @@ def _filtered(given: Any) -> QuerySet[Parcel]:
         if text := given.get(name):
             parcels = parcels.filter(**{field: _number(text)})
     if carrier := given.get("carrier"):
-        parcels = parcels.filter(carrier=carrier)
+        parcels = parcels.filter(carrier=carrier.replace("\0", "?"))  # PostgreSQL refuses NUL
     if text := given.get("q", "").strip().replace("\0", ""):
         parcels = parcels.filter(pk__in=_named(text))
     return parcels

@@ -92,3 +92,16 @@ async def test_nor_does_it_in_the_asynchronous_stack(async_client: AsyncClient) 
     """There, a query in the event loop would be an error."""
     async_client.cookies["sessionid"] = "x" * 32
     assert (await async_client.get("/healthz")).status_code == 200
+
+
+def test_a_session_s_cookie_with_nul_is_dropped() -> None:
+    """Django unquotes the octal form; the query for the session would be an error."""
+    seen = []
+
+    def answer(request: HttpRequest) -> HttpResponse:
+        seen.append(request.COOKIES)
+        return HttpResponse()
+
+    cookies = r'sessionid="\000aaaaaaaaaaaa"; csrftoken=x'
+    RequestMiddleware(answer)(RequestFactory().get("/", headers={"cookie": cookies}))
+    assert seen == [{"csrftoken": "x"}]
