@@ -162,6 +162,8 @@ def test_several_labels_are_one_document(shop: Shop) -> None:
         "x",
         {"label": []},
         {"label": {"parcels": []}},
+        {"label": {"parcels": [""]}},
+        {"label": {"parcels": [" ", ","]}},
         {"label": {"parcels": ["a"]}},
         {"label": {"parcels": [{}]}},
     ],

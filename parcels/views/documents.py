@@ -71,6 +71,8 @@ class LabelsView(APIView):
             needed = f"A list of 1 to {limits.IDS} parcel ids is needed."
             raise ValidationError({"label": {"parcels": [needed]}})
         parcels = identifiers(",".join(str(parcel) for parcel in wanted), "label.parcels")
+        if not parcels:  # every one was blank
+            raise ValidationError({"label.parcels": ["This field is required."]})
         _labels(request, parcels)
         ids = ",".join(map(str, parcels))
         base = f"{base_url(request)}/api/v2/labels"
