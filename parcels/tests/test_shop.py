@@ -204,6 +204,20 @@ def test_the_return_portal_is_the_brand_s(shop: Shop, address: SenderAddress) ->
 
 
 @pytest.mark.parametrize(
+    ("portal", "url"),
+    [
+        ("https://r.example/", "https://r.example/?tracking_number=3S%261"),
+        ("https://r.example/?shop=1", "https://r.example/?shop=1&tracking_number=3S%261"),
+        ("https://r.example?b&a=%20#/x?", "https://r.example?b&a=%20&tracking_number=3S%261#/x?"),
+    ],
+)
+def test_the_number_joins_the_query_of_a_return_portal(shop: Shop, portal: str, url: str) -> None:
+    Brand.objects.create(account=shop.account, name="Kade", return_portal_url=portal)
+    parcel = LabelledParcelFactory.create(account=shop.account, tracking_number="3S&1")
+    assert shop.get(f"parcels/{parcel.pk}/return_portal_url").json() == {"url": url}
+
+
+@pytest.mark.parametrize(
     "values", [{"is_return": True}, {"status": Status.CANCELLED}, {"tracking_number": ""}]
 )
 def test_what_was_not_sent_out_has_no_return_portal(

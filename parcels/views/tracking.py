@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from urllib.parse import urlencode, urlsplit
+
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -46,7 +48,10 @@ class ReturnPortalView(APIView):
         portal = return_portal_of(parcel) if parcel else None
         if parcel is None or portal is None:
             raise NotFound("There is no return portal for this parcel.")
-        return Response({"url": f"{portal}?tracking_number={parcel.tracking_number}"})
+        address = urlsplit(portal)
+        number = urlencode({"tracking_number": parcel.tracking_number})
+        query = f"{address.query}&{number}" if address.query else number
+        return Response({"url": address._replace(query=query).geturl()})
 
 
 def _attempt_payload(attempt: Attempt) -> dict[str, object]:
