@@ -157,7 +157,8 @@ class Doubts:
         late = await self._late(ticket, packed)
         return late._replace(headers=public_headers(late.headers))
 
-    async def _late(self, ticket: Ticket, packed: bytes | None) -> Answer:
+    async def stored_late(self, ticket: Ticket, packed: bytes | None) -> Answer | None:
+        """Return the given late answer, or the store's; None if neither can be had and read."""
         if packed is None:
             with contextlib.suppress(StoreTrouble, TimeoutError):
                 async with asyncio.timeout(LAST_READ):
@@ -167,6 +168,12 @@ class Doubts:
                 return decode_answer(packed)
             except ValueError:
                 logger.exception("the stored late answer is unreadable")
+        return None
+
+    async def _late(self, ticket: Ticket, packed: bytes | None) -> Answer:
+        stored = await self.stored_late(ticket, packed)
+        if stored is not None:
+            return stored
         with contextlib.suppress(Exception):  # logged where it was asked
             return await self._late_questions.ask(ticket.hold_id) or NOTHING_KNOWN
         return NOTHING_KNOWN

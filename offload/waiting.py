@@ -141,7 +141,7 @@ class Waiters:
             return None
         if isinstance(ending, Answer):
             count[ANSWERED] += 1
-            return merge(ending, decode_answer(packed) if packed else None)
+            return merge(ending, await self.doubts.stored_late(ticket, packed))
         count[LATE] += 1
         return await self.doubts.late(ticket, packed)
 

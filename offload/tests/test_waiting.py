@@ -8,9 +8,9 @@ import pytest
 
 from offload import doubts
 from offload.counting import REDIS_UP, Counts
-from offload.protocol import NOTHING_KNOWN, Answer, Ticket
+from offload.protocol import NOTHING_KNOWN, Answer, Ticket, read_ticket
 from offload.tests import releases
-from offload.tests.processes import eventually
+from offload.tests.processes import SECRET, eventually
 from offload.waiting import Ending, Waiters
 
 pytestmark = pytest.mark.integration
@@ -142,6 +142,21 @@ async def test_app_that_fails_ends_in_the_late_answer(start, redis_server, hold_
     ticket = releases.read(hold_id)
     assert await waiters.doubts.late(ticket, None) == NOTHING_KNOWN
     assert await waiters.doubts.late(ticket, b"junk") == NOTHING_KNOWN
+
+
+async def test_a_late_answer_that_could_not_be_had_at_first_is_merged(start, redis_server, hold_id):
+    waiters = await start()
+    text = releases.ticket(hold_id, redis_client=redis_server.client)
+    releases.store(redis_server.client, hold_id)
+    answer = await waiters.park(read_ticket(SECRET, text, now=time.time()), None, never)
+    assert ("X-Frame-Options", "DENY") in answer.headers
+
+
+async def test_an_unreadable_late_answer_ends_no_released_one(start, redis_server, hold_id):
+    waiters = await start()
+    releases.store(redis_server.client, hold_id)
+    answer = await waiters.park(releases.read(hold_id), b"junk", never)
+    assert answer == releases.answer()
 
 
 async def gone():
