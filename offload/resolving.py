@@ -15,7 +15,7 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.asgi import HoldMiddleware
-from offload.protocol import NO_ANSWER, Answer
+from offload.protocol import NO_ANSWER, Answer, check_hold_id
 from offload.store import to_answer
 
 logger = logging.getLogger("offload")
@@ -25,12 +25,13 @@ class ResolveFunction(Protocol):
     """What OFFLOAD["RESOLVE"] names.
 
     Called with hold ids of any age, known or not. Returns the responses of those that are final;
-    with `final_only=False` also what a late client gets for those that aren't.
+    with `final_only=False` also what a late client gets for those that aren't. The keys are UUIDs
+    in any form.
     """
 
     def __call__(
         self, hold_ids: list[str], *, final_only: bool = True
-    ) -> Mapping[str, HttpResponse]: ...
+    ) -> Mapping[Any, HttpResponse]: ...
 
 
 def resolve_function() -> ResolveFunction:
@@ -42,7 +43,12 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer
     """Return what the app knows of these holds."""
     responses = resolve_function()(hold_ids, final_only=final_only)
     answers = {}
-    for hold_id, response in responses.items():
+    for key, response in responses.items():
+        try:
+            hold_id = check_hold_id(key)
+        except ValueError:
+            logger.exception("RESOLVE gave an answer for no hold")
+            continue
         try:
             answers[hold_id] = to_answer(response)
         except Exception:

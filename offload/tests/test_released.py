@@ -2,6 +2,7 @@
 
 import io
 import logging
+import uuid
 
 import pytest
 from django.http import (
@@ -92,3 +93,11 @@ def test_what_the_app_is_asked_for_is_treated_alike(hold_id, caplog, monkeypatch
         answers = resolving.resolve([hold_id, good], final_only=True)
     assert (answers[hold_id].status, answers[good].body) == (500, b'{"a": 1}')
     assert hold_id in caplog.text
+
+
+def test_the_app_may_name_its_holds_by_uuid(hold_id, monkeypatch):
+    """As a UUIDField gives them."""
+    found = {uuid.UUID(hold_id): HttpResponse("a"), "no uuid": HttpResponse("b")}
+    monkeypatch.setattr(outcomes, "resolve", lambda hold_ids, *, final_only: found)
+    answers = resolving.resolve([hold_id], final_only=True)
+    assert {key: answer.body for key, answer in answers.items()} == {hold_id: b"a"}
