@@ -58,6 +58,15 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer
     return answers
 
 
+def resolve_one(hold_id: str, *, final_only: bool) -> Answer | None:
+    """Return what the app knows of one hold; a RESOLVE that raises is logged, and knows nothing."""
+    try:
+        return resolve([hold_id], final_only=final_only).get(hold_id)
+    except Exception:
+        logger.exception("RESOLVE said nothing about hold %s", hold_id)
+        return None
+
+
 async def resolve_in_thread(hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
     """Return what the app knows, for HoldMiddleware; a doubts.Resolve."""
     return await sync_to_async(_resolve_and_close, thread_sensitive=False)(hold_ids, final_only)

@@ -134,4 +134,4 @@ def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Ans
 def _from_app(ticket: Ticket, *, final_only: bool) -> Answer | None:
     if not conf.current().resolve:
         return None
-    return resolving.resolve([ticket.hold_id], final_only=final_only).get(ticket.hold_id)
+    return resolving.resolve_one(ticket.hold_id, final_only=final_only)

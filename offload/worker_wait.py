@@ -111,7 +111,7 @@ def _ask_app(hold_id: str) -> Answer | None:
     if not conf.current().resolve:
         return None
     try:
-        return resolving.resolve([hold_id], final_only=True).get(hold_id)
+        return resolving.resolve_one(hold_id, final_only=True)
     finally:  # it may wait for longer
         _give_connections_back()
 

@@ -136,6 +136,22 @@ def late(name):
     return Client().get(f"/_offload/late/{name}")
 
 
+def fail(*_, **__):
+    raise OSError("no database")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("ask", [poll, late])
+def test_an_app_that_fails_takes_no_late_answer_away(
+    offload_settings, redis_server, hold_id, monkeypatch, caplog, ask
+):
+    offload_settings(BACKEND="poll", REDIS_URL=redis_server.url)
+    monkeypatch.setattr(outcomes, "resolve", fail)
+    text = releases.ticket(hold_id, wait=-1, redis_client=redis_server.client)
+    assert ask(text).status_code == 202
+    assert "no database" in caplog.text
+
+
 @pytest.mark.integration
 def test_who_lost_its_hub_is_answered_at_once(offload_settings, redis_server, hold_id):
     offload_settings(BACKEND="accel", REDIS_URL=redis_server.url)

@@ -78,6 +78,15 @@ def test_last_question_at_the_end(hold_id):
     assert Waiter(hold_id, 0.3).result() == b'{"final": 7}'
 
 
+def test_an_app_that_fails_has_no_answer(hold_id, monkeypatch, caplog):
+    def fail(*_, **__):
+        raise RuntimeError("no database")
+
+    monkeypatch.setattr(outcomes, "resolve", fail)
+    assert offload.wait(hold_id, 0.1) is None
+    assert "no database" in caplog.text
+
+
 def test_lost_publish(redis_server, hold_id):
     waiter = waiting(redis_server, hold_id)
     start = time.monotonic()
