@@ -213,7 +213,9 @@ def decode_answer(stored: Any) -> Answer:
 async def send_answer(send: Send, answer: Answer) -> None:
     """Send the whole answer over ASGI."""
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
+    body = b""
     if answer.status not in _BODILESS:
-        headers.append((b"content-length", str(len(answer.body)).encode()))
+        body = answer.body
+        headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})
-    await send({"type": "http.response.body", "body": answer.body})
+    await send({"type": "http.response.body", "body": body})

@@ -129,3 +129,15 @@ def test_question_that_is_none(body):
 def test_answers_there_and_back():
     answers = {HOLD_ID: Answer(400, (("A", "b"),), b"\xff\x00")}
     assert questions.decode_answers(questions.encode_answers(answers)) == answers
+
+
+@pytest.mark.parametrize("status", [204, 304])
+async def test_no_body_is_sent_where_none_may_be(status):
+    """A server that is given one breaks the connection, which its client would use again."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await protocol.send_answer(send, Answer(status, (), b"{}"))
+    assert [message.get("body") for message in sent] == [None, b""]
