@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import time
+from functools import partial
 from typing import Any
 from uuid import UUID
-from weakref import WeakKeyDictionary
 
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse
@@ -19,8 +19,8 @@ from offload.responses import to_response
 from offload.waiting import Waiters
 from offload.worker_wait import in_place_of
 
-# One subscription per event loop; a loop that ends takes its own with it.
-_waiters: WeakKeyDictionary[asyncio.AbstractEventLoop, Waiters] = WeakKeyDictionary()
+# One subscription per event loop: under WSGI each call of an async view has a loop of its own.
+_waiters: dict[asyncio.AbstractEventLoop, Waiters] = {}
 
 
 async def wait_async(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
@@ -45,8 +45,16 @@ async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:
         resolve = resolving.resolve_in_thread if settings.resolve else None
         _waiters[loop] = Waiters(store.url(), resolve=resolve, counts=here())
         _waiters[loop].start()
+        _waiters[loop].run("close", partial(_close_with, loop))
     ending = await _waiters[loop].wait(hold_id, time.time() + seconds, _never)
     return ending if isinstance(ending, Answer) else None
+
+
+async def _close_with(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        await _never()
+    finally:  # cancelled, as all tasks are when a loop ends
+        await _waiters.pop(loop).store.aclose()
 
 
 async def _never() -> Message:

@@ -58,8 +58,8 @@ class Waiters:
         max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
     ) -> None:
         self.doubts = doubts.Doubts(self, address(store_url), resolve, counts)
-        self._store = _store_at(store_url, self.doubts.begin)
-        self.pipe = self._store.pipe
+        self.store = _store_at(store_url, self.doubts.begin)
+        self.pipe = self.store.pipe
         self._counts = counts
         self._max_holds = max_holds
         self._max_per_account = max_holds_per_account
@@ -82,7 +82,7 @@ class Waiters:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        await self._store.aclose()
+        await self.store.aclose()
 
     def drain(self) -> None:
         """Give all holds their late answer, and also every new one."""
@@ -93,14 +93,14 @@ class Waiters:
     async def _listen(self) -> None:
         while True:
             try:
-                async with contextlib.aclosing(self._store.wake_ups(doubts.REREAD)) as wake_ups:
+                async with contextlib.aclosing(self.store.wake_ups(doubts.REREAD)) as wake_ups:
                     async for hold_id in wake_ups:
                         if hold_id is None:
                             self.doubts.hear()
                         elif hold_id in self.futures:
                             asked = self.pipe.ask("GET", ANSWER_KEY + hold_id)
                             asked.add_done_callback(partial(self._take, hold_id, woken=True))
-            except self._store.trouble as error:
+            except self.store.trouble as error:
                 self.doubts.begin(f"subscription lost: {error!r}")
             except Exception:
                 logger.exception("the subscription failed in a way nobody thought of")

@@ -2,9 +2,12 @@ import asyncio
 import uuid
 
 import pytest
+from asgiref.sync import async_to_sync
 
+import offload
+from offload import async_wait
 from offload.tests import releases
-from offload.tests.processes import eventually, start_project
+from offload.tests.processes import eventually, start_project, until
 
 pytestmark = pytest.mark.integration
 
@@ -43,3 +46,12 @@ async def test_the_blocking_way_waits_for_the_same(http, waiting_project, redis_
     releases.release(redis_server.client, hold_id)
     path = f"wait/{hold_id}?seconds=20"
     assert await get(http, waiting_project, path) == (200, releases.answer().body)
+
+
+def test_a_loop_that_ends_takes_its_subscription_with_it(redis_server, offload_settings, hold_id):
+    """A WSGI server runs each call of an async view in a loop of its own."""
+    offload_settings(BACKEND="async", REDIS_URL=redis_server.url)
+    async_to_sync(offload.wait_async)(hold_id, 0.01)
+    asyncio.run(offload.wait_async(hold_id, 0.01))
+    assert len(async_wait._waiters) == 0
+    until(lambda: len(redis_server.client.client_list()) == 1, what="only the test's connection")
