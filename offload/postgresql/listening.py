@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncGenerator, Callable
-from contextlib import aclosing
+import socket
+from collections.abc import AsyncGenerator, Callable, Iterator
+from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
 from typing import Any
 
 import psycopg
@@ -18,6 +19,32 @@ logger = logging.getLogger("offload")
 
 # Seconds until a connection stands: another machine, TLS and a login. libpq knows whole ones.
 CONNECT_TIMEOUT = 2
+
+
+@contextmanager
+def cut_when_silent(
+    connection: psycopg.BaseConnection[Any], call_later: Callable[..., Any]
+) -> Iterator[None]:
+    """Shut the connection down if what is asked inside takes longer than SOCKET_TIMEOUT.
+
+    psycopg would wait ten seconds more for the end of a query that is cancelled.
+    """
+    # A descriptor of its own: libpq may close its one meanwhile, and another file get the number.
+    with socket.fromfd(connection.fileno(), socket.AF_UNSPEC, socket.SOCK_STREAM) as own:
+
+        def cut() -> None:
+            with suppress(OSError):  # the server has closed it
+                own.shutdown(socket.SHUT_RDWR)
+
+        timer = call_later(SOCKET_TIMEOUT, cut)
+        try:
+            yield
+        finally:
+            timer.cancel()
+
+
+def _cut(connection: psycopg.AsyncConnection[Any]) -> AbstractContextManager[None]:
+    return cut_when_silent(connection, asyncio.get_running_loop().call_later)
 
 
 async def _is_pooled(connection: psycopg.AsyncConnection[Any]) -> bool:
@@ -41,16 +68,17 @@ class PostgresStore:
             connection = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT
             )
+        with _cut(connection):
             self._pooled = await _is_pooled(connection)
-            if self._pooled:
-                connection.prepare_threshold = None
-            return connection
+        if self._pooled:
+            connection.prepare_threshold = None
+        return connection
 
     async def _run(self, commands: list[Command]) -> list[Any]:
         if self._asking is None:
             self._asking = await self._connect()
         try:
-            async with asyncio.timeout(SOCKET_TIMEOUT):
+            with _cut(self._asking):
                 return await self._answer(self._asking, commands)
         except self.trouble:
             await self.aclose()
@@ -97,7 +125,8 @@ class PostgresStore:
                     idle,
                 )
             else:
-                await connection.execute(f'LISTEN "{RELEASED_CHANNEL}"')
+                with _cut(connection):
+                    await connection.execute(f'LISTEN "{RELEASED_CHANNEL}"')
             yield None
             while True:
                 silent = True
@@ -106,7 +135,7 @@ class PostgresStore:
                         silent = False
                         yield notification.payload
                 if silent:  # a half-open connection would stay so forever
-                    async with asyncio.timeout(SOCKET_TIMEOUT):
+                    with _cut(connection):
                         await connection.execute("SELECT 1")
         finally:
             await connection.close()

@@ -1,6 +1,7 @@
 """Real processes on loopback for the tests: Redis, the hub, the test project under uvicorn."""
 
 import asyncio
+import contextlib
 import importlib
 import os
 import shutil
@@ -146,11 +147,29 @@ class PostgresServer:
     def run(self, statement):
         psycopg = importlib.import_module("psycopg")
         with psycopg.connect(self.url, autocommit=True) as connection:
-            connection.execute(statement)
+            cursor = connection.execute(statement)
+            return cursor.fetchall() if cursor.description else []
+
+    @contextlib.contextmanager
+    def frozen(self):
+        """Stop the server's processes, those of its connections too, for a while."""
+        others = "SELECT pid FROM pg_stat_activity WHERE pid <> pg_backend_pid()"
+        pids = [self.process.pid, *(pid for (pid,) in self.run(others))]
+        try:
+            _signal(pids, signal.SIGSTOP)
+            yield
+        finally:
+            _signal(pids, signal.SIGCONT)
 
     def kill(self):
         """Stop it at once: what is not logged is lost, as with a crash."""
         self.process.end(signal.SIGQUIT)
+
+
+def _signal(pids, number):
+    for pid in pids:
+        with contextlib.suppress(ProcessLookupError):  # the server has some for a moment only
+            os.kill(pid, number)
 
 
 def answers_at(port):

@@ -17,6 +17,7 @@ from offload import store
 from offload.counting import REDIS_UP, Counts
 from offload.fronts import store_late
 from offload.hub_app import Hub
+from offload.redis_clients import StoreTrouble
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually
 from offload.waiting import Ending, Waiters
@@ -214,6 +215,18 @@ async def test_a_lost_server_is_noticed_and_its_return(server, request, hold_id,
     server.kill()
     assert (await wait(waiters, hold_id)).body == releases.answer("from the app").body
     await waiters.stop()
+
+
+@only_postgresql
+async def test_a_server_that_hangs_is_given_up(server, waiters):
+    """psycopg would wait ten seconds more for the end of a query that is cancelled."""
+    await waiters.pipe.ask("PING")  # it is connected
+    with server.frozen():
+        start = time.monotonic()
+        with pytest.raises(StoreTrouble):
+            await waiters.pipe.ask("PING")
+        await eventually(lambda: not waiters._counts.own[REDIS_UP])
+        assert time.monotonic() - start < 8
 
 
 @only_postgresql
