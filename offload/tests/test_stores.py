@@ -19,7 +19,7 @@ from offload.fronts import store_late
 from offload.hub_app import Hub
 from offload.redis_clients import StoreTrouble
 from offload.tests import outcomes, releases
-from offload.tests.processes import PostgresServer, eventually
+from offload.tests.processes import PostgresServer, eventually, until
 from offload.waiting import Ending, Waiters
 
 pytestmark = pytest.mark.integration
@@ -227,6 +227,19 @@ async def test_a_server_that_hangs_is_given_up(server, waiters):
             await waiters.pipe.ask("PING")
         await eventually(lambda: not waiters._counts.own[REDIS_UP])
         assert time.monotonic() - start < 8
+
+
+@only_postgresql
+def test_a_worker_gives_up_a_server_that_hangs(server, hold_id):
+    listening = "SELECT 1 FROM pg_stat_activity WHERE state = 'idle' AND query LIKE 'SELECT key%'"
+    with ThreadPoolExecutor(1) as pool:
+        waiting = pool.submit(offload.wait, hold_id, 3)
+        until(lambda: server.run(listening))
+        with server.frozen():
+            outcomes.known[hold_id] = 7
+            answer = waiting.result(timeout=15)
+    assert answer is not None
+    assert answer.content == b'{"final": 7}'
 
 
 @only_postgresql
