@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable
+from itertools import cycle
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 from django.db import connections, transaction
 
@@ -43,12 +44,26 @@ def read(keys: tuple[str, ...]) -> list[bytes | None]:
 
 
 def url() -> str:
-    """Return the database's address for connections that are not Django's."""
+    """Return the database's address for connections that are not Django's, with libpq's OPTIONS."""
+    from psycopg.pq import Conninfo  # psycopg is an extra
+
     settings: dict[str, Any] = connections[conf.current().database].settings_dict
-    name, host = quote(str(settings["NAME"]), safe=""), str(settings["HOST"])
     login = quote(settings["USER"], safe="")
     if settings["PASSWORD"]:
         login += ":" + quote(settings["PASSWORD"], safe="")
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    options = {
+        name: value
+        for name, value in settings["OPTIONS"].items()
+        if name in known and value is not None
+    }
+    host, port, places = str(settings["HOST"]), str(settings["PORT"]), ""
     if host.startswith("/") or not host:  # a socket's folder
-        return f"postgresql://{login}@/{name}" + (f"?host={quote(host, safe='')}" if host else "")
-    return f"postgresql://{login}@{host}:{settings['PORT'] or 5432}/{name}"
+        options |= {name: each for name, each in (("host", host), ("port", port)) if each}
+    else:
+        hosts = [f"[{each}]" if ":" in each else each for each in host.split(",")]
+        ports = cycle((port or "5432").split(","))  # each host's, or one for all
+        places = ",".join(f"{each}:{at}" for each, at in zip(hosts, ports, strict=False))
+    query = urlencode(options, quote_via=quote)
+    name = quote(str(settings["NAME"]), safe="")
+    return f"postgresql://{login}@{places}/{name}" + (query and f"?{query}")

@@ -17,7 +17,7 @@ from offload import store
 from offload.counting import REDIS_UP, Counts
 from offload.fronts import store_late
 from offload.hub_app import Hub
-from offload.redis_clients import StoreTrouble
+from offload.redis_clients import StoreTrouble, address
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually, until
 from offload.waiting import Ending, Waiters
@@ -108,6 +108,42 @@ def in_thread(work, *arguments):
 
 def test_the_address_is_the_server_s(server):
     assert store.url() == server.url
+
+
+@needs_postgresql
+@pytest.mark.parametrize(
+    ("changes", "expected"),
+    [
+        pytest.param(
+            {"OPTIONS": {"sslmode": "verify-full", "sslrootcert": None, "pool": True}},
+            {"sslmode": "verify-full", "sslrootcert": None, "pool": None},
+            id="libpq's options, and no others",
+        ),
+        pytest.param(
+            {"OPTIONS": {"options": "-c search_path=shop"}},
+            {"options": "-c search_path=shop"},
+            id="a space",
+        ),
+        pytest.param({"HOST": "::1", "PORT": ""}, {"host": "::1", "port": "5432"}, id="IPv6"),
+        pytest.param(
+            {"HOST": "a,::1", "PORT": 6000}, {"host": "a,::1", "port": "6000,6000"}, id="two hosts"
+        ),
+        pytest.param(
+            {"HOST": "/run/pg", "PORT": 6000}, {"host": "/run/pg", "port": "6000"}, id="a folder"
+        ),
+        pytest.param(
+            dict.fromkeys(["NAME", "USER", "HOST", "PORT"], "") | {"OPTIONS": {"service": "shop"}},
+            {"service": "shop", "host": None, "port": None, "dbname": None, "user": None},
+            id="a service",
+        ),
+    ],
+)
+def test_separate_connections_are_as_django_s(postgresql, monkeypatch, changes, expected):
+    for name, value in changes.items():
+        monkeypatch.setitem(connections[ALIAS].settings_dict, name, value)
+    parts = importlib.import_module("psycopg.conninfo").conninfo_to_dict(store.url())
+    assert {name: parts.get(name) for name in expected} == expected
+    assert "?" not in address(store.url())  # logs show that
 
 
 async def test_a_release_wakes(waiters, hold_id, monkeypatch):
