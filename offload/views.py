@@ -6,6 +6,7 @@ the project.
 
 from __future__ import annotations
 
+import logging
 import time
 
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadRequest
@@ -25,6 +26,8 @@ from offload.protocol import (
 )
 from offload.questions import decode_question, encode_answers, question_is_signed
 from offload.responses import to_response
+
+logger = logging.getLogger("offload")
 
 # The script's next try in seconds; the published setup polled each second.
 POLL_INTERVAL = "1"
@@ -121,14 +124,21 @@ def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Ans
     200 polls a second of one account, each with a database query, slow all clients.
     """
     try:
-        released, packed = store.read(ANSWER_KEY + ticket.hold_id, LATE_KEY + ticket.nonce)
-        late = decode_answer(packed) if packed else None
-        if released is not None:
-            return decode_answer(released), late
-    except (*store.TROUBLE, ValueError):
-        late = None
-    known = _from_app(ticket, final_only=True) if ask_app or late is None else None
-    return known, late
+        kept = store.read(ANSWER_KEY + ticket.hold_id, LATE_KEY + ticket.nonce)
+    except store.TROUBLE:
+        kept = [None, None]
+    released, late = (_decoded(each) for each in kept)
+    if released is None and (ask_app or late is None):
+        released = _from_app(ticket, final_only=True)
+    return released, late
+
+
+def _decoded(kept: bytes | None) -> Answer | None:
+    try:
+        return decode_answer(kept) if kept else None
+    except ValueError:
+        logger.exception("a stored answer is unreadable")
+        return None
 
 
 def _from_app(ticket: Ticket, *, final_only: bool) -> Answer | None:

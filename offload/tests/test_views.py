@@ -153,6 +153,19 @@ def test_an_app_that_fails_takes_no_late_answer_away(
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("ask", [poll, late])
+def test_an_unreadable_late_answer_takes_no_released_one_away(
+    offload_settings, redis_server, hold_id, ask
+):
+    offload_settings(BACKEND="poll", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, redis_client=redis_server.client)
+    (kept,) = redis_server.client.keys(f"{keys.LATE_KEY}*")
+    redis_server.client.set(kept, b"?")
+    releases.store(redis_server.client, hold_id, releases.answer("refused", status=400))
+    assert ask(text).json() == {"final": "refused"}
+
+
+@pytest.mark.integration
 def test_who_lost_its_hub_is_answered_at_once(offload_settings, redis_server, hold_id):
     offload_settings(BACKEND="accel", REDIS_URL=redis_server.url)
     text = releases.ticket(hold_id, redis_client=redis_server.client)
