@@ -139,6 +139,8 @@ class Fault:
     controls: ClassVar[Mapping[str, Control]] = {}
     rest: ClassVar[float] = REST
     short_scale: ClassVar[float] = SHORT
+    # The largest share of the clients that may be told that nothing is stored.
+    may_refuse: ClassVar[float] = 0.0
     # Its targets are times: it must not share the machine with another run.
     alone: ClassVar[bool] = False
     uncontrolled: ClassVar[str] = ""
@@ -260,7 +262,11 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     rig.note("at rest")
     journals = rig.journals()
     result.findings = check(journals)
-    result.measures = [*fault.measure(rig, journals), *_sold_twice(kind, journals)]
+    result.measures = [
+        *fault.measure(rig, journals),
+        *_sold_twice(kind, journals),
+        refused(kind, journals),
+    ]
     result.schedule = rig.schedule
     fault.tidy(rig)
     _count(result, journals)
@@ -274,6 +280,14 @@ def _sold_twice(kind: type[Fault], journals: Journals) -> list[Measure]:
     count = len(sold_twice(journals))
     wanted = any(control.reddens == SOLD_TWICE for control in kind.controls.values())
     return [Measure(SOLD_TWICE, count, "0", not count)] if wanted else []
+
+
+def refused(kind: type[Fault], journals: Journals) -> Measure:
+    """Count the clients that were told that nothing is stored: who takes nothing loses nothing."""
+    stayed = [told for told in journals.told if not told.hung_up]
+    count = sum(not told.acknowledged for told in stayed)
+    most = int(kind.may_refuse * len(stayed))
+    return Measure("clients refused", count, f"{most} at most", count <= most)
 
 
 def _count(result: Result, journals: Journals) -> None:

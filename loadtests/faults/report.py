@@ -39,7 +39,7 @@ under that reference · I5 no purchase without a row · I6 one answer per reques
 what is stored · I7 no byte of one account reaches another · I8 announced means exactly one live
 booking under its reference · I9 what no carrier refused never ends as failed · I10 whatever was
 ever sold twice is known to us, voided or under review · I11 each terminal status has its webhook
-event, once.
+event in the outbox, once, and the receiver saw no other.
 
 *Lost*: rows that broke I1 or I3. *Doubled*: wishes with more than one live purchase; *ever*:
 references that were sold more than once, voided or not. *Late*: clients without an answer a second

@@ -22,6 +22,7 @@ class PostgresqlCrash(Fault):
 
     id = "F6"
     title = "PostgreSQL immediate restart"
+    may_refuse = 0.1
     doses = {"short": Dose(300, 1), "full": Dose(10_000, 3)}
     controls = {"unknown": Control(SOLD_TWICE)}
 

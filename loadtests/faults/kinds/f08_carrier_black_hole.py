@@ -92,7 +92,7 @@ def healthy(rig: Rig, count: int, prefix: str) -> list[Wish]:
 def p99(journals: Journals, prefix: str) -> float:
     """Return the 99th percentile of the answers to intents with a prefix, in seconds."""
     waits = sorted(
-        told.seconds or 999.0
+        (told.acknowledged and told.seconds) or 999.0
         for told in journals.told
         if told.intent.partition(".")[2].startswith(prefix)
     )

@@ -26,6 +26,8 @@ class Reload(Fault):
     # Longer than it takes to accept all, to reload and to restart, which no scale shrinks.
     times = {"SIMULATOR_LATENCY_POSTNL": 20.0}
     short_scale = 1.0
+    # Who isn't held yet when the app stops is cut off with it: all must be taken in within seconds.
+    alone = True
     controls = {"drain": Control("I6", environment={})}
     held = held_on = 0
 
@@ -34,7 +36,8 @@ class Reload(Fault):
         for number in range(self.dose.strikes):
             wishes = rig.wishes(each, synchronous=1.0, carriers=("postnl",), prefix=f"r{number}")
             load = rig.send(wishes, at_once=each)
-            rig.wait_until(lambda: rig.database.unfinished() >= each, 10, every=0.1)
+            if not rig.wait_until(lambda: rig.database.unfinished() >= each, 10, every=0.1):
+                raise RuntimeError("the app hasn't taken in all clients: they are not held yet")
             time.sleep(0.5)  # the last one's way from the app to the hub
             self.held += _held(load)
             if self.control:

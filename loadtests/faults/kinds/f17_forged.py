@@ -51,6 +51,7 @@ class Forged(Fault):
 
     id = "F17"
     title = "forged internal headers, tickets, paths"
+    may_refuse = 0.6
     doses = {"short": Dose(40), "full": Dose(140)}
     controls = {"secrecy": Control("honoured", environment={})}
 

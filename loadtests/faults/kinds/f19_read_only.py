@@ -22,6 +22,7 @@ class ReadOnly(Fault):
 
     id = "F19"
     title = "read-only database"
+    may_refuse = 0.95
     doses = {"short": Dose(40), "full": Dose(200)}
     uncontrolled = "without its row nothing is announced: there is no guard to take away"
     bought = 0

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from loadtests.faults.clients import METHODS, Wish
-from loadtests.faults.fault import Control, Dose, Fault, register
-from loadtests.faults.invariants import bought_once
+from loadtests.faults.fault import Control, Dose, Fault, Measure, register
+from loadtests.faults.invariants import bought_once, sold_twice
+from loadtests.faults.journals import Journals
 from loadtests.faults.rig import Rig
 
 # Seconds at full scale: over the call's deadline of 30 s, within what each carrier promises (30 s
@@ -30,6 +31,8 @@ class SlowerThanDeadline(Fault):
     id = "F20"
     title = "a carrier slower than the call's deadline"
     doses = {"short": Dose(100, strikes=0), "full": Dose(300, strikes=10)}
+    # A parcel that is on its way can't be cancelled: its second label would be left to a person.
+    environment = {"SIMULATOR_TRACKING_STEP": "0"}
     controls = {"settling": Control("I2")}
     # The sweeper's rounds are a second long at any scale: two looks must fit in between.
     short_scale = 0.3
@@ -45,9 +48,13 @@ class SlowerThanDeadline(Fault):
         rig.send(wishes, at_once=20).join()
         rig.rest(self.rest * rig.scale)
         if slowest:
-            rig.wait_until(
-                lambda: bought_once(rig.journals()).holds, LATE_LOOK * rig.scale, every=5
-            )
+            longest = (SLOWEST + LATE_LOOK) * rig.scale
+            rig.wait_until(lambda: len(sold_twice(rig.journals())) >= slowest, longest, every=5)
+            rig.wait_until(lambda: bought_once(rig.journals()).holds, longest, every=5)
+
+    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
+        twice, slowest = len(sold_twice(journals)), self.dose.strikes
+        return [Measure("sold twice by the slowest", twice, f"{slowest}", twice == slowest)]
 
 
 def _slow(rig: Rig, count: int, seconds: float, carriers: Sequence[str]) -> list[Wish]:

@@ -58,6 +58,7 @@ class Machines(Fault):
 
     id = "F29"
     title = "several machines"
+    may_refuse = 0.1
     strategy = "nginx-accel"
     rig = SeveralMachines
     # `seconds`: how long each fault lasts.

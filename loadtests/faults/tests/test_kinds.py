@@ -6,7 +6,9 @@ import pytest
 
 from carriers import registry
 from carriers.base import Carrier
-from loadtests.faults.journals import Told
+from loadtests.faults.fault import Fault, all_faults, refused
+from loadtests.faults.journals import Journals, Told
+from loadtests.faults.kinds import f08_carrier_black_hole as f08
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
 from loadtests.faults.kinds import f28_poison as f28
@@ -33,6 +35,21 @@ def test_a_wrong_clock_believes_an_absence_before_the_booking(code: str) -> None
 
 def test_the_payload_that_kills_is_the_one_that_is_sent() -> None:
     assert f28.COMPANY == faults.KILL
+
+
+@pytest.mark.parametrize("kind", all_faults().values(), ids=lambda kind: kind.id)
+def test_a_product_that_refuses_everything_is_red(kind: type[Fault]) -> None:
+    told = [Told("one", 0, sent_at=0.0, answered_at=0.1, status=503)] * 20
+    assert not refused(kind, Journals(told=told)).met
+    told.append(Told("two", 0, sent_at=0.0, hung_up=True))
+    most = int(kind.may_refuse * 20)
+    stored = Told("three", 0, sent_at=0.0, answered_at=0.1, status=202)
+    assert refused(kind, Journals(told=[stored] * (20 - most) + told[20 - most :])).met
+
+
+def test_a_quick_refusal_is_no_quick_answer() -> None:
+    told = [Told("F8.during-1", 0, sent_at=0.0, answered_at=0.1, status=503)]
+    assert f08.p99(Journals(told=told), "during") == 999
 
 
 def test_a_client_waits_from_its_first_request_to_its_parcel() -> None:
