@@ -7,9 +7,11 @@ local function own_slots(slots, token)
   return slots .. ':' .. string.match(token, '^%w*')
 end
 
+-- Return 1 if the slot was still the token's: its owner's set may name one that has run out, and that
+-- another owner has taken since.
 local function free(slots, token)
-  redis.call('ZREM', slots, token)
-  return redis.call('ZREM', own_slots(slots, token), token)
+  redis.call('ZREM', own_slots(slots, token), token)
+  return redis.call('ZREM', slots, token)
 end
 
 local function take(slots, token, bulkhead, now, seconds)

@@ -325,6 +325,16 @@ def test_a_late_one_is_first_again(client):
     assert ask(shared, 2, now=1010.0)
 
 
+def test_a_late_one_does_not_get_a_slot_that_another_account_took(client):
+    shared = guards(client, limit=1, kept=2.0)
+    slot = ask(shared, 1, now=1000.0)
+    assert not ask(shared, 2, now=1000.0)
+    shared.leave([slot], now=1001.0)
+    assert ask(shared, 3, "2", now=1003.1)
+    assert not ask(shared, 2, now=1003.2)
+    assert shared.in_flight() == 1
+
+
 def test_an_account_that_waits_keeps_no_other_waiting(client):
     shared = guards(client, limit=10)
     while ask(shared, shared.in_flight() + 1):
