@@ -204,9 +204,7 @@ def decode_answer(stored: Any) -> Answer:
         body = b64decode(stored["base64"]) if "base64" in stored else stored["body"].encode()
         headers = tuple((str(name), str(value)) for name, value in stored["headers"])
         return Answer(int(stored["status"]), headers, body)
-    except zlib.error as error:
-        raise ValueError(f"neither an answer nor a packed one: {error}") from error
-    except (AttributeError, KeyError, TypeError) as error:
+    except (AttributeError, KeyError, TypeError, zlib.error) as error:
         raise ValueError(f"not an answer: {error!r}") from error
 
 

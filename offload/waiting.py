@@ -141,7 +141,10 @@ class Waiters:
             return None
         if isinstance(ending, Answer):
             count[ANSWERED] += 1
-            return merge(ending, await self.doubts.stored_late(ticket, packed))
+            try:
+                return merge(ending, decode_answer(packed or b""))
+            except ValueError:  # none was given, or it is unreadable
+                return merge(ending, await self.doubts.stored_late(ticket, packed))
         count[LATE] += 1
         return await self.doubts.late(ticket, packed)
 

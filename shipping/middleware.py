@@ -117,15 +117,8 @@ def _end(
     route = (match.view_name if match else "") or "unmatched"
     metrics.REQUESTS.labels(method, route, response.status_code).inc()
     metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
-    log.info(
-        "answered",
-        extra={
-            "method": method,
-            "route": route,
-            "status": response.status_code,
-            "seconds": round(seconds, 4),
-        },
-    )
+    said = {"method": method, "route": route, "status": response.status_code}
+    log.info("answered", extra=said | {"seconds": round(seconds, 4)})
     api = request.path.lstrip("/").startswith("api/")  # as the routes have it
     response.headers.setdefault("Content-Security-Policy", API_POLICY if api else PAGE_POLICY)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS)

@@ -30,7 +30,7 @@ def test_unreadable_is_a_value_error(text):
 
 @pytest.mark.parametrize("text", [b"", b"junk"])
 def test_unpackable_is_a_value_error(text):
-    with pytest.raises(ValueError, match="packed"):
+    with pytest.raises(ValueError, match="decompress"):
         decode_answer(text)
 
 

@@ -106,9 +106,7 @@ class Grouped(Generic[T, R]):
         self._begin()
 
     def _end(
-        self,
-        group: Sequence[tuple[T, asyncio.Future[R]]],
-        done: asyncio.Future[Sequence[R | Exception]],
+        self, group: Sequence[tuple[T, asyncio.Future[R]]], done: asyncio.Future[Sequence[Any]]
     ) -> None:
         try:
             for (_, future), result in zip(group, done.result(), strict=True):
