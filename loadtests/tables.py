@@ -245,23 +245,21 @@ def last_ended(run: Run) -> float | None:
 
 
 def errors_table(groups: Sequence[Group]) -> Table | None:
-    """Return failures by class, summed over streams and repeats."""
-    counted: dict[str, Counter[str]] = {group.strategy: Counter() for group in groups}
-    for group in groups:
-        for run in group.measured():
-            for _, _, stream in streams(run):
-                counted[group.strategy].update(stream["summary"]["errors"])
-    names = sorted({name for classes in counted.values() for name in classes})
+    """Return failures by class, all streams of a run together; None where nothing failed."""
+
+    def failures(run: Run) -> Counter[str]:
+        return sum((Counter(each["summary"]["errors"]) for _, _, each in streams(run)), Counter())
+
+    def count(name: str) -> Figure:
+        return lambda run: failures(run)[name]
+
+    names = sorted({name for group in groups for run in group.measured() for name in failures(run)})
     if not names:
         return None
-    rows = [
-        (strategy, *(number(classes[name]) for name in names))
-        for strategy, classes in counted.items()
-    ]
-    return Table(
+    return _table(
         "Failures by class",
-        ("strategy", *names),
-        tuple(rows),
-        "http 202: accepted, the label comes later. unfinished: still waiting when the run was "
-        "cut off.",
+        groups,
+        [(name, count(name), number) for name in names],
+        "Median per run (lowest to highest), all streams together. http 202: accepted, the label "
+        "comes later. unfinished: still waiting when the run was cut off.",
     )

@@ -9,6 +9,7 @@ from loadtests.cautions import cautions
 from loadtests.charts import ChartError, chart
 from loadtests.report import write_report
 from loadtests.tables import (
+    errors_table,
     last_ended,
     number,
     percent,
@@ -48,6 +49,24 @@ def test_a_missing_run_is_missing_and_not_zero(bench, tmp_path):
     rows = {row[0]: row[1:] for row in table.rows}
     assert set(rows["cheroot"]) == {"-"}
     assert "ContractError" in written([bench], tmp_path)
+
+
+def test_failures_are_those_of_one_run_and_a_rare_class_is_seen():
+    several = [run("a", HELD, 2.0, repeat=n, failed=failed) for n, failed in enumerate((8, 0, 6))]
+    several[1]["phases"][0]["streams"]["labels"]["summary"]["errors"] = {"reset": 1}
+    table = errors_table(groups([results(*several, run("b", WAITS, 2.0, failed=7))]))
+    assert table is not None
+    assert table.head == ("strategy", "http 502", "reset")
+    assert table.rows == (("a", "6 (0 to 8)", "0 (0 to 1)"), ("b", "7", "0"))
+    assert table.hint.startswith("Median per run")
+
+
+def test_without_a_failure_there_is_no_table_of_them_and_a_missing_run_has_none():
+    assert errors_table(groups([results(run("a", HELD, 2.0))])) is None
+    died = missing("cheroot", WAITS, "died")
+    table = errors_table(groups([results(run("a", HELD, 2.0, failed=1), died)]))
+    assert table is not None
+    assert table.rows == (("a", "1"), ("cheroot", "-"))
 
 
 def test_an_invalid_run_counts_only_where_there_is_no_valid_one():
