@@ -28,7 +28,6 @@ class Spread:
     median: float
     low: float
     high: float
-    repeats: int
 
     @classmethod
     def of(cls, values: Iterable[float | None]) -> Spread | None:
@@ -36,7 +35,7 @@ class Spread:
         known = [value for value in values if value is not None]
         if not known:
             return None
-        return cls(statistics.median(known), min(known), max(known), len(known))
+        return cls(statistics.median(known), min(known), max(known))
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,13 +86,11 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     ordered = sorted(results, key=lambda result: str(result["began"]))
     # Of what ran: a bench that was ended before its last scenario says nothing about that one.
     last = {run["scenario"]: _form(result, run) for result in ordered for run in result["runs"]}
-    return [
-        {
-            **result,
-            "runs": [run for run in result["runs"] if _form(result, run) == last[run["scenario"]]],
-        }
-        for result in ordered
-    ]
+
+    def kept(result: Mapping[str, Any]) -> list[Run]:
+        return [run for run in result["runs"] if _form(result, run) == last[run["scenario"]]]
+
+    return [{**result, "runs": kept(result)} for result in ordered]
 
 
 def _form(result: Mapping[str, Any], run: Run) -> Any:
@@ -150,17 +147,31 @@ def stream_of(run: Run, phase: str, stream: str) -> Mapping[str, Any] | None:
 
 def peak(run: Run, look: Look) -> float | None:
     """Return the highest value that a figure had in the run's timeline."""
-    return max(_seen(run, look), default=None)
+    return max(_seen(run.get("timeline", ()), look), default=None)
 
 
 def mean(run: Run, look: Look) -> float | None:
-    """Return a figure's mean over the run's timeline."""
-    values = _seen(run, look)
+    """Return a figure's mean over the run's phases."""
+    values = _seen(in_phases(run), look)
     return statistics.fmean(values) if values else None
 
 
-def _seen(run: Run, look: Look) -> list[float]:
-    return [value for row in run.get("timeline", ()) if (value := look(row)) is not None]
+def in_phases(run: Run) -> list[Mapping[str, Any]]:
+    """Return the timeline's rows from each phase's first request to its last answer.
+
+    Not those of rest and settling, whose length differs from strategy to strategy.
+    """
+    return [
+        row
+        for phase in run.get("phases", ())
+        for row in run.get("timeline", ())
+        if (at := row["at"] - phase["start"]) > 0
+        and any(at <= len(stream["seconds"]) for stream in phase["streams"].values())
+    ]
+
+
+def _seen(rows: Iterable[Mapping[str, Any]], look: Look) -> list[float]:
+    return [value for row in rows if (value := look(row)) is not None]
 
 
 def plain(name: str) -> Look:

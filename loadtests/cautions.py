@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from loadtests.aggregate import Group, mean, plain
+from loadtests.aggregate import Group, in_phases, mean, plain
 
 # The share of the machine's cores above which it does no more in a second, whatever is asked.
 FULL = 0.9
@@ -55,8 +55,8 @@ def _full_machines(results: Sequence[Mapping[str, Any]]) -> Iterator[str]:
         f"{run['scenario']} with {run['strategy']}"
         for result in results
         for run in result["runs"]
-        if run.get("timeline")
-        and statistics.median(sum(row["cpu"].values()) + row["others"] for row in run["timeline"])
+        if (rows := in_phases(run))
+        and statistics.median(sum(row["cpu"].values()) + row["others"] for row in rows)
         > FULL * result["machine"]["cores"]
     )
     if full:

@@ -125,16 +125,13 @@ def _of_phases(name: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
 
 
 def _of_servers(kind: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
-    title, y, value = OF_SERVERS[kind]
-    lines = tuple(
-        Line(
-            group.strategy,
-            group.family,
-            tuple((row["at"], seen) for row in run["timeline"] if (seen := value(row)) is not None),
-        )
-        for group, run in typical
-    )
-    return Chart(title, "seconds of the run", y, lines, band=_outage(typical, of_run=True))
+    title, unit, value = OF_SERVERS[kind]
+
+    def points(run: Run) -> tuple[Point, ...]:
+        return tuple((row["at"], y) for row in run["timeline"] if (y := value(row)) is not None)
+
+    lines = tuple(Line(group.strategy, group.family, points(run)) for group, run in typical)
+    return Chart(title, "seconds of the run", unit, lines, band=_outage(typical, of_run=True))
 
 
 def _outage(

@@ -131,8 +131,5 @@ def _work(plan: Plan, number: int, of: int, pipe: Connection) -> None:
         return await generator.run(pipe.send)
 
     # uvloop: half the cost of a request.
-    with (
-        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        suppress(BrokenPipeError),
-    ):
+    with suppress(BrokenPipeError), asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         pipe.send(runner.run(run()))  # unless whoever wanted to know is gone

@@ -118,8 +118,7 @@ class Generator:
 
     async def _closed(self, stream: Stream, closed: Closed) -> None:
         begin = self.plan.start + stream.begin
-        mine = range(self._share, closed.requests, self._of)
-        left = iter(mine)
+        left = iter(range(self._share, closed.requests, self._of))
 
         async def connection(number: int) -> None:
             intended = begin + closed.opens(number)

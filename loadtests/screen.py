@@ -23,11 +23,8 @@ class Screen:
 
     def announce(self, number: int, of: int, job: Job) -> Tell:
         """Say which run begins; return what is to be told of it."""
-        print(
-            f"[{number}/{of}] {job.scenario.name} {job.strategy} {job.variant} …",
-            file=sys.stderr,
-            flush=True,
-        )
+        said = f"[{number}/{of}] {job.scenario.name} {job.strategy} {job.variant} …"
+        print(said, file=sys.stderr, flush=True)
         return self._tell
 
     def _tell(self, phase: str, sending: Progress) -> None:

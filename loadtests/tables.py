@@ -30,6 +30,7 @@ from loadtests.metrics import LEAST_LIMIT, RECOVERED_SHARE, RECOVERY_WINDOW, SLO
 MISSING = "-"
 # A 202 is a promise kept later: not what was asked for, and not lost.
 PROMISED = "http 202"
+MEAN = "from each phase's first request to its last answer"
 RECOVERED = (
     "Recovered: how long after the carrier came back all was as before, and stayed so: in each "
     f"{RECOVERY_WINDOW:.0f} s {RECOVERED_SHARE:.0%} of the share that was good before the outage "
@@ -189,7 +190,7 @@ def server_table(groups: Sequence[Group]) -> Table:
         columns,
         "Serving: web, front and hub together (proportional set size). All told: worker, sweeper, "
         "PostgreSQL and Redis, too. Others' cores: what the machine did besides; the less, the "
-        "better the figures.",
+        f"better the figures. Mean: {MEAN}, which comes later with some than with others.",
     )
 
 
@@ -202,7 +203,7 @@ def process_table(groups: Sequence[Group]) -> Table:
         for kind in kinds
         for unit, over, what in (("MB", peak, "memory"), ("cores", mean, "cpu"))
     ]
-    return _table("Each kind of process", groups, columns, "MB at the peak, cores on average.")
+    return _table("Each kind of process", groups, columns, f"MB at the peak; cores: mean {MEAN}.")
 
 
 # Head: its figure in a run's books.

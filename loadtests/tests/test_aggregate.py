@@ -17,14 +17,14 @@ from loadtests.aggregate import (
     used,
 )
 from loadtests.metrics import LATE_SHARE
-from loadtests.tests.bench_results import HELD, WAITS, missing, results, run
+from loadtests.tests.bench_results import HELD, WAITS, look, missing, results, run
 
 
 def test_a_spread_is_median_lowest_and_highest_of_what_is_known():
-    assert Spread.of([5.0, None, 1.0, 2.0]) == Spread(2.0, 1.0, 5.0, 3)
-    assert Spread.of([4.0, 1.0]) == Spread(2.5, 1.0, 4.0, 2)
+    assert Spread.of([5.0, None, 1.0, 2.0]) == Spread(2.0, 1.0, 5.0)
+    assert Spread.of([4.0, 1.0]) == Spread(2.5, 1.0, 4.0)
     assert Spread.of([]) is None
-    assert Spread.of([0.0]) == Spread(0.0, 0.0, 0.0, 1)  # nought is a figure
+    assert Spread.of([0.0]) == Spread(0.0, 0.0, 0.0)  # nought is a figure
 
 
 def group_of(*statuses):
@@ -144,10 +144,11 @@ def test_figures_of_the_timeline():
     made = run("a", HELD, 2.0)
     assert peak(made, plain("connections")) == 9  # 5 and one more each second
     assert peak(made, plain("no such figure")) is None
-    assert mean(made, lambda row: row["at"]) == 2
-    assert mean(made, lambda row: row["at"] ** 2) == 6  # the median were 4
+    assert mean(made, lambda row: row["at"]) == 3  # of 2, 3, 4: the phase begins in second 1
+    assert mean(made, lambda row: 3 ** row["at"]) == 39  # the median were 27
     assert mean(made, lambda row: None) is None
     assert mean(made, lambda row: row["at"] if row["at"] > 2 else None) == 3.5
+    assert mean(made | {"phases": []}, lambda row: row["at"]) is None
     assert busy({"busy": {"serving": 3, "waiting": 2}}) == 3
     assert busy({}) is None
     cores = {"web": 1.0, "front": 0.25, "hub": 0.5, "worker": 9.0, "simulator": 2.0}
@@ -155,3 +156,14 @@ def test_figures_of_the_timeline():
     assert serving({"cpu": cores, "memory": {"web": 3.0}}) == 1.75
     assert used("cpu")({"cpu": cores}) == 10.75
     assert used("memory", *SERVING)({"memory": {}}) is serving({}) is None
+
+
+def test_a_mean_is_of_the_phases_and_not_of_rest_and_settling():
+    made = run("a", HELD, 1.0)
+    [phase] = made["phases"]  # from second 1, with answers in five seconds
+    made["phases"] = [phase, phase | {"start": 11.0}]
+    busy_seconds = {*range(2, 7), *range(12, 17)}
+    made["timeline"] = [
+        look(at) | {"cpu": {"web": 1.0 if at in busy_seconds else 0.0}} for at in range(180)
+    ]
+    assert mean(made, used("cpu")) == 1.0

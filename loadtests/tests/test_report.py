@@ -106,6 +106,15 @@ def test_figures_of_a_full_machine_say_so():
     assert "processors were full most of the time: 1 of talk with a." in said
 
 
+def test_a_machine_that_was_full_while_requests_were_sent_was_full():
+    full = run("a", HELD, 2.0)
+    full["timeline"] = [row | {"cpu": {"web": 1.9}} for row in full["timeline"]]
+    full["timeline"] += [row | {"at": 100.0 + row["at"], "cpu": {}} for row in full["timeline"] * 2]
+    found = results(full)
+    said = " ".join(cautions([found], groups([found])))
+    assert "processors were full most of the time: 1 of talk with a." in said
+
+
 def test_a_quiet_bench_with_repeats_needs_no_warning():
     found = results(*(run("a", HELD, 2.0, repeat=repeat) for repeat in (1, 2)))
     assert cautions([found], groups([found])) == []
@@ -115,6 +124,7 @@ def test_what_servers_took_is_their_serving_side(bench):
     table = server_table(groups([bench]))
     row = dict(zip(table.head, table.rows[0], strict=True))
     assert row["serving cores, mean"] == "0.60"  # web and hub, not the worker
+    assert "from each phase's first request to its last answer" in table.hint
     assert row["serving MB, peak"] == "104"
     assert row["busy workers, peak"] == "2"  # who waits is one of those who serve
 
@@ -138,6 +148,7 @@ def test_each_kind_of_process_is_named_but_for_load_and_carriers():
     table = process_table(groups([results(found)]))
     row = dict(zip(table.head, table.rows[0], strict=True))
     assert (row["worker MB"], row["worker cores"], row["hub cores"]) == ("50", "0.30", "0.10")
+    assert "from each phase's first request to its last answer" in table.hint
     assert not any("simulator" in head or "generator" in head for head in table.head)
 
 
