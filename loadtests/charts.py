@@ -55,12 +55,8 @@ def _rate(count: Callable[[Figures], float]) -> Callable[[Figures], list[Point]]
 
 # kind: title, y, points of a stream's figures
 OF_STREAMS: Mapping[str, tuple[str, str, Callable[[Figures], list[Point]]]] = {
-    "good": ("Good answers per second", "per s", _rate(lambda second: second["good"])),
-    "failed": (
-        "Failures per second",
-        "per s",
-        _rate(lambda second: sum(second["errors"].values())),
-    ),
+    "good": ("Good answers per second", "per s", _rate(lambda each: each["good"])),
+    "failed": ("Failures per second", "per s", _rate(lambda each: sum(each["errors"].values()))),
     "p50": (
         "Response time, median of each second",
         "seconds, log",
@@ -119,7 +115,8 @@ def _of_phases(name: str, typical: Sequence[tuple[Group, Run]]) -> Chart:
     for group, run in typical:
         found = [(stream_of(run, phase, name) or {}).get("summary") for phase in phases]
         points = [each["latency"]["p99"] if each and each["latency"] else None for each in found]
-        lines.append(Line(group.strategy, group.family, tuple(enumerate(points))))
+        if any(found):
+            lines.append(Line(group.strategy, group.family, tuple(enumerate(points))))
     title = f"Waiting for an answer, slowest one percent: {name}"
     return Chart(title, "", "seconds, log", tuple(lines), log=True, ticks=tuple(phases))
 

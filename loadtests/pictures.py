@@ -11,6 +11,7 @@ from typing import Any
 from loadtests.charts import Chart
 
 HELD = "is held by a front"
+NONE = ": no good answer"
 # Of middle lightness: they stand on white and on black. Held strategies are cool, solid lines,
 # waiting ones warm, dashed.
 _COOL = ("#0072b2", "#009e73", "#56b4e9", "#5b6ee1", "#2e9e3e", "#00a5a5", "#4f8f8b")
@@ -47,6 +48,8 @@ def draw(rows: Sequence[Sequence[Chart]], colours: Mapping[str, str], target: Pa
     for axes in grid.flat:  # when all of a row's lines are there
         if axes.get_yscale() == "linear":
             axes.set_ylim(bottom=0)
+    for name in list(lines):  # of one that has a line in another chart
+        lines.pop(name + NONE, None)
     figure.legend(
         lines.values(), lines.keys(), loc="outside right upper", fontsize=7, frameon=False
     )
@@ -58,13 +61,13 @@ def draw(rows: Sequence[Sequence[Chart]], colours: Mapping[str, str], target: Pa
 def _plot(axes: Any, chart: Chart, colours: Mapping[str, str]) -> None:
     for line in chart.lines:
         known = [y for _, y in line.points if y is not None]
-        if known:
+        if line.points:  # none: not measured
             gaps = len(known) < len(line.points)
             axes.plot(
                 [x for x, _ in line.points],
                 # A gap where nothing was answered: a line through it would be made up.
                 [math.nan if y is None else y for _, y in line.points],
-                label=line.strategy,
+                label=line.strategy if known else line.strategy + NONE,
                 color=colours[line.strategy],
                 linestyle="-" if line.family == HELD else "--",
                 marker="o" if chart.ticks or gaps or len(known) < 3 else None,

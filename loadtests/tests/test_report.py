@@ -226,6 +226,14 @@ def test_a_chart_by_phases_has_their_slowest_percent_and_a_gap_where_nobody_wait
     assert made.lines[0].points == ((0, 2.0), (1, 20.0), (2, None))
 
 
+def test_a_chart_by_phases_has_no_line_of_a_strategy_that_was_not_asked():
+    asked, other = run("nginx-accel", HELD, 2.0), run("uwsgi-prefork", WAITS, 2.0)
+    other["phases"][0]["streams"] = {"canary": other["phases"][0]["streams"]["labels"]}
+    made = chart("phases: labels", groups([results(asked, other)]))
+    assert made is not None
+    assert [line.strategy for line in made.lines] == ["nginx-accel"]
+
+
 def test_a_chart_of_nothing_is_left_out(bench):
     assert chart("good: no such stream", groups([bench])) is None
     assert chart("busy", groups([results(missing("cheroot", WAITS, "died"))])) is None
