@@ -27,7 +27,7 @@ from parcels.models import (
 from parcels.models import Document as DocumentRow
 from parcels.services import carrier_guards, spares, sweep
 from parcels.services.announce import announce
-from parcels.services.claim import prepare
+from parcels.services.claim import claim, prepare
 from parcels.services.job import Result
 from parcels.services.reconcile import due_late_looks, look_again, reconcile
 from parcels.services.record import finish
@@ -119,6 +119,15 @@ def test_the_settling_window_counts_from_the_end_of_the_call(carrier: Carrier) -
     assert go_on(carrier, row, Absent(), Absent(), seconds=10).state == State.UNKNOWN
     assert go_on(carrier, row, Absent(), Absent(), seconds=60).state == State.PENDING
     assert carrier.calls.count("announce") == 1
+
+
+def test_an_unknown_one_has_one_claimant_at_a_time(carrier: Carrier) -> None:
+    row = begun(carrier)
+    pass_time(40)
+    assert claim([row.pk], State.UNKNOWN) == [row]
+    assert claim([row.pk], State.UNKNOWN) == []
+    pass_time(80)
+    assert claim([row.pk], State.UNKNOWN) == [row]  # its claimant died
 
 
 def test_a_dead_process_ends_its_call_when_its_lease_does(carrier: Carrier) -> None:
