@@ -184,6 +184,8 @@ def test_a_bought_label_is_voided_by_a_worker(
     assert events() == [1999, 2001, 2000]
     assert [event.status for event in TrackingEvent.objects.order_by("id")] == [1999, 2001, 2000]
     assert Attempt.objects.get().outcome == "voided"
+    # Else its receiver is never forgotten.
+    assert Parcel.objects.get().date_cancel_requested is None
     shown = shop.get(f"parcels/{bought.parcel_id}").json()["parcel"]
     assert (shown["status"]["id"], shown["label"], shown["documents"]) == (2000, {}, [])
     assert shop.get(f"labels/label_printer/{bought.parcel_id}").status_code == 404

@@ -173,6 +173,8 @@ def test_a_refusal_whose_absence_is_proved_is_final(carrier: Carrier) -> None:
     row = go_on(carrier, row, Refused("BAD", "no"))
     row = go_on(carrier, row, Absent(), Absent(), seconds=120)
     assert (row.state, row.error) == (State.FAILED, "PostNL service error: no")
+    # The carrier's own text is with the row: it may repeat an address, and attempts are kept.
+    assert Attempt.objects.get(outcome="refused").detail == "BAD"
 
 
 def test_a_refusal_after_an_unknown_goes_to_a_person_where_nobody_can_be_asked(
