@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -46,7 +46,7 @@ from parcels.services.claim import claim, guard, prepare
 from parcels.services.ending import Ending, end
 from parcels.services.holds import open_hold
 from parcels.services.job import Result, jobs_for
-from parcels.services.next_state import hand_back, move_on
+from parcels.services.next_state import hand_back, move_on, put_under_review
 from parcels.services.record import finish, record
 from parcels.services.rows import change_rows
 from parcels.statuses import Status
@@ -274,14 +274,21 @@ def test_what_is_handed_back_is_ours(settings: Any) -> None:
     assert states == [State.ANNOUNCING, State.ANNOUNCED, State.PENDING]
 
 
-def test_what_moves_on_is_ours() -> None:
+@pytest.mark.parametrize(
+    ("move", "state"),
+    [
+        (lambda row: move_on(row, State.UNKNOWN, 60.0), State.UNKNOWN),
+        (lambda row: put_under_review(row, "why"), State.NEEDS_REVIEW),
+    ],
+)
+def test_what_moves_on_is_ours(move: Callable[[Announcement], bool], state: State) -> None:
     rows = awaited(3)
     claimed = claim([row.pk for row in rows])
     Announcement.objects.filter(pk=rows[0].pk).update(fence=7)
     Announcement.objects.filter(pk=rows[1].pk).update(state=State.ANNOUNCED)
-    assert [move_on(row, State.UNKNOWN, 60.0) for row in claimed] == [False, False, True]
+    assert [move(row) for row in claimed] == [False, False, True]
     states = [Announcement.objects.get(pk=row.pk).state for row in rows]
-    assert states == [State.ANNOUNCING, State.ANNOUNCED, State.UNKNOWN]
+    assert states == [State.ANNOUNCING, State.ANNOUNCED, state]
 
 
 @pytest.mark.skipif(connection.vendor == "postgresql", reason="claims and reads in one statement")
