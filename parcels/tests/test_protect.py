@@ -313,6 +313,12 @@ def test_one_poisoned_announcement_does_not_open_the_breaker() -> None:
     assert guards_of("postnl").mode() == "open"
 
 
+def test_a_permission_without_a_call_says_nothing_of_the_carrier() -> None:
+    for outcome in [None, None, TIMEOUT] * 10:
+        call(outcome)
+    assert guards_of("postnl").mode() == "open"
+
+
 @pytest.mark.parametrize(
     ("median", "seconds", "out"),
     [(None, 5, 5), (0.2, 1, 5), (2.5, 3, 5), (7.0, 7, 7), (99.0, 60, 60)],
