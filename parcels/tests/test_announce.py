@@ -44,7 +44,7 @@ from parcels.services.call_and_wait import buy
 from parcels.services.cancel import CANCELLED, cancel
 from parcels.services.claim import claim, guard, prepare
 from parcels.services.ending import Ending, end
-from parcels.services.holds import open_hold
+from parcels.services.holds import open_hold, release
 from parcels.services.job import Result, jobs_for
 from parcels.services.next_state import hand_back, move_on, put_under_review
 from parcels.services.record import finish, record
@@ -119,6 +119,15 @@ def test_a_client_waits_on_when_a_try_has_brought_nothing(
     assert list(told) == [rows[1].holds.get().pk]
     assert rows[0].holds.get().released_at is None
     assert set(Attempt.objects.values_list("recorded", flat=True)) == {True}
+
+
+def test_a_client_that_could_not_be_told_is_left_to_the_sweeper(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    awaited(2)
+    monkeypatch.setattr("offload.release_many", lambda _: False)
+    assert release(list(Hold.objects.all())) == 0
+    assert Hold.objects.filter(released_at=None).count() == 2
 
 
 def test_of_a_group_only_those_whose_status_still_fits_are_moved(
