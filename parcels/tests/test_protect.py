@@ -138,6 +138,21 @@ def test_the_slot_is_given_back_however_the_call_ends(carrier: FakeCarrier, answ
     assert guards_of("postnl").in_flight() == 0
 
 
+def test_a_reference_is_not_sent_again_unless_the_guard_lets_it(
+    carrier: FakeCarrier, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = AnnouncementFactory.create(
+        carrier="colibri", parcel__carrier="colibri", state=State.UNKNOWN, sent_at=timezone.now()
+    )
+    monkeypatch.setattr("parcels.services.claim.LEASE_SHARE", -1)
+    reconcile(row.pk)
+    Announcement.objects.update(run_at=timezone.now())
+    monkeypatch.setattr("parcels.services.reconcile.guard", lambda _: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        reconcile(row.pk)
+    assert (carrier.calls, guards_of("colibri").in_flight()) == (0, 0)
+
+
 def test_a_recovery_is_found_by_a_probe_that_buys_nothing(
     carrier: FakeCarrier, settings: Any
 ) -> None:
