@@ -415,6 +415,22 @@ def test_a_refused_void_is_believed_where_no_answer_was_lost(
         assert status_of(parcel) == Status.CANCELLATION_FAILED
 
 
+@pytest.mark.parametrize("code", ["postnl", "colibri"])
+def test_a_refused_void_is_believed_where_the_credentials_were_changed(
+    shop: Shop, carrier_says: Answers, code: str
+) -> None:
+    """The new ones list nothing, and are refused whatever became of the first try."""
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier=code)
+    row = AnnouncementFactory.create(
+        parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1", credentials_hash="others"
+    )
+    cancel(shop, parcel)
+    for answers in ([Unknown("reset")], [Refused("NOT_FOUND", "unknown label"), Absent()]):
+        carrier_says(*answers)
+        void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLATION_FAILED
+
+
 def test_a_refused_void_of_what_is_on_its_way_is_believed(
     shop: Shop, carrier_says: Answers
 ) -> None:
