@@ -234,6 +234,28 @@ def test_a_lost_answer_is_cleared_up_by_a_lookup(
     assert status_of(bought.parcel) == Status.CANCELLED
 
 
+def test_only_a_label_whose_parcel_is_cancelled_is_voided(
+    bought: Announcement, reviewed: Announcement, carrier_says: Answers
+) -> None:
+    calls = carrier_says(Voided())
+    for row in (bought, reviewed):
+        before = Announcement.objects.values().get(pk=row.pk)
+        void.void(row.pk)
+        assert Announcement.objects.values().get(pk=row.pk) == before
+    assert calls == []
+
+
+def test_a_void_whose_claim_is_lost_records_nothing(shop: Shop, bought: Announcement) -> None:
+    cancel(shop, bought.parcel)
+    late = void._claim(bought.pk)
+    Announcement.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+    assert late
+    assert void._claim(bought.pk)
+    void._record(late, Refused("LATE", "late"), 1.0)
+    assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
+    assert void._claim(bought.pk) is None
+
+
 def test_a_worker_that_died_is_followed_by_another(
     shop: Shop, bought: Announcement, carrier_says: Answers
 ) -> None:
@@ -259,6 +281,7 @@ def test_a_carrier_without_room_is_asked_later(
         full.setattr(protect, "enter", lambda jobs: {jobs[0].announcement.pk: turned_away})
         void.void(bought.pk)
     assert calls == []
+    assert Announcement.objects.get().claims == 0  # else a refusal is taken for a lost answer
     assert void.due_voids() == []
     Announcement.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
     assert void.due_voids() == [(bought.pk, "postnl")]

@@ -208,7 +208,7 @@ def test_a_spare_is_voided_when_there_is_room(carrier: FakeCarrier) -> None:
     guards = guards_of("postnl")
     slots = [slot for slot, _ in guards.enter([""] * guards.limit)]
     spare = void_one()
-    assert (carrier.calls, spare.state) == (0, SpareState.OPEN)
+    assert (carrier.calls, spare.state, spare.tries) == (0, SpareState.OPEN, 0)
     guards.leave(slots[:1])
     carrier.answers = [Voided()]
     spares.settle_spare(spare.pk)
