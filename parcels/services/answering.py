@@ -39,13 +39,15 @@ LEFT = "announcement %s is left to the sweeper"
 def replay(*, asked: Asked, row: IdempotencyKey) -> HttpResponse:
     """Answer a repeated idempotency key: with what the first request made, or when that ends.
 
-    Raises: MadeAndDeleted: its parcels no longer exist.
+    Raises: MadeAndDeleted: none of its parcels exists any more.
     """
     first, synchronous = idempotency.promised(row)
-    question = replace(first, preferred=asked.question.preferred)
-    parcels = in_order(question.parcels)
-    if len(parcels) < len(question.parcels):
+    parcels = in_order(first.parcels)
+    # As long as one is left: its client would take a new key, and buy that label again.
+    if first.parcels and not parcels:
         raise MadeAndDeleted
+    left = [parcel.pk for parcel in parcels]
+    question = replace(first, parcels=left, preferred=asked.question.preferred)
     if not synchronous or asked.respond_async:
         return unfinished_answer(question, parcels)
     if held_off(parcels, protect.carriers_out()):

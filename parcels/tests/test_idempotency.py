@@ -133,6 +133,30 @@ def test_a_deleted_parcel_s_key_is_409(shop: Shop) -> None:
     assert shop.post("parcels", {"parcel": body()}, **KEY).status_code == 409
 
 
+@pytest.mark.parametrize(
+    "bought", [{"request_label_async": True}, {"request_label": True}], ids=["async", "sync"]
+)
+def test_a_batch_s_key_answers_about_those_that_are_left(
+    shop: Shop, bought: dict[str, bool]
+) -> None:
+    batch = {"parcels": [body(), body(shipment=8, **bought)]}
+    draft, kept = shop.post("parcels", batch, **KEY, Prefer="wait=0").json()["parcels"]
+    shop.post(f"parcels/{draft['id']}/cancel", {})
+    again = shop.post("parcels", batch, **KEY, Prefer="wait=0")
+    assert again.status_code == (202 if "request_label" in bought else 200)
+    assert [each["id"] for each in again.json()["parcels"]] == [kept["id"]]
+    Parcel.objects.all().delete()
+    assert shop.post("parcels", batch, **KEY).status_code == 409
+
+
+def test_a_key_that_made_nothing_repeats_the_errors(shop: Shop) -> None:
+    batch = {"parcels": [body(name="")]}
+    first = shop.post("parcels?errors=verbose", batch, **KEY)
+    again = shop.post("parcels?errors=verbose", batch, **KEY)
+    assert first.json()["parcels"] == []
+    assert (again.status_code, again.json()) == (first.status_code, first.json())
+
+
 def test_an_open_breaker_answers_a_synchronous_request_at_once(shop: Shop) -> None:
     guards_of("postnl").leave(outcomes=[(True, 0.0, "")] * 10)
     response = shop.post("parcels", {"parcel": body(shipment=8, request_label=True)})
