@@ -41,7 +41,8 @@ GONE = {"parcel": {}, "errors": {"non_field_errors": ["This parcel's data was de
 # Seconds after its deadline until Redis has lost a hold's late answer; the rest is for the moments
 # at which the two are counted from.
 TOLD = TICKET_GRACE + 5
-# A round (a second) forgets more than the carriers announce in one.
+# A round (a second) forgets more than the carriers announce in one; and PostgreSQL takes 65,535
+# parameters in a statement.
 PARCELS_AT_ONCE = 200
 DOCUMENTS_AT_ONCE = 500
 
@@ -67,7 +68,12 @@ def forget_receiver(account: Account, parcels: QuerySet[Parcel], email: str = ""
     told_before = timezone.now() - timedelta(seconds=TOLD)
     waiting = [hold for hold in about if hold.deadline_at > told_before]
     busy = {pk for hold in waiting for pk in hold.question["parcels"]}
-    removed, deleted = forget([pk for pk in ids if pk not in busy])
+    free = [pk for pk in ids if pk not in busy]
+    removed, deleted = list[int](), list[int]()
+    for place in range(0, len(free), PARCELS_AT_ONCE):
+        portion = forget(free[place : place + PARCELS_AT_ONCE])
+        removed += portion[0]
+        deleted += portion[1]
     over = [hold.pk for hold in about if hold not in waiting]
     Hold.objects.filter(pk__in=over).delete()
     if email:

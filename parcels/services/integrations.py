@@ -8,7 +8,7 @@ from django.db import transaction
 from rest_framework.exceptions import ValidationError
 
 from parcels.models import Integration, WebhookEndpoint
-from parcels.services.webhooks import create_endpoint, update_endpoint
+from parcels.services.webhooks import create_endpoint, delete_endpoint, update_endpoint
 
 
 @transaction.atomic
@@ -35,6 +35,19 @@ def change_integration(
     _set_webhook(integration, fields, secret_key, base_url)
 
 
+@transaction.atomic
+def delete_integration(integration_id: int) -> None:
+    """Delete an integration with its webhook."""
+    # Locked, as above: none gets a webhook meanwhile.
+    integration = Integration.objects.select_for_update().filter(pk=integration_id).first()
+    if integration is None:
+        return
+    hook = WebhookEndpoint.objects.filter(integration=integration).first()
+    if hook:
+        delete_endpoint(hook.pk)
+    integration.delete()
+
+
 def _set_webhook(
     integration: Integration, fields: dict[str, Any], secret_key: str, base_url: str
 ) -> None:
@@ -53,7 +66,7 @@ def _set_webhook(
             base_url=base_url,
         )
     elif hook and url == "":
-        hook.delete()
+        delete_endpoint(hook.pk)
     elif hook:
         secret = key or (secret_key if url else None)
         update_endpoint(endpoint=hook, url=url, secret=secret, is_active=active)

@@ -21,7 +21,7 @@ from threading import BoundedSemaphore
 from uuid import UUID
 
 from django.conf import settings
-from django.db import connection, transaction
+from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
@@ -63,6 +63,8 @@ EXPIRED = "it was due for too long"
 FORGOTTEN = 5
 # Rows per round of the sweeper (a second): more than a worker sends in one.
 ROWS_AT_ONCE = 200
+# Deliveries that a statement deletes: PostgreSQL takes 65,535 parameters, and ends it after 10 s.
+DELETED_AT_ONCE = 10_000
 # Sends at once in one process, for one account, and to one endpoint. Receivers that hang use only
 # their own account's share; the worker's other threads are for carriers. A delivery without a free
 # place is woken again by the sweeper.
@@ -182,6 +184,8 @@ def record(delivery: WebhookDelivery, answer: Answer) -> DeliveryState:
     """Record a try under its fence, and its consequences."""
     state, delay = next_step(delivery.tries, answer)
     with transaction.atomic():
+        # The endpoint before its deliveries, as everybody locks them.
+        _record_endpoint(delivery.endpoint, answer)
         WebhookAttempt.objects.create(
             delivery=delivery,
             duration=round(answer.duration, 4),
@@ -197,7 +201,6 @@ def record(delivery: WebhookDelivery, answer: Answer) -> DeliveryState:
             last_error=answer.error,
             delivered_at=timezone.now() if answer.taken else None,
         )
-        _record_endpoint(delivery.endpoint, answer)
     metrics.webhook_tried(state, answer.duration)
     return state
 
@@ -294,6 +297,25 @@ def update_endpoint(
                 state=DeliveryState.FAILED, last_error=SWITCHED_OFF
             )
     return endpoint
+
+
+@transaction.atomic
+def delete_endpoint(endpoint_id: int) -> None:
+    """Delete an endpoint with its deliveries, however many there are."""
+    endpoint = WebhookEndpoint.objects.filter(pk=endpoint_id)
+    # Locked: an event that is spread meanwhile waits at its foreign key, and finds no endpoint.
+    list(endpoint.select_for_update().values_list("pk"))
+    # Locked, too: a try that is recorded meanwhile would be left without its delivery.
+    rows = WebhookDelivery.objects.filter(endpoint=endpoint_id).select_for_update().order_by("pk")
+    last = 0
+    # Beyond the last: what this transaction has deleted is still in the index.
+    while ids := list(rows.filter(pk__gt=last).values_list("pk", flat=True)[:DELETED_AT_ONCE]):
+        WebhookAttempt.objects.filter(delivery__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
+        WebhookDelivery.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
+        if connection.vendor == "postgresql":
+            connection.check_constraints()  # or the commit checks all, which is one statement
+        last = ids[-1]
+    endpoint.delete()
 
 
 def spread_forgotten() -> int:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.apps import apps
 from django.core.management import CommandError, call_command
-from django.db import models
+from django.db import connection, models
 from django.utils import timezone
 
 from parcels.models import (
@@ -238,6 +238,26 @@ def test_who_waits_for_another_of_the_same_batch_is_told_first(account: Account)
 def test_an_account_that_is_not_there_is_named() -> None:
     with pytest.raises(CommandError, match="no account 999"):
         call_command("forget", "999", "--email", EMAIL)
+
+
+def test_no_statement_has_a_parameter_for_each_parcel(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL takes 65,535 in a statement."""
+    monkeypatch.setattr(forget, "PARCELS_AT_ONCE", 4)
+    parcels = [LabelledParcelFactory.create(account=account, email=EMAIL) for _ in range(20)]
+    most = 0
+
+    def count(execute: Any, sql: str, params: Any, *given: Any) -> Any:
+        nonlocal most
+        if "IN (" in sql and "UPDATE" not in sql:
+            most = max(most, len(params))
+        return execute(sql, params, *given)
+
+    with connection.execute_wrapper(count):
+        call_command("forget", str(account.pk), "--email", EMAIL)
+    assert most < 20
+    assert Parcel.objects.exclude(date_forgotten=None).count() == len(parcels)
 
 
 def test_a_draft_is_deleted(account: Account, shop: Shop) -> None:

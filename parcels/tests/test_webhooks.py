@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from cryptography.fernet import Fernet
-from django.db import connection
+from django.db import IntegrityError, connection
 from django.utils import timezone
 
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
     Account,
     DeliveryState,
+    Integration,
     WebhookAttempt,
     WebhookDelivery,
     WebhookEndpoint,
@@ -147,6 +148,88 @@ def test_another_account_sees_nothing(shop: Shop, other_shop: Shop) -> None:
     assert other_shop.get(f"{path}/deliveries").status_code == 404
     assert other_shop.post(f"webhooks/deliveries/{delivery.pk}/resend", {}).status_code == 404
     assert shop.get(path).status_code == 200
+
+
+@contextmanager
+def statements(note: Callable[[str, Any], None]) -> Iterator[None]:
+    """Have each statement noted before it is executed."""
+
+    def wrap(execute: Any, sql: str, params: Any, *given: Any) -> Any:
+        note(sql, params)
+        return execute(sql, params, *given)
+
+    with connection.execute_wrapper(wrap):
+        yield
+
+
+@pytest.mark.parametrize("owner", ["webhook", "address", "integration"])
+def test_deleting_has_no_parameter_for_each_delivery(
+    shop: Shop, owner: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """PostgreSQL takes 65,535 in a statement."""
+    monkeypatch.setattr(webhooks, "DELETED_AT_ONCE", 3, raising=False)
+    integration = Integration.objects.create(account=shop.account, shop_name="Shop")
+    endpoint = endpoint_of(shop.account, integration=integration)
+    other = endpoint_of(shop.account)
+    for _ in range(7):
+        delivery = delivery_for(shop.account)
+        WebhookAttempt.objects.create(delivery=delivery, duration=0.1)
+    most = 0
+
+    def count(sql: str, params: Any) -> None:
+        nonlocal most
+        if "_webhookdelivery" in sql or "_webhookattempt" in sql:
+            most = max(most, len(params))
+
+    with statements(count):
+        if owner == "address":
+            shop.patch(f"integrations/{integration.pk}", {"webhook_url": ""})
+        else:
+            deleted = endpoint if owner == "webhook" else integration
+            assert shop.delete(f"{owner}s/{deleted.pk}").status_code == 204
+    assert most <= 4
+    assert [each.endpoint for each in WebhookDelivery.objects.all()] == [other] * 7
+    assert not WebhookAttempt.objects.exists()
+    assert WebhookEndpoint.objects.get() == other
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("moment", "answer"),
+    [
+        ('DELETE FROM "parcels_webhookendpoint"', None),
+        ('DELETE FROM "parcels_webhookdelivery"', TAKEN),
+        ('FROM "parcels_webhookdelivery"', REFUSED),
+    ],
+    ids=["spread", "taken", "refused"],
+)
+def test_an_endpoint_in_use_is_deleted(shop: Shop, moment: str, answer: Answer | None) -> None:
+    delivery = webhooks.claim(delivery_for(shop.account).pk)
+    assert delivery
+    parcel = delivery.event.parcel
+    event = WebhookEvent.objects.create(account=shop.account, parcel=parcel, status=11)
+
+    def use() -> None:
+        try:
+            # Its delivery or endpoint is gone; the sweeper spreads again.
+            with suppress(IntegrityError):
+                webhooks.record(delivery, answer) if answer else webhooks.spread(event.pk)
+        finally:
+            connection.close()
+
+    user = threading.Thread(target=use)
+
+    def meanwhile(sql: str, _: Any) -> None:
+        if moment in sql and user.ident is None:
+            user.start()
+            user.join(0.5)  # or it waits for the deletion
+
+    with statements(meanwhile):
+        assert shop.delete(f"webhooks/{delivery.endpoint_id}").status_code == 204
+    user.join()
+    assert not WebhookDelivery.objects.exists()
+    assert webhooks.spread(event.pk) == 0
 
 
 def test_switching_off_ends_what_is_pending(shop: Shop) -> None:

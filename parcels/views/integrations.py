@@ -16,7 +16,7 @@ from parcels.fields import Text, optional
 from parcels.models import Integration
 from parcels.query import identifier
 from parcels.selectors import integrations_of
-from parcels.services.integrations import change_integration
+from parcels.services.integrations import change_integration, delete_integration
 from parcels.shop import integration_payload
 from parcels.views.request import account_of, base_url
 from parcels.views.webhooks import ReceiverUrl, signing_secret
@@ -70,7 +70,7 @@ class IntegrationView(APIView):
 
     def delete(self, request: Request, integration_id: str) -> Response:
         """Forget an integration with its webhook."""
-        _integration(request, integration_id).delete()
+        delete_integration(_integration(request, integration_id).pk)
         return Response(status=204)
 
 

@@ -98,7 +98,7 @@ class EndpointView(APIView):
 
     def delete(self, request: Request, webhook_id: str) -> Response:
         """Forget an endpoint and its deliveries."""
-        _endpoint(request, webhook_id).delete()
+        webhooks.delete_endpoint(_endpoint(request, webhook_id).pk)
         return Response(status=204)
 
 
