@@ -10,11 +10,20 @@ from django.conf import settings
 from django.core.management import call_command
 
 from parcels.management.commands.sweeper import Sweeper
-from parcels.models import Announcement, State
+from parcels.models import (
+    Announcement,
+    Attempt,
+    Brand,
+    State,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
 from parcels.services import restored
 from parcels.services.claim import claim
 from parcels.services.clock import DatabaseNow
-from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
+from parcels.tests.requests import Shop
 
 pytestmark = pytest.mark.django_db
 
@@ -47,6 +56,26 @@ def test_a_call_under_way_is_left_to_its_worker(seconds: int, state: State) -> N
     )
     call_command("after_restore")
     assert Announcement.objects.get().state == state
+
+
+def test_ids_that_were_issued_after_the_backup_are_not_issued_again(shop: Shop) -> None:
+    def issue() -> list[int]:
+        parcel = LabelledParcelFactory.create(account=shop.account)
+        endpoint = WebhookEndpoint.objects.create(account=shop.account, url="https://a.b/")
+        event = WebhookEvent.objects.create(account=shop.account, parcel=parcel, status=1000)
+        delivery = WebhookDelivery.objects.create(event=event, endpoint=endpoint)
+        row = AnnouncementFactory.create(parcel=parcel)
+        attempt = Attempt.objects.create(announcement=row, fence=1, outcome="unknown")
+        return [each.pk for each in (parcel, endpoint, delivery, attempt)]
+
+    issued = issue()
+    for _ in range(2):
+        call_command("after_restore")
+        again = issue()
+        assert all(new > old + 1_000_000 for new, old in zip(again, issued, strict=True))
+        issued = again
+    # None was there in the backup.
+    assert Brand.objects.create(account=shop.account, name="Shop").pk > 1_000_000
 
 
 def test_the_sweeper_distrusts_a_database_with_another_timeline(
