@@ -13,7 +13,7 @@ from datetime import UTC, datetime, timedelta
 from time import monotonic
 
 from django.conf import settings
-from django.db import connection
+from django.db import connection, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 
@@ -27,6 +27,8 @@ log = logging.getLogger(__name__)
 # No process comes to write its row this long after its file; a label's lease is over in minutes.
 AGE = timedelta(days=1)
 CURSOR = "labels"
+# The minute from which on labels stay in their rows, while LABELS_IN is "database".
+LEFT_IN_ROWS = "labels left in rows"
 # Seconds of a portion: the next round goes on.
 PORTION = 10.0
 ROWS_AT_ONCE = 100
@@ -61,15 +63,29 @@ def tidy() -> None:
     while delete_discarded() and monotonic() < end:
         pass
     ripe = _minute(timezone.now() - AGE)
+    on = settings.LABELS_IN == "storage"
+    if on:
+        _go_back()
     row = FeedCursor.objects.filter(name=CURSOR).first()
-    if row is None and settings.LABELS_IN != "storage":
+    if row is None and not on:
         return  # it was never turned on: when it is, it begins with the oldest document
     minute = row.seq if row else _begin(ripe)
+    if not on:
+        FeedCursor.objects.get_or_create(name=LEFT_IN_ROWS, defaults={"seq": minute})
     while minute < ripe and monotonic() < end:
         tidy_minute(minute)
         minute += 1
         FeedCursor.objects.filter(name=CURSOR, seq=minute - 1).update(seq=minute)
     metrics.STORAGE_BEHIND.labels(CURSOR).set((ripe - minute) * 60)
+
+
+def _go_back() -> None:
+    """Go on where labels were left in rows, if it was turned off meanwhile."""
+    left = FeedCursor.objects.filter(name=LEFT_IN_ROWS).first()
+    if left:
+        with transaction.atomic():
+            FeedCursor.objects.filter(name=CURSOR, seq__gt=left.seq).update(seq=left.seq)
+            left.delete()
 
 
 def _begin(ripe: int) -> int:

@@ -271,6 +271,28 @@ def test_the_sweeper_begins_with_the_oldest_document(
     assert FeedCursor.objects.get().seq >= tidy._minute(old) + 2
 
 
+def test_what_was_stored_while_it_was_off_is_moved_when_it_is_on_again(
+    kept: Storage, shop: Shop, settings: Any, a_day_later: Callable[[], None]
+) -> None:
+    a_label(shop)
+    a_day_later()
+    settings.LABELS_IN = "database"
+    LabelledParcelFactory.create(account=shop.account)
+    begin = timezone.now() - timedelta(minutes=10)
+    Document.objects.filter(file=None).update(date_created=begin)
+    FeedCursor.objects.filter(name=tidy.CURSOR).update(seq=tidy._minute(begin) - 1)
+    for _ in range(2):
+        a_day_later()  # what no row names is still looked for
+    assert FeedCursor.objects.get(name=tidy.CURSOR).seq > tidy._minute(begin)
+    assert None in named()
+    settings.LABELS_IN = "storage"
+    for _ in range(2):
+        a_day_later()
+    assert None not in named()
+    assert named() == stored(kept)
+    assert FeedCursor.objects.get().seq > tidy._minute(begin)  # it goes back once
+
+
 def test_of_two_that_move_the_same_row_one_leaves_no_file(
     kept: Storage, shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
