@@ -75,6 +75,8 @@ def test_trouble_is_classified_by_what_had_left(error, buy_sent, outcome, remark
 def test_outcomes_carry_what_the_answer_said():
     refusal = Refused("ADDRESS_INVALID", "no such street")
     assert answer(422, None, refusal, BUYING, NOTHING) == refusal
+    duplicate = Refused("DUPLICATE_REFERENCE", "known")
+    assert answer(422, None, duplicate, BUYING, NOTHING) == Unknown("conflict", "HTTP 422")
     assert answer(401, None, None, BUYING, NOTHING) == Refused("credentials", "HTTP 401", True)
     assert answer(429, "7", None, BUYING, PROMISES) == Throttled(7.0, nothing_made=True)
     assert answer(429, None, None, BUYING, NOTHING) == Throttled(None, nothing_made=False)
