@@ -29,6 +29,7 @@ from parcels.services import carrier_guards, spares, sweep
 from parcels.services.announce import announce
 from parcels.services.claim import claim, prepare
 from parcels.services.job import Result
+from parcels.services.next_state import move_on
 from parcels.services.reconcile import due_late_looks, look_again, reconcile
 from parcels.services.record import finish
 from parcels.statuses import Status
@@ -401,3 +402,32 @@ def test_a_pending_row_of_a_cancelled_parcel_is_withdrawn_at_its_deadline() -> N
     row.refresh_from_db()
     assert row.state == State.CANCELLED
     assert Parcel.objects.get().status == Status.CANCELLED
+
+
+def test_a_lookup_may_end_before_its_row_goes_to_a_person(carrier: Carrier) -> None:
+    row = begun(carrier)
+    pass_time(24 * 3600 + 1)
+    [late] = claim([row.pk], State.UNKNOWN)
+    assert sweep.end_overdue() == 0
+    pass_time(80)  # its process is stuck
+    assert sweep.end_overdue() == 1
+    assert not move_on(late, State.UNKNOWN, 0.0)
+    row.refresh_from_db()
+    assert (row.state, row.error) == (State.NEEDS_REVIEW, "PostNL service error: timeout")
+
+
+def test_a_row_that_was_claimed_meanwhile_is_not_put_under_review(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Another process claimed it after it was read, and gave it back."""
+    row = AnnouncementFactory.create(parcel__status=Status.CANCELLATION_REQUESTED)
+    pass_time(24 * 3600 + 1)
+
+    def too_late(*_: Any) -> bool:
+        Announcement.objects.update(fence=F("fence") + 1)
+        return False
+
+    monkeypatch.setattr(sweep, "withdraw", too_late)
+    sweep.end_overdue()
+    row.refresh_from_db()
+    assert row.state == State.PENDING
