@@ -323,6 +323,18 @@ def test_after_42_days_it_is_too_late(shop: Shop, days: int, answer: tuple[int, 
     assert cancel(shop, parcel) == answer
 
 
+def test_a_parcel_that_is_delivered_meanwhile_stays_delivered(
+    shop: Shop, bought: Announcement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def age_after_delivery(_: Parcel) -> timedelta:
+        Parcel.objects.update(status=Status.DELIVERED)
+        return timedelta(0)
+
+    monkeypatch.setattr("parcels.services.cancel._age", age_after_delivery)
+    assert cancel(shop, bought.parcel) == (400, "failed")
+    assert status_of(bought.parcel) == Status.DELIVERED
+
+
 @pytest.mark.parametrize("status", [Status.NO_LABEL, Status.BEING_ANNOUNCED, Status.READY_TO_SEND])
 def test_another_account_cancels_nothing(other_shop: Shop, shop: Shop, status: Status) -> None:
     parcel = ParcelFactory.create(account=shop.account, status=status)
