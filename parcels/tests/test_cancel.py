@@ -410,18 +410,26 @@ def test_a_void_whose_look_up_fails_is_asked_again(
     assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
 
 
-@pytest.mark.parametrize("lost", [Unknown("reset"), NotSent("reset")])
-def test_a_refused_void_after_a_lost_answer_at_a_carrier_that_can_t_be_asked(
-    shop: Shop, carrier_says: Answers, lost: VoidResult
+@pytest.mark.parametrize(
+    ("first", "status"),
+    [
+        (Unknown("reset"), Status.CANCELLED),
+        (NotSent("reset"), Status.CANCELLED),
+        (NotSent("unreachable"), Status.CANCELLATION_FAILED),
+        (NotSent("tls"), Status.CANCELLATION_FAILED),
+    ],
+)
+def test_a_refused_void_after_a_try_without_answer_at_a_carrier_that_can_t_be_asked(
+    shop: Shop, carrier_says: Answers, first: VoidResult, status: Status
 ) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account, carrier="lantern")
     row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
     cancel(shop, parcel)
-    carrier_says(lost)
+    carrier_says(first)
     void.void(row.pk)
     carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
     void.void(row.pk)
-    assert status_of(parcel) == Status.CANCELLED
+    assert status_of(parcel) == status
 
 
 def test_a_refused_void_after_a_worker_died_at_a_carrier_that_can_t_be_asked(
@@ -466,8 +474,23 @@ def test_a_refused_void_is_believed_where_the_credentials_were_changed(
     assert status_of(parcel) == Status.CANCELLATION_FAILED
 
 
-def test_a_refused_void_of_what_is_on_its_way_is_believed(
+def test_a_lost_answer_about_another_label_makes_no_refusal_a_void(
     shop: Shop, carrier_says: Answers
+) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    Attempt.objects.create(
+        announcement=row, kind="void", fence=1, outcome="unknown", tracking_number="a spare's"
+    )
+    cancel(shop, parcel)
+    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLATION_FAILED
+
+
+@pytest.mark.parametrize("matched", [True, False])
+def test_a_refused_void_of_what_is_on_its_way_is_believed(
+    shop: Shop, carrier_says: Answers, matched: bool
 ) -> None:
     """The fault suite's F22 in full dose: the first try's answer was lost, and it had failed."""
     parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
@@ -476,7 +499,8 @@ def test_a_refused_void_of_what_is_on_its_way_is_believed(
     carrier_says(Unknown("reset"))
     void.void(row.pk)
     TrackingEvent.objects.create(
-        parcel=parcel, carrier="colibri", tracking_number=parcel.tracking_number,
+        parcel=parcel if matched else None, carrier="colibri",
+        tracking_number=parcel.tracking_number,
         status=Status.PICKED_UP_BY_DRIVER, at=timezone.now(), seq=1,
     )  # fmt: skip
     carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))

@@ -292,6 +292,21 @@ def test_a_label_for_a_lost_row_may_be_its_own(carrier: Carrier) -> None:
     assert (spare.state, carrier.calls) == (SpareState.KEPT, [])
 
 
+@pytest.mark.parametrize(
+    ("source", "calls"), [("answer", []), ("lookup", []), ("late_look", ["void"])]
+)
+def test_only_a_label_that_is_listed_after_its_void_is_voided_again(
+    carrier: Carrier, source: str, calls: list[str]
+) -> None:
+    row = AnnouncementFactory.create(state=State.VOIDED, parcel__tracking_number="3S1")
+    spares.note_spares(spares.extras(row, [label("3S1")]), source)
+    carrier.answers = [Voided()]
+    spare = SpareLabel.objects.get()
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (spare.state, carrier.calls) == (SpareState.GONE, calls)
+
+
 def test_several_found_are_rows_at_once(carrier: Carrier) -> None:
     go_on(carrier, begun(carrier), Found((label("3S1"), label("3S2"))))
     assert Announcement.objects.get().state == State.ANNOUNCED
