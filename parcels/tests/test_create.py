@@ -224,6 +224,14 @@ def test_a_synchronous_request_is_repeated_asynchronously(shop: Shop, no_broker:
     assert again["Preference-Applied"] == "respond-async"
 
 
+def test_a_batch_waits_for_what_was_queued_before(shop: Shop, no_broker: Sent) -> None:
+    fields = {"external_reference": "order-1", "shipment": 8}
+    shop.post("parcels", {"parcel": body(**fields, **LATER)})
+    asked = [body(**fields, **NOW), body(shipment=8, **NOW)]
+    shop.post("parcels", {"parcels": asked}, Prefer="wait=0")
+    assert set(Hold.objects.get().announcements.all()) == set(Announcement.objects.all())
+
+
 def test_a_stored_parcel_is_announced_with_all_its_colli(shop: Shop, no_broker: Sent) -> None:
     fields = {"external_reference": "order-1", "shipment": 8, "quantity": 3}
     stored = shop.post("parcels", {"parcels": [body(**fields)]}).json()["parcels"]

@@ -130,6 +130,18 @@ def test_a_label_that_finds_no_thread_is_queued(
     assert bool(no_broker) is (status == 202)
 
 
+@pytest.mark.django_db
+def test_no_call_is_made_for_a_client_that_waits_for_less_time(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun: list[int] = []
+    monkeypatch.setattr(answering, "announce", begun.append)
+    monkeypatch.setattr(offload, "wait", lambda *_: None)
+    payload = {"parcel": body(request_label=True, shipment={"id": 8})}
+    assert shop.post("parcels", payload, Prefer="wait=1").status_code == 202
+    assert begun == []
+
+
 def away(*_: Any) -> None:
     raise OperationalError("the connection was lost")
 
