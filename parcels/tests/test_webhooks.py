@@ -320,6 +320,24 @@ def test_a_lease_that_ran_out_is_claimed_again_and_the_first_owner_is_fenced_off
     assert delivery.state == DeliveryState.DELIVERED
 
 
+def test_a_delivery_is_claimed_only_when_it_is_due(shop: Shop) -> None:
+    delivery = delivery_for(shop.account)
+    first = webhooks.claim(delivery.pk)
+    assert first
+    webhooks.record(first, REFUSED)
+    assert webhooks.claim(delivery.pk) is None
+    due_again()
+    assert webhooks.claim(delivery.pk)
+
+
+def test_a_try_under_way_does_not_end_what_is_sent_again(shop: Shop) -> None:
+    late = webhooks.claim(delivery_for(shop.account).pk)
+    assert late
+    webhooks.send_again(WebhookDelivery.objects.get())
+    webhooks.record(late, REFUSED)
+    assert webhooks.claim(late.pk)
+
+
 @pytest.mark.parametrize(
     ("tries", "shortest", "longest"),
     [(1, 270, 330), (2, 540, 660), (3, 1080, 1320), (4, 2160, 2640), (5, 3240, 3600)],
