@@ -123,6 +123,17 @@ def hold_of(row: Announcement, *, seconds: float) -> Hold:
     return hold
 
 
+def key_of(row: Announcement) -> IdempotencyKey:
+    """Return the key of a batch with an invalid parcel."""
+    return IdempotencyKey.objects.create(
+        account=row.account,
+        key="batch",
+        fingerprint="f",
+        question={"question": question(row.parcel_id), "synchronous": True},
+        expires_at=timezone.now() + timedelta(days=1),
+    )
+
+
 def question(*parcels: int) -> dict[str, Any]:
     failed = {"parcel": {"name": "", "email": EMAIL.lower()}, "errors": {"name": [f"{MARK}?"]}}
     return {"parcels": list(parcels), "base": "", "path": "/parcels", "failed": [failed]}
@@ -133,13 +144,7 @@ def test_everything_of_a_receiver_is_removed_and_the_numbers_stay(
 ) -> None:
     row = a_receiver(account)
     parcel_id, tracking = row.parcel_id, row.parcel.tracking_number
-    IdempotencyKey.objects.create(
-        account=account,
-        key="batch",
-        fingerprint="f",
-        question={"question": question(parcel_id), "synchronous": True},
-        expires_at=timezone.now() + timedelta(days=1),
-    )
+    key_of(row)
     everywhere = {"parcel", "announcement", "attempt", "document", "hold", "idempotencykey"}
     assert found() == everywhere
     hold_id = Hold.objects.get().pk
@@ -184,6 +189,7 @@ def test_who_sends_back_is_found_by_the_address_it_comes_from(account: Account) 
 
 def test_a_receiver_of_another_account_is_not_touched(account: Account, other_shop: Shop) -> None:
     row = a_receiver(other_shop.account)
+    key_of(row)
     before = found()
     for how in (["--email", EMAIL], ["--parcel", str(row.parcel_id)]):
         call_command("forget", str(account.pk), *how)
