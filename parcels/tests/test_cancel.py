@@ -297,6 +297,19 @@ def test_an_unanswered_cancellation_ends(shop: Shop, bought: Announcement, setti
     assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
 
 
+def test_a_void_that_is_answered_after_the_cancellation_failed_counts(
+    shop: Shop, bought: Announcement, settings: Any
+) -> None:
+    cancel(shop, bought.parcel)
+    late = void._claim(bought.pk)
+    assert late
+    settings.ANNOUNCEMENT_MAX_AGE = 0
+    assert void.give_up() == 1
+    void._record(late, Voided(), 1.0)
+    assert status_of(bought.parcel) == Status.CANCELLED
+    assert events() == [1999, 2001, 94, 2000]
+
+
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
@@ -377,6 +390,16 @@ def test_giving_up_ends_a_cancellation_that_was_promised(reviewed: Announcement)
     review.give_up(reviewed, by="operator")
     assert status_of(reviewed.parcel) == Status.CANCELLED
     assert events() == [1999, 2000]
+
+
+def test_giving_up_after_the_cancellation_failed_ends_the_announcement(
+    reviewed: Announcement, settings: Any
+) -> None:
+    settings.ANNOUNCEMENT_MAX_AGE = 0
+    assert void.give_up() == 1
+    review.give_up(reviewed, by="operator")
+    assert status_of(reviewed.parcel) == Status.ANNOUNCEMENT_FAILED
+    assert events() == [1999, 94, 1002]
 
 
 def test_adopting_after_the_cancellation_failed_says_what_it_sends(
