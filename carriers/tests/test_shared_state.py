@@ -21,7 +21,7 @@ from carriers import recovery
 from carriers.breaker_rules import BreakerConfig, BreakerState
 from carriers.guards import CarrierGuards, modes
 from carriers.guards_local import LOCAL
-from carriers.redis_guard import RedisGuard
+from carriers.redis_guard import Gone, RedisGuard
 
 pytestmark = pytest.mark.integration
 
@@ -459,6 +459,13 @@ def test_an_acquire_settles_what_is_owed(client):
     assert not (acquire(shared) or LOCAL).startswith(LOCAL)
 
 
+def test_a_slot_that_was_asked_for_without_an_answer_is_owed(gone):
+    alone = guards(RedisGuard(gone, "guards", clock=lambda: 0.0), limit=3)
+    asked, not_asked = acquire(alone), acquire(alone)
+    assert [*alone.local.owed] == [asked.removeprefix(LOCAL)]
+    assert not_asked.startswith(LOCAL)
+
+
 def test_what_is_owed_is_forgotten_with_its_lease(gone):
     alone = guards(gone, limit=3, lease=0.0)
     for _ in range(5):
@@ -474,6 +481,20 @@ def test_the_guard_notices_that_redis_is_back(client):
     assert acquire(shared).startswith("local:")
     now[0] = 1.1
     assert not (acquire(shared) or "local:").startswith("local:")
+
+
+def test_one_caller_at_a_time_asks_a_redis_that_was_gone(gone):
+    now = [0.0]
+    guard = RedisGuard(gone, "test", clock=lambda: now[0])
+    guard._note(redis.ConnectionError())
+    now[0] = 1.1
+
+    def question():
+        with pytest.raises(Gone):
+            guard.ask(lambda: "a second caller")
+        return "an answer"
+
+    assert guard.ask(question) == "an answer"
 
 
 def test_a_redis_that_is_full_gets_its_slots_back(redis_server_of_my_own):
