@@ -41,6 +41,7 @@ POSTED = [
     (response(201, body(tracking_number="")), "unreadable", "nothing to track"),
     (response(201, body(price="NaN")), "unreadable", "no price"),
     (response(201, body(price=True)), "unreadable", "no price either"),
+    (response(201, body(price="-4.25")), "unreadable", "no amount"),
     (response(201, json.dumps(BODY)[:80]), "unreadable", "cut"),
     (response(201, []), "unreadable", "a list"),
     (response(201, "[" * 100_000), "unreadable", "too deep"),

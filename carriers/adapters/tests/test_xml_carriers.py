@@ -96,6 +96,16 @@ def test_lantern_replaces_an_expired_token_once(lantern):
     assert len(requests) == 3
 
 
+def test_lantern_says_that_nothing_was_made_after_another_thread_s_login(lantern):
+    drive(lantern.announce(CONSIGNMENT), login("old"), CREATED)
+    steps = lantern.announce(CONSIGNMENT)
+    next(steps)
+    lantern.tokens.put(CREDENTIALS, "new", 600)
+    again = steps.send(EXPIRED)
+    assert actions([again]) == ["CreateShipment"]
+    assert again.nothing_made
+
+
 LANTERN_LOGINS = [
     (fault("soap:Client", "wrong password"), Refused("Client", "wrong password"), ""),
     (fault("soap:Server"), NotSent("server_error", "HTTP 500 before any purchase"), ""),
