@@ -45,6 +45,9 @@ QUERY = 4_096
 PARAMETERS = 100
 # Characters; the longest that is an address here has 100.
 PATH = 512
+# Characters of the address that a redirect leads to, where the request's own is quoted, perhaps
+# twice. nginx has 4 KB for all headers of an answer.
+REDIRECT = 2_048
 IDS = 100
 # Digits of an id: every number of so many fits a bigint.
 ID_DIGITS = 18

@@ -111,6 +111,9 @@ def _end(
     request: HttpRequest, response: HttpResponseBase, request_id: str, started: float
 ) -> HttpResponseBase:
     """Count and log the answer; set its id, and the headers that a view has not set itself."""
+    if 300 <= response.status_code < 400 and len(response.get("Location", "")) > limits.REDIRECT:
+        words = error_body(414, request.path, "The address is too long to be redirected.")
+        response = JsonResponse(words, status=414)
     seconds = time.perf_counter() - started
     method = request.method if request.method in _METHODS else "other"
     match = request.resolver_match

@@ -3,12 +3,15 @@
 import http.client
 import json
 import os
+import re
 import shutil
 import socket
 import subprocess
+import sys
 import threading
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -32,6 +35,17 @@ CONTAINED = [*(name for name in FRONTED if name != "scale-out"), PLAIN]
 INTERCEPTING = ("nginx-njs", "nginx-njs-poll")
 WORDS = b"HTTP/1.1 %d Words\r\nContent-Type: text/plain\r\nConnection: close\r\n\r\nthe app's own"
 
+# A status of the app below: it closes the connection without an answer.
+CUT = -1
+UPSTREAM = re.compile(r"upstream app \{(.*?)\n    \}", re.DOTALL)
+# An app for uWSGI that says how many headers it got.
+COUNTING = """
+def application(environ, start_response):
+    body = str(sum(name.startswith("HTTP_X_TEST") for name in environ)).encode()
+    start_response("200 OK", [("Content-Length", str(len(body)))])
+    return [body]
+"""
+
 
 class App:
     """An app in HTTP or by the uwsgi protocol: an answer is the same in both."""
@@ -51,7 +65,9 @@ class App:
                 connection, _ = self.listener.accept()
                 connection.recv(65536)
                 self.taken.append(connection)
-                if self.status:
+                if self.status == CUT:
+                    connection.close()
+                elif self.status:
                     connection.sendall(WORDS % self.status)
                     connection.close()
 
@@ -222,6 +238,52 @@ def test_an_address_has_so_many_connections(name, tmp_path, app):
         app.clients.pop().close()
         app.status = 200
         until(lambda: ask(port)[0] == 200, "room again", 20)
+
+
+@pytest.mark.parametrize("name", FRONTED)
+def test_no_answer_of_a_node_makes_it_a_dead_one(name):
+    """One client could have all of them taken for dead, by requests that they don't answer."""
+    [upstream] = UPSTREAM.findall((strategies.load(name).folder / "nginx.conf.in").read_text())
+    servers = [line for line in upstream.splitlines() if line.strip().startswith("server ")]
+    assert servers
+    assert all(line.endswith(" max_fails=0;") for line in servers), servers
+
+
+@pytest.mark.integration
+def test_nodes_that_cut_connections_are_asked_again(tmp_path, app):
+    with nginx("scale-out", tmp_path, app) as port:
+        app.status = CUT
+        assert {error_of(ask(port)) for _ in range(20)} == {502}
+        app.status = 200
+        assert [ask(port)[0] for _ in range(4)] == [200] * 4
+
+
+@pytest.mark.integration
+def test_uwsgi_takes_all_the_headers_that_nginx_takes(tmp_path):
+    (tmp_path / "shipping").mkdir()
+    (tmp_path / "shipping" / "wsgi.py").write_text(COUNTING)
+    port = free_port()
+    environment = {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "PROJECT_DIR": str(tmp_path),
+        "RUN_DIR": str(tmp_path),
+        "APP_HOST": "127.0.0.1",
+        "APP_PORT": str(port),
+    }
+    line = f"uwsgi --ini {ROOT}/deploy/base/uwsgi.ini"
+    uwsgi = Child("web", line, log=tmp_path / "web.log", env=environment)
+    uwsgi.start()
+    try:
+        uwsgi.wait_ready(f"port 127.0.0.1:{port}", 60)
+        with nginx("uwsgi-prefork", tmp_path, SimpleNamespace(port=port)) as front:
+            four = {f"X-Test-{number}": "x" * 7_900 for number in range(4)}
+            assert ask(front, **four)[::2] == (200, b"4")
+            # The query is sent twice, in the address and by itself.
+            three = {name: four[name] for name in list(four)[:3]}
+            assert ask(front, "GET", "/x?" + "x" * 8_000, **three)[::2] == (200, b"3")
+            assert ask(front, **four, **{"X-Test-5": "x" * 7_900})[0] == 400  # nginx' own
+    finally:
+        uwsgi.stop(20)
 
 
 @pytest.mark.integration

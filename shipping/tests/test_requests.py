@@ -8,7 +8,7 @@ import pytest
 from django.http import HttpRequest, HttpResponse
 from django.test import AsyncClient, Client, RequestFactory
 
-from parcels import metrics
+from parcels import limits, metrics
 from shipping.middleware import RequestMiddleware
 
 
@@ -73,6 +73,25 @@ def test_a_failing_application_leaves_nobody_busy() -> None:
     with pytest.raises(ZeroDivisionError):
         RequestMiddleware(lambda request: 1 / 0)(RequestFactory().get("/"))
     assert serving._value.get() == before
+
+
+@pytest.mark.parametrize(
+    "address", ["/admin/?x=" + "%2F" * 1300, "/operator/parcels?x=" + "%2F" * 1300,
+                "/admin/" + "%E2%82%AC" * 400]
+)  # fmt: skip
+def test_an_address_too_long_to_be_redirected_is_refused(client: Client, address: str) -> None:
+    """nginx has 4 KB for all headers of an answer; one that is over it looks like a dead app."""
+    answer = client.get(address)
+    assert answer.status_code == 414
+    assert answer.json()["error"]["code"] == 414
+    assert sum(len(f"{name}: {value}\r\n") for name, value in answer.items()) < 4_000
+
+
+def test_the_longest_redirect_fits_nginx_buffer(client: Client) -> None:
+    answer = client.get("/admin/?x=" + "a" * 2_000)
+    assert answer.status_code == 302
+    assert len(answer["Location"]) in range(2_000, limits.REDIRECT + 1)
+    assert sum(len(f"{name}: {value}\r\n") for name, value in answer.items()) < 4_000
 
 
 @pytest.mark.parametrize("host", ["a\tb", "elsewhere.example"])
