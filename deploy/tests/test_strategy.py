@@ -19,6 +19,12 @@ def test_the_default_needs_nothing_that_is_not_in_the_lock():
     assert why_unavailable(load("asgi-hold")) == ""
 
 
+@pytest.mark.parametrize("name", names())
+def test_uvicorn_is_started_with_a_limit_on_headers(name):
+    lines = [line for line in load(name).processes.values() if "uvicorn " in line]
+    assert all(" --http offload.header_limit:HeaderLimit " in line for line in lines)
+
+
 def test_a_folder_is_all_it_takes(tmp_path):
     assert names(tmp_path) == []
     tiny_strategy(tmp_path, "web: true\n")

@@ -1,8 +1,11 @@
 """What is refused before the app is asked: too large, too slow, too many."""
 
 import asyncio
+import contextlib
 import http.client
 import json
+import select
+import socket
 import sys
 
 import pytest
@@ -293,13 +296,54 @@ def test_clients_of_uvicorn_get_the_answer(tmp_path):
         server.end()
 
 
-def statuses(port, *bodies):
+def refused(port, start, piece):
+    """Send pieces until the server closes; return the first line of its answer, None for none."""
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+        client.sendall(start)
+        sent = 0
+        with contextlib.suppress(OSError):
+            while sent < 1_000_000:
+                client.sendall(piece)
+                sent += len(piece)
+                if select.select([client], [], [], 0.001)[0]:
+                    return client.recv(1_000).split(b"\r\n")[0]
+        return None
+
+
+GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
+CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+
+
+@pytest.mark.integration
+def test_uvicorn_takes_no_endless_headers(tmp_path):
+    """Its parser copies what it has for each piece: four clients could stop the server."""
+    (tmp_path / "served.py").write_text(SERVED)
+    port = free_port()
+    words = ["-m", "uvicorn", "served:application", "--port", str(port), "--log-level", "critical"]
+    words += ["--http", "offload.header_limit:HeaderLimit"]
+    server = Process(sys.executable, *words, "--app-dir", str(tmp_path), directory=ROOT)
+    try:
+        until(lambda: statuses(port, b"x") == [200], what="uvicorn", seconds=60)
+        too_much = b"HTTP/1.1 400 Bad Request"
+        assert refused(port, GET + b"X-A: ", b"a" * 9_000) == too_much
+        assert refused(port, GET, b"X-A: a\r\n" * 1_000) == too_much
+        assert refused(port, b"GET /", b"a" * 9_000) == too_much
+        assert refused(port, CHUNKED, b"X-A: a\r\n" * 1_000) == too_much
+        # Each request has the whole limit, and a body is none of it.
+        headers = {f"X-{number}": "a" * 20_000 for number in range(3)}
+        assert statuses(port, *[b"x" * 90_000] * 3, headers=headers) == [200] * 3
+        assert statuses(port, iter([b"x"] * 12_000), b"x") == [200, 200]
+    finally:
+        server.end()
+
+
+def statuses(port, *bodies, headers=None):
     """Return the statuses of requests on one connection; none where it can't be made."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     found = []
     try:
         for body in bodies:
-            connection.request("POST", "/", body)
+            connection.request("POST", "/", body, headers or {})
             with connection.getresponse() as answer:
                 answer.read()
                 found.append(answer.status)
