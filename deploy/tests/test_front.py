@@ -258,6 +258,36 @@ def test_nodes_that_cut_connections_are_asked_again(tmp_path, app):
         assert [ask(port)[0] for _ in range(4)] == [200] * 4
 
 
+@contextmanager
+def before_two(folder, app, other_port):
+    """Run the front of the composition before two web containers, and yield its port."""
+    strategy = strategies.load(PLAIN)
+    environment = rendered(strategy, folder, app.port)
+    config = folder / "nginx.conf"
+    server = f"server 127.0.0.1:{app.port} max_fails=0;"
+    assert server in config.read_text()
+    both = f"{server} {server.replace(str(app.port), str(other_port))}"
+    config.write_text(config.read_text().replace(server, both))
+    with started(strategy, environment) as port:
+        yield port
+
+
+@pytest.mark.integration
+def test_a_web_container_that_is_gone_costs_no_request(tmp_path, app):
+    with before_two(tmp_path, app, free_port()) as port:
+        assert [ask(port, "POST")[0] for _ in range(8)] == [200] * 8
+
+
+@pytest.mark.integration
+def test_a_post_that_was_sent_is_not_repeated(tmp_path, app):
+    with closing(App()) as other, before_two(tmp_path, app, other.port) as port:
+        app.status = other.status = CUT
+        assert [error_of(ask(port, "POST")) for _ in range(6)] == [502] * 6
+        assert len(app.taken + other.taken) == 6
+        error_of(ask(port, "GET"))
+        assert len(app.taken + other.taken) == 6 + 2  # the control: a GET is
+
+
 @pytest.mark.integration
 def test_uwsgi_takes_all_the_headers_that_nginx_takes(tmp_path):
     (tmp_path / "shipping").mkdir()
