@@ -208,15 +208,15 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
 def front_values(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the values for the templates; what the environment says itself wins over them."""
     try:
-        longest = float(environment.get("WAIT_MAXIMUM", WAIT_MAXIMUM))
-    except ValueError:  # the settings say what is wrong with it, in their own words
+        longest = math.ceil(float(environment.get("WAIT_MAXIMUM", WAIT_MAXIMUM)))
+    except (ValueError, OverflowError):  # the settings say what is wrong with it
         longest = WAIT_MAXIMUM
     live = environment.get("LIVE_URL", "")
     connections = environment.get("FRONT_CONNECTIONS_PER_ADDRESS", CONNECTIONS)
     limits = f"limit_conn clients {connections}; limit_conn large_bodies {LARGE_BODIES};"
     return {
         # Seconds that a front waits for app or hub: half a minute over the longest wait.
-        "FRONT_TIMEOUT": str(30 + math.ceil(longest)),
+        "FRONT_TIMEOUT": str(30 + longest),
         "FRONT_LIMITS": "" if connections == "0" else limits,
         # Without a live page there is nothing to show; a redirect would lead back to itself.
         "FRONT_PAGE": f"302 {live}/" if live else "404",

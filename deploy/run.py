@@ -71,10 +71,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m deploy.run", description="Start everything.")
     parser.add_argument("--strategy", default="asgi-hold", help="a folder of deploy/strategies")
-    parser.add_argument("--port", type=int, help=f"default {PREFERRED_PORT}, or a free one")
+    parser.add_argument("--port", type=_port, help=f"default {PREFERRED_PORT}, or a free one")
     parser.add_argument("--run-dir", type=Path, default=ROOT / ".run", help="all files go here")
     parser.add_argument("--list", action="store_true", help="list the strategies and end")
     return parser.parse_args(arguments)
+
+
+def _port(word: str) -> int:
+    if word.isdecimal() and 0 < int(word) < 65_536:
+        return int(word)
+    raise argparse.ArgumentTypeError(f"{word!r} is not a port: 1 to 65535")
 
 
 def _list() -> int:

@@ -7,8 +7,8 @@ a setting that is silently misread is found during an outage.
 from __future__ import annotations
 
 import json
-import math
 import os
+import re
 from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
@@ -21,6 +21,8 @@ from shipping import file_storage
 
 TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
+# Seconds: a century. Dates so far away, or infinitely far, can't be computed when they are needed.
+LONGEST = 100 * 365 * 24 * 3600
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -48,11 +50,11 @@ def integer(name: str, default: int, *, minimum: int = 0) -> int:
     return int(_number(name, str(default), int, minimum, "whole number"))
 
 
-def seconds(name: str, default: float, *, minimum: float = 0.0, maximum: float = math.inf) -> float:
+def seconds(name: str, default: float, *, minimum: float = 0.0, maximum: float = LONGEST) -> float:
     """Return a length of time in seconds, not under `minimum` and not over `maximum`."""
     value = float(_number(name, str(default), float, minimum, "number of seconds"))
     if value > maximum:
-        raise ImproperlyConfigured(f"{name}={value:g} is over its maximum of {maximum:g}")
+        raise ImproperlyConfigured(f"{name}={value:g} is over its maximum of {maximum:.12g}")
     return value
 
 
@@ -127,6 +129,16 @@ def credentials(name: str, *, development: str) -> dict[str, str]:
 def secrets(name: str) -> list[str]:
     """Return secrets from a list parted by commas or lines, of the variable or of its file."""
     return secret(name, development="").replace(",", " ").split()
+
+
+def origin(name: str) -> str:
+    """Return what absolute addresses begin with, as `https://host:port`; empty where not set."""
+    value = text(name, "")
+    if value and not re.fullmatch(r"https?://([^][\s/?#@:]+|\[[0-9a-fA-F:.]+\])(:\d+)?", value):
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is not like https://parcels.example, without a path or a last slash"
+        )
+    return value
 
 
 def store(name: str, default: str, *others: str) -> str:

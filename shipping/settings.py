@@ -31,7 +31,7 @@ ALLOWED_HOSTS = env.words("ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 _hosts = {env.text("BIND_HOST", "127.0.0.1"), *ALLOWED_HOSTS}
 if DEMO and not _hosts <= {"localhost", "127.0.0.1", "::1", "[::1]"}:
     raise ImproperlyConfigured("DEMO=1 is for loopback, and BIND_HOST or ALLOWED_HOSTS is not")
-PUBLIC_URL = env.text("PUBLIC_URL", "")
+PUBLIC_URL = env.origin("PUBLIC_URL")
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -83,8 +83,9 @@ TEMPLATES = [
 ]
 
 # Seconds, 0 for none: manage.py sets that for commands that may take their time. None of our own
-# statements takes a second; waiting longer for a lock is useless.
-DATABASE_STATEMENT_TIMEOUT = env.seconds("DATABASE_STATEMENT_TIMEOUT", 10)
+# statements takes a second; waiting longer for a lock is useless. PostgreSQL counts in 32 bits of
+# milliseconds.
+DATABASE_STATEMENT_TIMEOUT = env.seconds("DATABASE_STATEMENT_TIMEOUT", 10, maximum=2_000_000)
 DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
 if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defined] # a str here
     DATABASES["default"]["OPTIONS"] = {

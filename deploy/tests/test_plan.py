@@ -162,8 +162,12 @@ def test_a_wrong_number_of_workers_is_named(strategy, tmp_path, count):
         make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": count})
 
 
+NO_TIMES = ("long", "inf", "nan")
+
+
 @pytest.mark.parametrize(
-    ("longest", "expected"), [(None, "150"), ("60", "90"), ("500.5", "531"), ("long", "150")]
+    ("longest", "expected"),
+    [(None, "150"), ("60", "90"), ("500.5", "531"), *((no, "150") for no in NO_TIMES)],
 )
 def test_a_front_waits_longer_than_any_client(strategy, tmp_path, longest, expected):
     outside = {"WAIT_MAXIMUM": longest} if longest else {}

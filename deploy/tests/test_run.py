@@ -23,6 +23,14 @@ def test_a_wanted_port_is_taken_or_refused(taken):
         choose_port(taken)
 
 
+@pytest.mark.parametrize("port", ["0", "65536", "99999", "-1", "http"])
+def test_a_port_that_is_none_is_refused(capsys, port):
+    with pytest.raises(SystemExit) as ended:
+        main([f"--port={port}"])
+    assert ended.value.code == 2
+    assert f"{port!r} is not a port: 1 to 65535" in capsys.readouterr().err
+
+
 def test_the_preferred_port_if_it_is_free(monkeypatch, capsys):
     monkeypatch.setattr(run, "PREFERRED_PORT", free_port())
     assert choose_port(None) == run.PREFERRED_PORT

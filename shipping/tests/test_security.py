@@ -78,6 +78,12 @@ def test_a_carrier_gets_its_own_credentials_of_ours(tmp_path: Path) -> None:
     assert done.stdout.strip() == f"{expected} False 43200", done.stderr
 
 
+def test_a_public_address_with_a_path_ends_the_start(tmp_path: Path) -> None:
+    done = run(tmp_path, *CHECK, PUBLIC_URL="https://api.example/")
+    assert done.returncode != 0
+    assert "PUBLIC_URL='https://api.example/'" in done.stderr
+
+
 @pytest.mark.parametrize("password", ["short-1x", "password1234", "operator1234", "123456789012"])
 def test_a_weak_password_is_refused(password: str) -> None:
     with pytest.raises(ValidationError):
