@@ -32,6 +32,9 @@ _hosts = {env.text("BIND_HOST", "127.0.0.1"), *ALLOWED_HOSTS}
 if DEMO and not _hosts <= {"localhost", "127.0.0.1", "::1", "[::1]"}:
     raise ImproperlyConfigured("DEMO=1 is for loopback, and BIND_HOST or ALLOWED_HOSTS is not")
 PUBLIC_URL = env.origin("PUBLIC_URL")
+# Seconds of a wait and of a call. The shipped servers and containers cut longer ones when they stop
+# or reload: docs/operations.md says what else to raise. A measurement stops nothing meanwhile.
+_LONGEST_WAIT, _LONGEST_CALL = (env.LONGEST, env.LONGEST) if DEBUG or DEMO else (120, 30)
 
 INSTALLED_APPS = [
     "django.contrib.admin",
@@ -163,7 +166,9 @@ THROTTLE_WRITE = env.text("THROTTLE_WRITE", "100/min,15/s")
 # What the fault suite shrinks all of these times by, so that their ratios stay the shipped ones;
 # 1 everywhere else (shipping.E008).
 TIME_SCALE = env.share("TIME_SCALE", 1)
-CARRIER_CALL_DEADLINE = env.seconds("CARRIER_CALL_DEADLINE", 30 * TIME_SCALE, minimum=0.1)
+CARRIER_CALL_DEADLINE = env.seconds(
+    "CARRIER_CALL_DEADLINE", 30 * TIME_SCALE, minimum=0.1, maximum=_LONGEST_CALL
+)
 CARRIER_CONNECT_TIMEOUT = env.seconds("CARRIER_CONNECT_TIMEOUT", 3 * TIME_SCALE, minimum=0.1)
 # Over twice the call's deadline: a lease never runs out under a call that is still allowed to run.
 ANNOUNCEMENT_LEASE = env.seconds("ANNOUNCEMENT_LEASE", 2.5 * CARRIER_CALL_DEADLINE, minimum=0.1)
@@ -244,7 +249,7 @@ STORAGES = global_settings.STORAGES | ({"labels": _labels} if _labels else {})
 # Waiting -------------------------------------------------------------------------------------
 # Most load balancers cut at 60 s: the default answer comes before that.
 WAIT_DEFAULT = env.seconds("WAIT_DEFAULT", 55 * TIME_SCALE, minimum=0)
-WAIT_MAXIMUM = env.seconds("WAIT_MAXIMUM", 120, minimum=1)
+WAIT_MAXIMUM = env.seconds("WAIT_MAXIMUM", 120, minimum=1, maximum=_LONGEST_WAIT)
 # Threads of a web process whose workers wait, as its strategy starts it: accounts share them
 # (parcels.services.waits). 0: unknown, or one per process.
 WEB_THREADS = env.integer("WEB_THREADS", env.integer("WEB_GREENLETS", 0, minimum=0), minimum=0)

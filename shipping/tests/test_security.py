@@ -47,6 +47,9 @@ def test_the_admin_needs_no_inline_script(admin_client: Client) -> None:
     assert Client().get("/admin/").status_code == 302
 
 
+LOOPBACK = {"ALLOWED_HOSTS": "localhost"}
+
+
 def run(run_dir: Path, *command: str, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run a command of manage.py with a production's environment and nothing else."""
     environment = {
@@ -82,6 +85,17 @@ def test_a_public_address_with_a_path_ends_the_start(tmp_path: Path) -> None:
     done = run(tmp_path, *CHECK, PUBLIC_URL="https://api.example/")
     assert done.returncode != 0
     assert "PUBLIC_URL='https://api.example/'" in done.stderr
+
+
+@pytest.mark.parametrize(("name", "most"), [("WAIT_MAXIMUM", 120), ("CARRIER_CALL_DEADLINE", 30)])
+def test_what_a_stop_would_cut_is_refused_outside_the_lab(
+    tmp_path: Path, name: str, most: int
+) -> None:
+    refused = run(tmp_path, "check", **{name: f"{most + 1}"})
+    assert f"{name}={most + 1} is over its maximum of {most}" in refused.stderr
+    for environment in ({name: f"{most}"}, {name: f"{most + 1}", "DEMO": "1"} | LOOPBACK):
+        done = run(tmp_path, "check", **environment)
+        assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("password", ["short-1x", "password1234", "operator1234", "123456789012"])
