@@ -21,6 +21,10 @@ STOP_SECONDS = 40.0
 # Each held request costs two descriptors; macOS starts with 256, and above this nothing is gained.
 DESCRIPTORS = 20_000
 
+# Before it becomes the server, so that no end of ours comes in between. A subshell: without a
+# guardian to read, SIGPIPE ends that.
+WATCHED = '(echo "+$$" >&0); exec </dev/null; '
+
 ASSIGNMENT = re.compile(r"^[A-Za-z_][A-Za-z0-9_]*=")
 
 
@@ -66,8 +70,8 @@ class Child:
         self._sweep()
         with self.log.open("ab") as output:
             self._process = subprocess.Popen(
-                ["/bin/sh", "-c", direct(self.command)],
-                stdin=subprocess.DEVNULL,
+                ["/bin/sh", "-c", WATCHED + direct(self.command)],
+                stdin=guardian.pipe,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self.env,
@@ -78,7 +82,6 @@ class Child:
                 extra_groups=[] if self.user else None,
             )
         self._group = self._process.pid
-        guardian.watch(self._group)
 
     @property
     def pid(self) -> int:

@@ -40,13 +40,17 @@ class Guardian:
         # A forked copy of us would keep the pipe open beyond our end.
         os.register_at_fork(after_in_child=self._let_go)
 
-    def watch(self, group: int) -> None:
-        """End this process group when we are gone."""
-        self._tell(f"+{group}\n")
+    @property
+    def pipe(self) -> int:
+        """Return where a new group writes its `+pid` itself: we may end before we know of it."""
+        if self._process is None:
+            self.start()
+        return self._pipe
 
     def forget(self, group: int) -> None:
         """Leave the group alone: it has ended, its number may be somebody else's soon."""
-        self._tell(f"-{group}\n")
+        with contextlib.suppress(BrokenPipeError):  # it was killed: we go on without it
+            os.write(self.pipe, f"-{group}\n".encode())  # so short that lines can't mix
 
     def close(self) -> None:
         """Close the pipe and wait until all that was still watched has ended."""
@@ -54,12 +58,6 @@ class Guardian:
             os.close(self._pipe)
             self._process.wait()
             self._process = None
-
-    def _tell(self, line: str) -> None:
-        if self._process is None:
-            self.start()
-        with contextlib.suppress(BrokenPipeError):  # it was killed: we go on without it
-            os.write(self._pipe, line.encode())  # so short that threads can't mix their lines
 
     def _let_go(self) -> None:
         if self._process is not None:
