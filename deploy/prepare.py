@@ -1,8 +1,8 @@
 """What is done once before the processes start: configuration files, migrations, demo accounts."""
 
-import subprocess
 from collections.abc import Sequence
 
+from deploy.child import Child
 from deploy.plan import ROOT, Plan
 from deploy.strategy import fill_in
 
@@ -22,20 +22,17 @@ def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
     # Readiness and counts of processes that are gone.
     for stale in [*plan.run_dir.glob("*.ready"), *plan.run_dir.glob("metrics/*.db")]:
         stale.unlink()
+    log = plan.run_dir / "prepare.log"
     for command in commands:
-        done = subprocess.run(
-            ["/bin/sh", "-c", f"exec {command}"],
-            env=dict(plan.environment),
-            cwd=ROOT,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            timeout=COMMAND_SECONDS,
-            check=False,
-        )
-        if done.returncode:
-            raise PrepareError(f"`{command}` ended with {done.returncode}:\n{done.stdout}")
+        log.unlink(missing_ok=True)
+        child = Child(f"`{command}`", command, log=log, env=plan.environment, cwd=ROOT)
+        child.start()
+        try:
+            failed = child.wait(COMMAND_SECONDS)
+        finally:
+            child.kill()
+        if failed:
+            raise PrepareError(f"{child.cause_of_death()}:\n{child.log_tail()}")
 
 
 def render_templates(plan: Plan) -> None:

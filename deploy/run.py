@@ -10,7 +10,6 @@ start (the message says what to do next).
 import argparse
 import os
 import signal
-import subprocess
 import sys
 import time
 import urllib.request
@@ -51,7 +50,6 @@ REFUSALS = (
     RunDirInUseError,
     StoreMissingError,
     StrategyError,
-    subprocess.TimeoutExpired,
 )
 
 

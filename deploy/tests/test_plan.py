@@ -1,3 +1,5 @@
+import contextlib
+import os
 import re
 import signal
 import socket
@@ -14,6 +16,7 @@ from deploy.ports import LOWEST, is_free
 from deploy.prepare import PrepareError, prepare
 from deploy.strategy import StrategyError, load, names
 from deploy.tests.tiny import tiny_strategy
+from deploy.tests.waiting import alive, until
 
 PROCFILE = "web: web $PORT\nfront: front\nworker: worker\nsimulator: simulator\n"
 REDIS = "redis://127.0.0.1:1/0"
@@ -230,3 +233,29 @@ def test_preparing_fills_in_files_forgets_readiness_and_runs_in_order(tmp_path):
 def test_a_step_that_fails_shows_its_output(plan):
     with pytest.raises(PrepareError, match="ended with 3:\nno such table"):
         prepare(plan, ["sh -c 'echo no such table; exit 3'"])
+
+
+PREPARING = """
+import sys
+from pathlib import Path
+from deploy.plan import make_plan
+from deploy.prepare import prepare
+from deploy.strategy import load
+plan = make_plan(load("runserver"), run_dir=Path(sys.argv[1]), redis_url="redis://127.0.0.1:1/0")
+prepare(plan, ["sh -c 'echo $$ > $RUN_DIR/pid; exec sleep 60'"])
+"""
+
+
+@pytest.mark.integration
+def test_a_step_ends_with_a_launcher_that_is_killed(tmp_path):
+    """It would migrate on, and the next start beside it."""
+    launcher = subprocess.Popen([sys.executable, "-c", PREPARING, str(tmp_path)], cwd=ROOT)
+    file = tmp_path / "pid"
+    pid = int(until(lambda: file.exists() and file.read_text(), "its start"))
+    launcher.kill()
+    launcher.wait()
+    try:
+        until(lambda: not alive(pid), "the step's end", 10)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
