@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import os
 import threading
 import time
 from collections import deque
@@ -39,6 +40,9 @@ R = TypeVar("R")
 RECORDING = 2
 # A burst of 200 is four groups: the first member of a group waits for the others' permissions.
 LARGEST = 50
+# uvloop resolves names in half of these threads, and a look-up that was given up keeps its own as
+# long as the resolver takes: two of four (the default) stopped the calls to all carriers.
+os.environ.setdefault("UV_THREADPOOL_SIZE", f"{4 * LARGEST}")
 # Seconds between the beginnings of two groups. The call beside it takes seconds; a group of five
 # costs half as much for each as five groups of one.
 APART = 0.05

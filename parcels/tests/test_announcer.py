@@ -124,6 +124,20 @@ async def test_a_group_that_fails_fails_for_each_and_leaves_the_others() -> None
     assert [str(result) for result in results] in (["13", "2", "4", "6"], ["13", "13", "4", "6"])
 
 
+@pytest.mark.skipif(sys.platform != "linux", reason="threads are counted in /proc")
+def test_names_that_resolve_slowly_leave_threads_for_the_others() -> None:
+    """A look-up that was given up keeps its thread for as long as the resolver takes."""
+    code = (
+        "import os, django; django.setup()\n"
+        "from parcels.services import announcer\n"
+        "loop = announcer.uvloop.new_event_loop()\n"
+        "loop.run_until_complete(loop.getaddrinfo('localhost', 80))\n"
+        "print(len(os.listdir('/proc/self/task')))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert int(done.stdout) > 2 * module.LARGEST
+
+
 async def test_a_result_that_is_an_error_is_its_own_member_s() -> None:
     def own(numbers: Sequence[int]) -> list[int | Exception]:
         return [OSError("mine") if number == 2 else number for number in numbers]
