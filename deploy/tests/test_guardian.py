@@ -41,6 +41,7 @@ class Popen(subprocess.Popen):
         os.kill(os.getpid(), int(sys.argv[2]))
         time.sleep(60)
 guardian.start()
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
 subprocess.Popen = Popen
 Child("one", "sleep 60", log=Path(sys.argv[1])).start()
 """
