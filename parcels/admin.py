@@ -12,6 +12,7 @@ from django.db import models, transaction
 from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
+from carriers import registry
 from parcels.models import (
     Account,
     Announcement,
@@ -177,6 +178,7 @@ class HoldAdmin(ReadOnly, admin.ModelAdmin):
 class ContractForm(forms.ModelForm):
     """Shows the names of credentials, never their values; new input replaces them."""
 
+    carrier = forms.ChoiceField()
     credentials = forms.JSONField(
         required=False, help_text="JSON object. Leave empty to keep what is stored."
     )
@@ -188,6 +190,15 @@ class ContractForm(forms.ModelForm):
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self.initial["credentials"] = None
+        carrier: Any = self.fields.get("carrier")  # none for those who may only look
+        if carrier:
+            # An old contract's carrier may be no more.
+            codes = dict.fromkeys(("", *registry.CARRIERS, self.instance.carrier))
+            carrier.choices = [(code, code or "---------") for code in codes]
+
+    def _get_validation_exclusions(self) -> set[str]:
+        """Leave out that there is one default: `save_model` sees to it."""
+        return super()._get_validation_exclusions() | {"is_default"}  # type: ignore[misc] # it has
 
     def clean_credentials(self) -> Any:
         given = self.cleaned_data["credentials"]
@@ -204,6 +215,13 @@ class CarrierContractAdmin(admin.ModelAdmin):
     list_display = ("account", "carrier", "name", "is_default", "masked")
     list_filter = ("carrier",)
     readonly_fields = ("masked",)
+
+    def save_model(self, request: HttpRequest, obj: CarrierContract, *args: Any) -> None:
+        """Untick the former default with it: without one, labels are bought on our own account."""
+        if obj.is_default:
+            same = CarrierContract.objects.filter(account=obj.account_id, carrier=obj.carrier)
+            same.exclude(pk=obj.pk).update(is_default=False)
+        super().save_model(request, obj, *args)
 
     @admin.display(description="stored credentials")
     def masked(self, contract: CarrierContract) -> str:

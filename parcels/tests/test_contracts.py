@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
+from django.contrib.auth.models import User
+from django.test import Client
 
 from parcels.models import CarrierContract
 from parcels.tests.requests import Shop, body
 
 pytestmark = pytest.mark.django_db
+ADMIN = "/admin/parcels/carriercontract/"
 
 
 @pytest.fixture
@@ -16,6 +21,22 @@ def contract(shop: Shop) -> CarrierContract:
     contract.credentials = {"api_key": "hush-hush"}
     contract.save()
     return contract
+
+
+@pytest.fixture
+def operator(client: Client) -> Client:
+    client.force_login(User.objects.create_superuser("operator"))
+    return client
+
+
+def typed(contract: CarrierContract, **changes: Any) -> dict[str, Any]:
+    """Return the admin's form for another contract of the same account and carrier."""
+    form = {"account": contract.account_id, "carrier": contract.carrier, "name": "New"}
+    return form | {"credentials": '{"api_key": "n"}', "is_default": "on"} | changes
+
+
+def defaults() -> set[str]:
+    return set(CarrierContract.objects.filter(is_default=True).values_list("name", flat=True))
 
 
 def test_contracts_are_listed_and_shown(shop: Shop, contract: CarrierContract) -> None:
@@ -50,3 +71,37 @@ def test_a_carrier_that_is_no_more_has_its_code_for_a_name(shop: Shop) -> None:
     CarrierContract.objects.create(account=shop.account, carrier="gone")
     [shown] = shop.get("contracts").json()["contracts"]
     assert shown["carrier"] == {"code": "gone", "name": "gone"}
+
+
+def test_a_new_default_takes_the_former_one_s_place(
+    operator: Client, contract: CarrierContract
+) -> None:
+    """An announcement between the two would be bought with our own credentials."""
+    colibri = CarrierContract.objects.create(
+        account=contract.account, carrier="colibri", name="Small"
+    )
+    answer = operator.post(f"{ADMIN}add/", typed(contract))
+    assert answer.status_code == 302, answer.context["errors"]
+    assert defaults() == {"New", colibri.name}
+    operator.post(f"{ADMIN}{contract.pk}/change/", typed(contract, name="Big"))
+    assert defaults() == {"Big", colibri.name}
+    operator.post(f"{ADMIN}add/", typed(contract, name="Third", is_default=""))
+    assert defaults() == {"Big", colibri.name}
+
+
+def test_a_contract_is_with_a_carrier_that_there_is(
+    operator: Client, contract: CarrierContract
+) -> None:
+    answer = operator.post(f"{ADMIN}add/", typed(contract, carrier="post_nl"))
+    assert answer.status_code == 200
+    assert list(answer.context["adminform"].form.errors) == ["carrier"]
+
+
+def test_a_contract_of_a_carrier_that_is_no_more_keeps_it(
+    operator: Client, contract: CarrierContract
+) -> None:
+    CarrierContract.objects.update(carrier="gone")
+    contract.refresh_from_db()
+    answer = operator.post(f"{ADMIN}{contract.pk}/change/", typed(contract))
+    assert answer.status_code == 302, answer.context["errors"]
+    assert CarrierContract.objects.get().carrier == "gone"
