@@ -44,8 +44,13 @@ class AdoptForm(forms.Form):
 
     def clean(self) -> dict[str, Any]:
         fields: dict[str, Any] = super().clean() or {}
-        if not fields.get("spare") and not fields.get("tracking_number"):
+        spare, number = fields.get("spare"), fields.get("tracking_number")
+        if not spare and not number:
             raise forms.ValidationError("Choose a spare label, or enter a tracking number.")
+        if spare and number and number != spare.tracking_number:
+            # Its papers would be kept, and the label voided as not the parcel's own.
+            text = f"The spare label has another tracking number: {spare.tracking_number}."
+            raise forms.ValidationError(text)
         return fields
 
     def as_label(self) -> review.Label:

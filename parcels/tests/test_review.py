@@ -107,6 +107,20 @@ def test_too_little_is_refused(operator: Client, doubt: Announcement, typed: Any
     assert doubt.state == State.NEEDS_REVIEW
 
 
+def test_a_spare_with_another_number_is_refused(
+    operator: Client, doubt: Announcement, spare: SpareLabel
+) -> None:
+    """Its PDF would be kept, and the spare, whose number is not the parcel's, voided."""
+    typed = {"spare": spare.pk, "tracking_number": "3S8"}
+    page = act(operator, "adopt_label", doubt, adopt="Adopt", **typed).content.decode()
+    doubt.refresh_from_db()
+    assert doubt.state == State.NEEDS_REVIEW
+    assert "The spare label has another tracking number: 3S7." in page
+    act(operator, "adopt_label", doubt, adopt="Adopt", **typed | {"tracking_number": "3S7"})
+    doubt.parcel.refresh_from_db()
+    assert doubt.parcel.tracking_number == "3S7"
+
+
 def test_giving_up_voids_the_spare(
     operator: Client, doubt: Announcement, spare: SpareLabel, monkeypatch: pytest.MonkeyPatch
 ) -> None:
