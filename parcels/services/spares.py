@@ -63,8 +63,9 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
     """Write down live labels beside the announcements' own; return how many are new.
 
     `source` is where they were seen: answer, lookup, late_look or invoice; `attempt` the one that
-    brought them. One that was noted before is left as it is; one that the carrier called gone, and
-    lists anyway an hour later, is to be voided once more.
+    brought them. One that was noted before is left as it is; one that was closed, and is listed
+    anyway an hour later, is to be settled once more: the carrier called it gone, or it was kept as
+    the label of an announcement that was voided since.
     """
     wanted = {(each.ours.announcement, each.sold.tracking_number): each for each in extra}
     if not wanted:
@@ -72,7 +73,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
     noted = SpareLabel.objects.filter(announcement__in={pk for pk, _ in wanted})
     before = timezone.now() - timedelta(seconds=LISTED_AGAIN * settings.TIME_SCALE)
     noted.filter(
-        state=SpareState.GONE,
+        state__in=(SpareState.GONE, SpareState.KEPT),
         date_ended__lt=before,
         tracking_number__in={number for _, number in wanted},
     ).update(state=SpareState.OPEN, run_at=DatabaseNow(), source=source, date_ended=None)

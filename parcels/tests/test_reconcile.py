@@ -290,6 +290,14 @@ def test_a_label_for_a_lost_row_may_be_its_own(carrier: Carrier) -> None:
     spares.settle_spare(spare.pk)
     spare.refresh_from_db()
     assert (spare.state, carrier.calls) == (SpareState.KEPT, [])
+    SpareLabel.objects.update(date_ended=timezone.now() - timedelta(hours=2))
+    row.refresh_from_db()
+    spares.note_spares(spares.extras(row, [label("3S1")]), "invoice")
+    spare.refresh_from_db()
+    assert spare.state == SpareState.OPEN
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (spare.state, carrier.calls) == (SpareState.KEPT, [])
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from django.core.management.base import CommandError
 
 from carriers.simulator.ceiling import buy, carrier_state, simulator_process
 from parcels.books.invoice import BadInvoice, read
-from parcels.models import Announcement, SpareLabel, State
+from parcels.models import Announcement, SpareLabel, SpareState, State
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 
 pytestmark = pytest.mark.django_db
@@ -117,6 +117,26 @@ def test_extras_are_queued_once(lists: Lists) -> None:
         "id-T2",
         "invoice",
     )
+
+
+@pytest.mark.parametrize("state", [SpareState.KEPT, SpareState.GONE])
+def test_a_closed_spare_that_is_listed_an_hour_later_is_queued_again(
+    lists: Lists, state: SpareState
+) -> None:
+    """Kept: as the label of an announcement that was voided since."""
+    row = announced("T1")
+    Announcement.objects.filter(pk=row.pk).update(state=State.VOIDED)
+    spare = SpareLabel.objects.create(
+        announcement=row, tracking_number="T1", source="answer", state=state,
+        date_ended=datetime.now(UTC) - timedelta(minutes=59),
+    )  # fmt: skip
+    lists.check(line(row.reference, "T1"), void=True)
+    spare.refresh_from_db()
+    assert spare.state == state
+    SpareLabel.objects.update(date_ended=datetime.now(UTC) - timedelta(minutes=61))
+    lists.check(line(row.reference, "T1"), void=True)
+    spare.refresh_from_db()
+    assert (spare.state, spare.source, spare.date_ended) == (SpareState.OPEN, "invoice", None)
 
 
 def test_labels_of_one_reference_may_lie_far_apart(
