@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography.fernet import InvalidToken
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.models import LogEntry
@@ -186,10 +187,11 @@ class ContractForm(forms.ModelForm):
     class Meta:
         model = CarrierContract
         fields = ("account", "carrier", "name", "credentials", "is_default")
+        # Django would show what is stored, which may be unreadable.
+        exclude = ("credentials",)  # noqa: DJ006 # not instead of `fields`
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.initial["credentials"] = None
         carrier: Any = self.fields.get("carrier")  # none for those who may only look
         if carrier:
             # An old contract's carrier may be no more.
@@ -203,9 +205,10 @@ class ContractForm(forms.ModelForm):
     def clean_credentials(self) -> Any:
         given = self.cleaned_data["credentials"]
         if given is None or given == "":
-            return self.instance.credentials if self.instance.pk else {}
+            return None
         if not isinstance(given, dict):
             raise forms.ValidationError("A JSON object is needed.")
+        self.instance.credentials = given
         return given
 
 
@@ -225,7 +228,10 @@ class CarrierContractAdmin(admin.ModelAdmin):
 
     @admin.display(description="stored credentials")
     def masked(self, contract: CarrierContract) -> str:
-        return ", ".join(f"{name}: ••••••" for name in contract.credentials) or "none"
+        try:
+            return ", ".join(f"{name}: ••••••" for name in contract.credentials) or "none"
+        except InvalidToken:
+            return "unreadable"
 
 
 class ApiKeyInline(ReadOnly, admin.TabularInline):

@@ -8,9 +8,10 @@ import json
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
-from cryptography.fernet import Fernet, MultiFernet
+from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
 from django.db import models
+from django.db.models.query_utils import DeferredAttribute
 
 
 @lru_cache(maxsize=4)
@@ -30,16 +31,47 @@ else:
     _TextOfAnything = models.TextField
 
 
+class _Stored(str):
+    """A value as it is in the database."""
+
+
+class _DecryptedWhenRead(DeferredAttribute):
+    """Raises InvalidToken where no key decrypts the value: its row can be loaded all the same.
+
+    Else it could be neither listed, nor deleted, nor given a new value.
+    """
+
+    def __get__(self, instance: models.Model | None, cls: type[models.Model] | None = None) -> Any:
+        value = super().__get__(instance, cls)
+        if instance is not None and isinstance(value, _Stored):
+            value = json.loads(cipher().decrypt(value.encode()))
+            self.__set__(instance, value)
+        return value
+
+    def __set__(self, instance: models.Model, value: Any) -> None:
+        instance.__dict__[self.field.attname] = value
+
+
 class EncryptedJSONField(_TextOfAnything):
     """Credentials and signing secrets: readable by the application, not in a stolen dump."""
 
+    descriptor_class = _DecryptedWhenRead
+
     def from_db_value(self, value: str | None, *_: object) -> Any:
-        return None if value is None else json.loads(cipher().decrypt(value.encode()))
+        return None if value is None else _Stored(value)
+
+    def pre_save(self, model_instance: models.Model, add: bool) -> Any:
+        try:
+            return super().pre_save(model_instance, add)
+        except InvalidToken:
+            return model_instance.__dict__[self.attname]  # left as it is
 
     def to_python(self, value: Any) -> Any:
         return value
 
     def get_prep_value(self, value: Any) -> str | None:
+        if isinstance(value, _Stored):
+            return str(value)
         return None if value is None else cipher().encrypt(json.dumps(value).encode()).decode()
 
     def value_to_string(self, obj: models.Model) -> str:

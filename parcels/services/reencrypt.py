@@ -43,6 +43,7 @@ def _encrypt_row(model: type[models.Model], field: str, pk: int) -> None:
         # Locked: an edit that comes in between must not be lost.
         row = model._default_manager.select_for_update().only("pk", field).filter(pk=pk).first()
         if row is not None:
+            getattr(row, field)  # raises InvalidToken, where `save` would leave it as it is
             row.save(update_fields=[field])
 
 

@@ -286,7 +286,8 @@ def update_endpoint(
 ) -> WebhookEndpoint:
     """Change what is given, and try it again. Switching it off fails what is to be delivered."""
     endpoint.url = url or endpoint.url
-    endpoint.secret = secret or endpoint.secret
+    if secret:  # the former one need not be readable
+        endpoint.secret = secret
     endpoint.is_active = endpoint.is_active if is_active is None else is_active
     if endpoint.is_active:
         endpoint.forget_failures()

@@ -7,13 +7,24 @@ from typing import Any
 import pytest
 from cryptography.fernet import InvalidToken
 from django.core.management import CommandError, call_command
+from django.test import Client
 
-from parcels.models import Account, Announcement, ApiKey, CarrierContract, WebhookEndpoint
+from parcels.models import (
+    Account,
+    Announcement,
+    ApiKey,
+    CarrierContract,
+    Integration,
+    WebhookDelivery,
+    WebhookEndpoint,
+    WebhookEvent,
+)
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.services.job import credentials_hashes
 from parcels.services.keys import issue_key
-from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
+from parcels.tests.requests import Shop
 
 pytestmark = pytest.mark.django_db
 CREDENTIALS = {"api_key": "carrier-secret"}
@@ -98,6 +109,88 @@ def test_a_row_that_nothing_can_read_is_named_and_keeps_no_other_back(
     settings.SECRET_KEY_FALLBACKS = []
     contract.refresh_from_db()
     assert contract.credentials == CREDENTIALS
+
+
+@pytest.fixture
+def unreadable(contract: CarrierContract, endpoint: WebhookEndpoint, settings: Any) -> None:
+    """Store a contract and an endpoint with a key that is lost."""
+    endpoint.integration = Integration.objects.create(account=endpoint.account, shop_name="Shop")
+    endpoint.save()
+    change_secret_key(settings, fallbacks=False)
+
+
+@pytest.mark.usefixtures("unreadable")
+@pytest.mark.parametrize(
+    "page",
+    [
+        "/admin/parcels/webhookendpoint/",
+        "/admin/parcels/webhookendpoint/{endpoint.pk}/change/",
+        "/admin/parcels/webhookendpoint/{endpoint.pk}/delete/",
+        "/admin/parcels/webhookdelivery/",
+        "/admin/parcels/webhookdelivery/{delivery.pk}/change/",
+        "/admin/parcels/carriercontract/",
+        "/admin/parcels/carriercontract/{contract.pk}/change/",
+        "/admin/parcels/carriercontract/{contract.pk}/delete/",
+        "/admin/parcels/account/{endpoint.account_id}/delete/",
+        "/operator/parcels/{delivery.event.parcel_id}",
+    ],
+)
+def test_a_secret_that_nothing_can_read_leaves_the_pages(
+    admin_client: Client, contract: CarrierContract, endpoint: WebhookEndpoint, page: str
+) -> None:
+    parcel = LabelledParcelFactory.create(account=endpoint.account)
+    event = WebhookEvent.objects.create(account=endpoint.account, parcel=parcel, status=1000)
+    delivery = WebhookDelivery.objects.create(event=event, endpoint=endpoint)
+    path = page.format(endpoint=endpoint, contract=contract, delivery=delivery)
+    answer = admin_client.get(path)
+    assert answer.status_code == 200
+    shown = "/carriercontract/" in path and "delete" not in path
+    assert ("unreadable" in answer.content.decode()) is shown
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_a_secret_that_nothing_can_read_is_replaced_in_the_admin(
+    admin_client: Client, contract: CarrierContract, endpoint: WebhookEndpoint
+) -> None:
+    page = f"/admin/parcels/carriercontract/{contract.pk}/change/"
+    typed = {"account": contract.account_id, "carrier": "postnl", "name": "Renamed"}
+    assert admin_client.post(page, typed).status_code == 302
+    with pytest.raises(InvalidToken):
+        contract.refresh_from_db()
+    typed["credentials"] = '{"api_key": "new"}'
+    assert admin_client.post(page, typed).status_code == 302
+    contract.refresh_from_db()
+    assert (contract.name, contract.credentials) == ("Renamed", {"api_key": "new"})
+    page = f"/admin/parcels/webhookendpoint/{endpoint.pk}/"
+    changed = {"account": endpoint.account_id, "url": "https://c.d/"}
+    assert admin_client.post(f"{page}change/", changed).status_code == 302
+    assert WebhookEndpoint.objects.filter(url="https://c.d/").exists()
+    assert admin_client.post(f"{page}delete/", {"post": "yes"}).status_code == 302
+    assert not WebhookEndpoint.objects.exists()
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_a_secret_that_nothing_can_read_is_replaced_by_the_shop(
+    shop: Shop, contract: CarrierContract, endpoint: WebhookEndpoint
+) -> None:
+    for path in ("contracts", f"contracts/{contract.pk}", "webhooks", f"webhooks/{endpoint.pk}",
+                 f"webhooks/{endpoint.pk}/deliveries", "integrations"):  # fmt: skip
+        assert shop.get(path).status_code == 200
+    path, secret = f"webhooks/{endpoint.pk}", "s" * 40
+    assert shop.put(path, {"webhook": {"url": "https://c.d/"}}).status_code == 200
+    with pytest.raises(InvalidToken):
+        endpoint.refresh_from_db()
+    assert shop.put(path, {"webhook": {"secret": secret}}).status_code == 200
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.secret) == ("https://c.d/", secret)
+
+
+@pytest.mark.usefixtures("unreadable")
+def test_an_endpoint_whose_secret_nothing_can_read_is_deleted(
+    shop: Shop, endpoint: WebhookEndpoint
+) -> None:
+    assert shop.call("DELETE", f"webhooks/{endpoint.pk}", {}).status_code == 204
+    assert not WebhookEndpoint.objects.exists()
 
 
 def test_keys_that_would_end_with_the_former_key_are_named(
