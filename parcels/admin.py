@@ -219,6 +219,12 @@ class CarrierContractAdmin(admin.ModelAdmin):
     list_filter = ("carrier",)
     readonly_fields = ("masked",)
 
+    def get_fields(self, request: HttpRequest, obj: CarrierContract | None = None) -> Any:
+        """Without the right to change it, Django would show what is stored."""
+        fields = super().get_fields(request, obj)
+        may_type = obj is None or self.has_change_permission(request, obj)
+        return [name for name in fields if may_type or name != "credentials"]
+
     def save_model(self, request: HttpRequest, obj: CarrierContract, *args: Any) -> None:
         """Untick the former default with it: without one, labels are bought on our own account."""
         if obj.is_default:

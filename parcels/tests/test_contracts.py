@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from django.contrib.auth.models import User
+from django.contrib.auth.models import Permission, User
 from django.test import Client
 
 from parcels.models import CarrierContract
@@ -105,3 +105,17 @@ def test_a_contract_of_a_carrier_that_is_no_more_keeps_it(
     answer = operator.post(f"{ADMIN}{contract.pk}/change/", typed(contract))
     assert answer.status_code == 302, answer.context["errors"]
     assert CarrierContract.objects.get().carrier == "gone"
+
+
+@pytest.mark.parametrize("permission", ["view", "change"])
+def test_no_operator_is_shown_credentials(
+    client: Client, contract: CarrierContract, permission: str
+) -> None:
+    operator = User.objects.create_user("looks", is_staff=True)
+    name = f"{permission}_carriercontract"
+    operator.user_permissions.set(Permission.objects.filter(codename=name))
+    client.force_login(operator)
+    page = client.get(f"{ADMIN}{contract.pk}/change/").content.decode()
+    assert "api_key: ••••••" in page
+    assert "hush" not in page
+    assert ('name="credentials"' in page) is (permission == "change")
