@@ -7,7 +7,7 @@ one reference the same id.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -36,7 +36,7 @@ class Ours:
 
 @dataclass(frozen=True, slots=True)
 class Extra:
-    """A live label under a reference of ours that is not the announcement's own."""
+    """A live label under a reference of ours that is not, or not yet, the announcement's own."""
 
     ours: Ours
     sold: Sold
@@ -44,18 +44,22 @@ class Extra:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """What differs: labels of unknown references, announced rows without theirs, and extras."""
+    """What differs: labels of unknown references, announced rows without theirs, and extras.
+
+    `under_review` are labels that a person may adopt: none is to be voided before.
+    """
 
     not_ours: list[Sold]
     not_sold: list[Ours]
     extra: list[Extra]
+    under_review: list[Extra]
 
 
 def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
     """Compare live labels with announcements by reference.
 
     An announcement that ended without a label has none to keep: each live one is extra. One that
-    is still open is left to reconciliation.
+    is still open is left to reconciliation, or to the person who decides about it.
     """
     labels = {(label.reference, label.tracking_number): label for label in sold}
     pairs = [(label, ours.get(label.reference)) for label in labels.values()]
@@ -68,6 +72,11 @@ def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
             and (known.reference, known.tracking_number) not in labels
         ],
         extra=[Extra(known, label) for label, known in pairs if known and _is_extra(label, known)],
+        under_review=[
+            Extra(known, label)
+            for label, known in pairs
+            if known and known.state == State.NEEDS_REVIEW
+        ],
     )
 
 
@@ -93,14 +102,17 @@ class Check:
         found = compare(sold, ours)
         unsold = {row.announcement for row in found.not_sold}
         self._seen.update({row.announcement for row in ours.values()} - unsold)
-        return Comparison(found.not_ours, [], found.extra)
+        return replace(found, not_sold=[])
 
-    def not_sold(self, since: datetime, until: datetime) -> Iterator[Ours]:
-        """Yield what was announced in `since` ≤ time < `until` and has no line of its own.
+    def not_sold(self, since: datetime, until: datetime, **began: datetime) -> Iterator[Ours]:
+        """Yield what ended as announced in `since` ≤ time < `until` and has no line of its own.
 
-        Its whole life must be in the period: a carrier may have booked at any moment of it.
+        `began` are conditions on `date_created`: a carrier may have booked at any moment from then
+        on, and only a list of that whole time shows that it has not.
         """
-        announced = self._ours(state=State.ANNOUNCED, date_created__gte=since, date_ended__lt=until)
+        announced = self._ours(
+            state=State.ANNOUNCED, date_ended__gte=since, date_ended__lt=until, **began
+        )
         return (row for row in announced if row.announcement not in self._seen)
 
     def _ours(self, **conditions: Any) -> Iterator[Ours]:

@@ -63,7 +63,15 @@ def test_references_are_compared_one_by_one() -> None:
     other = Ours("P2", State.FAILED, "", 8)
     label = Sold("P2", "c", "T1")
     found = compare([KEPT, label], {"P1": ours(State.ANNOUNCED), "P2": other})
-    assert found == Comparison([], [], [Extra(other, label)])
+    assert found == Comparison([], [], [Extra(other, label)], [])
+
+
+@pytest.mark.parametrize("state", State.values)
+def test_a_label_under_review_is_nothing_else(state: str) -> None:
+    found = compare([KEPT, SECOND], {"P1": ours(state)})
+    assert [each.sold for each in found.under_review] == (
+        [KEPT, SECOND] if state == State.NEEDS_REVIEW else []
+    )
 
 
 def extra_of(row: Announcement, number: str) -> Extra:

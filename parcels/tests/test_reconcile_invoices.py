@@ -76,7 +76,7 @@ def test_what_agrees_is_said_in_one_line(lists: Lists) -> None:
         0,
         [
             "tortoise: 1 live labels; 0 sold and not ours, 0 ours and not sold, 0 sold twice, "
-            "0 queued to be voided"
+            "0 sold and under review, 0 queued to be voided"
         ],
     )
 
@@ -100,7 +100,7 @@ def test_each_difference_is_named(lists: Lists) -> None:
         f"tortoise: sold twice: {twice.reference} T2 (ours is T1)",
         f"tortoise: ours and not sold: {unsold.reference} T3 (announcement {unsold.pk})",
         "tortoise: 4 live labels; 2 sold and not ours, 1 ours and not sold, 1 sold twice, "
-        "0 queued to be voided",
+        "0 sold and under review, 0 queued to be voided",
     ]
     assert not SpareLabel.objects.exists()
 
@@ -149,25 +149,56 @@ def test_labels_of_one_reference_may_lie_far_apart(
     assert f"tortoise: sold twice: {row.reference} T2 (ours is T1)" in said
 
 
-def test_only_what_began_and_ended_in_the_lists_days_is_missed(lists: Lists) -> None:
-    def row(number: str, created: int, ended: int) -> Announcement:
-        made = announced(number)
-        now = datetime.now(UTC)
-        Announcement.objects.filter(pk=made.pk).update(
-            date_created=now - timedelta(days=created), date_ended=now - timedelta(days=ended)
-        )
-        return made
+def announced_in(number: str, created: int, ended: int) -> Announcement:
+    """Return one that was created and ended so many days ago."""
+    made = announced(number)
+    now = datetime.now(UTC)
+    Announcement.objects.filter(pk=made.pk).update(
+        date_created=now - timedelta(days=created), date_ended=now - timedelta(days=ended)
+    )
+    return made
 
-    row("T1", 3, 3)
-    inside = row("T2", 1, 1)
-    row("T3", 2, 1)
-    row("T4", 1, 0)
+
+def test_only_what_began_and_ended_in_the_lists_days_is_missed(lists: Lists) -> None:
+    announced_in("T1", 3, 3)
+    inside = announced_in("T2", 1, 1)
+    before = announced_in("T3", 2, 1)
+    announced_in("T4", 1, 0)
     yesterday = TODAY - timedelta(days=1)
     _, said = lists.check(line("STRANGE", "T9", day=yesterday))
     assert [text.split()[5] for text in said if "not sold:" in text] == [inside.reference]
+    assert (
+        f"tortoise: ours and older than the list: {before.reference} T3 (announcement {before.pk})"
+        in said
+    )
     assert lists.check(since=yesterday, until=yesterday)[0] == 1
     _, said = lists.check(since=TODAY - timedelta(days=5), until=TODAY)
     assert len([text for text in said if "not sold:" in text]) == 4
+
+
+def test_what_lived_longer_than_the_days_is_missed_where_the_list_reaches_back(
+    lists: Lists,
+) -> None:
+    """As one that was adopted after a review, by a number that the carrier never sold."""
+    row = announced_in("T1", 3, 1)
+    days = {"since": TODAY - timedelta(days=2), "until": TODAY - timedelta(days=1)}
+    status, said = lists.check(line("P1", "T9", "yes", TODAY - timedelta(days=3)), **days)
+    assert status == 1
+    assert said[0] == (f"tortoise: ours and not sold: {row.reference} T1 (announcement {row.pk})")
+    assert lists.check(line("P1", "T9", "yes", TODAY - timedelta(days=2)), **days)[0] == 0
+
+
+def test_a_label_under_review_is_named_and_not_voided(lists: Lists) -> None:
+    row = announced("")
+    Announcement.objects.filter(pk=row.pk).update(state=State.NEEDS_REVIEW, date_ended=None)
+    status, said = lists.check(line(row.reference, "T1"), void=True)
+    assert status == 1
+    assert said == [
+        f"tortoise: sold and under review: {row.reference} T1 (announcement {row.pk})",
+        "tortoise: 1 live labels; 0 sold and not ours, 0 ours and not sold, 0 sold twice, "
+        "1 sold and under review, 0 queued to be voided",
+    ]
+    assert not SpareLabel.objects.exists()
 
 
 def test_a_list_may_come_by_stdin(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -33,6 +33,8 @@ _DIRECT = urllib.request.build_opener(urllib.request.ProxyHandler({}))
 NOT_OURS = "sold and not ours"
 NOT_SOLD = "ours and not sold"
 TWICE = "sold twice"
+UNDER_REVIEW = "sold and under review"
+OLDER = "ours and older than the list"
 
 
 class Command(BaseCommand):
@@ -49,7 +51,7 @@ class Command(BaseCommand):
         parser.add_argument(
             "--from-simulator", action="store_true", help="read SIMULATOR_URL, for all carriers"
         )
-        days = "day to compare; default: from the lists"
+        days = "day of ends to compare; default: from the lists"
         parser.add_argument("--from", dest="since", type=date.fromisoformat, help=f"first {days}")
         parser.add_argument("--to", dest="until", type=date.fromisoformat, help=f"last {days}")
         parser.add_argument(
@@ -67,7 +69,7 @@ class Command(BaseCommand):
                 raise CommandError(f"{carrier}: {books.source}: {error}", returncode=2) from error
             self.stdout.write(f"{carrier}: {books.summary()}")
             found += books.counts
-        if found[NOT_OURS] + found[NOT_SOLD] + found[TWICE]:
+        if found[NOT_OURS] + found[NOT_SOLD] + found[TWICE] + found[UNDER_REVIEW]:
             sys.exit(1)
 
 
@@ -119,7 +121,7 @@ class Books:
 
     def summary(self) -> str:
         """Return the counts in a line."""
-        groups = (NOT_OURS, NOT_SOLD, TWICE, "queued to be voided")
+        groups = (NOT_OURS, NOT_SOLD, TWICE, UNDER_REVIEW, "queued to be voided")
         counted = ", ".join(f"{self.counts[group]} {group}" for group in groups)
         return f"{self.counts['live']} live labels; {counted}"
 
@@ -139,6 +141,9 @@ class Books:
             twice = each.ours.state == State.ANNOUNCED
             remark = f"ours is {each.ours.tracking_number}" if twice else f"it is {each.ours.state}"
             yield self._note(TWICE if twice else NOT_OURS, each.sold, remark)
+        for each in found.under_review:
+            remark = f"announcement {each.ours.announcement}"
+            yield self._note(UNDER_REVIEW, each.sold, remark)
         if self._void:
             self.counts["queued to be voided"] += note_spares(found.extra, "invoice")
 
@@ -147,10 +152,14 @@ class Books:
         last = self._last or max(self._days, default=None)
         if first is None or last is None:
             raise BadInvoice("the list is empty: say with --from and --to which days it is about")
-        until = min(_midnight(last) + timedelta(days=1), self._began)
-        for row in self._check.not_sold(_midnight(first), until):
-            label = Sold(row.reference, "", row.tracking_number)
-            yield self._note(NOT_SOLD, label, f"announcement {row.announcement}")
+        period = _midnight(first), min(_midnight(last) + timedelta(days=1), self._began)
+        listed = _midnight(min(self._days | {first}))
+        not_sold = self._check.not_sold(*period, date_created__gte=listed)
+        older = self._check.not_sold(*period, date_created__lt=listed)
+        for group, rows in ((NOT_SOLD, not_sold), (OLDER, older)):
+            for row in rows:
+                label = Sold(row.reference, "", row.tracking_number)
+                yield self._note(group, label, f"announcement {row.announcement}")
 
     def _note(self, group: str, label: Sold, remark: str) -> str:
         self.counts[group] += 1
