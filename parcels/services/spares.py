@@ -60,7 +60,7 @@ NEVER_LEFT = OWN_GUARDS | PERMANENT | {"unreachable", "tls"}
 
 
 def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:
-    """Write down live labels beside the announcements' own; return how many are new.
+    """Write down live labels beside the announcements' own; return how many are to be settled.
 
     `source` is where they were seen: answer, lookup, late_look or invoice; `attempt` the one that
     brought them. One that was noted before is left as it is; one that was closed, and is listed
@@ -72,7 +72,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
         return 0
     noted = SpareLabel.objects.filter(announcement__in={pk for pk, _ in wanted})
     before = timezone.now() - timedelta(seconds=LISTED_AGAIN * settings.TIME_SCALE)
-    noted.filter(
+    reopened = noted.filter(
         state__in=(SpareState.GONE, SpareState.KEPT),
         date_ended__lt=before,
         tracking_number__in={number for _, number in wanted},
@@ -100,7 +100,7 @@ def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = N
         ],
         ignore_conflicts=True,
     )
-    return len(wanted)
+    return reopened + len(wanted)
 
 
 def extras(announcement: Announcement, labels: Iterable[Announced]) -> list[Extra]:

@@ -134,7 +134,8 @@ def test_a_closed_spare_that_is_listed_an_hour_later_is_queued_again(
     spare.refresh_from_db()
     assert spare.state == state
     SpareLabel.objects.update(date_ended=datetime.now(UTC) - timedelta(minutes=61))
-    lists.check(line(row.reference, "T1"), void=True)
+    _, said = lists.check(line(row.reference, "T1"), void=True)
+    assert said[-1].endswith("1 queued to be voided")
     spare.refresh_from_db()
     assert (spare.state, spare.source, spare.date_ended) == (SpareState.OPEN, "invoice", None)
 
