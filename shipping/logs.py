@@ -16,6 +16,7 @@ from django.db import DatabaseError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+_add_extra = structlog.stdlib.ExtraAdder()
 
 
 def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
@@ -39,12 +40,23 @@ def with_task(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
+def with_extra(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
+    """Add what the call gives, but never Django's request: its query has names and addresses."""
+    bound = event.get("request")
+    event = _add_extra(logger, name, event)
+    if not isinstance(event.get("request", ""), str):
+        del event["request"]
+        if bound is not None:
+            event["request"] = bound
+    return event
+
+
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     with_task,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
-    structlog.stdlib.ExtraAdder(),
+    with_extra,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     without_row_values,
 ]

@@ -13,6 +13,7 @@ import pytest
 import structlog
 from celery import shared_task
 from django.db import DataError, IntegrityError
+from django.test import Client, RequestFactory
 
 from shipping.logs import configuration, wants_json
 
@@ -43,6 +44,25 @@ def test_a_line_is_json_with_what_was_bound(lines: Any) -> None:
     assert line["logger"] == "parcels.services.x"
     assert (line["request"], line["parcel"], line["carrier"]) == ("r1", 7, "postnl")
     assert line["timestamp"].endswith("Z")
+
+
+def test_an_error_s_line_keeps_the_request_s_id_and_has_no_query(
+    lines: Any, client: Client
+) -> None:
+    """Django gives the request itself under the same name."""
+    client.get("/api/v2/nothing?name=Jane", headers={"X-Request-ID": "mine"})
+    (line,) = lines()
+    assert (line["logger"], line["status_code"]) == ("django.request", 404)
+    assert line["request"] == "mine"
+    assert "Jane" not in json.dumps(line)
+
+
+def test_without_an_id_the_request_is_left_out(lines: Any, rf: RequestFactory) -> None:
+    extra = {"request": rf.get("/?name=Jane"), "status_code": 400}
+    logging.getLogger("django.request").warning("Bad Request", extra=extra)
+    (line,) = lines()
+    assert "request" not in line
+    assert line["status_code"] == 400
 
 
 def test_a_task_s_line_has_it_and_its_row(lines: Any) -> None:
