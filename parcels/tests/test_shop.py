@@ -19,9 +19,16 @@ from parcels.models import (
     SenderAddress,
     State,
 )
+from parcels.services import review
 from parcels.statuses import Status
-from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, sender
+from parcels.tests.factories import (
+    AnnouncementFactory,
+    LabelledParcelFactory,
+    ParcelFactory,
+    sender,
+)
 from parcels.tests.requests import Shop, body
+from parcels.timeline import timeline
 
 pytestmark = pytest.mark.django_db
 
@@ -245,6 +252,16 @@ def test_attempts_tell_what_was_tried_without_personal_data(shop: Shop) -> None:
     assert (attempts[0]["duration"], attempts[0]["reason"]) == (0.25, "CODE")
     for personal in (announcement.parcel.name, announcement.parcel.city, "Havenstraat"):
         assert personal.encode() not in answer.content
+
+
+def test_attempts_do_not_name_the_person_who_decided(shop: Shop) -> None:
+    parcel = ParcelFactory.create(account=shop.account)
+    announcement = AnnouncementFactory.create(parcel=parcel, state=State.NEEDS_REVIEW)
+    review.give_up(announcement, by="alice@ops.example")
+    answer = shop.get(f"parcels/{parcel.pk}/attempts")
+    (attempt,) = answer.json()["attempts"]
+    assert (attempt["kind"], attempt["outcome"], attempt["reason"]) == ("review", "given_up", "")
+    assert any("alice@ops.example" in step.detail for step in timeline(parcel))
 
 
 def test_the_demo_s_accounts_are_furnished_once(tmp_path: Path) -> None:

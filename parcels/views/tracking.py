@@ -62,7 +62,8 @@ def _attempt_payload(attempt: Attempt) -> dict[str, object]:
         "duration": attempt.duration,
         "outcome": attempt.outcome,
         # A code of ours or the carrier's; its free text, which may repeat an address, isn't kept.
-        "reason": attempt.detail,
+        # A review's names the person who decided, for operators only.
+        "reason": "" if attempt.kind == "review" else attempt.detail,
         "reference": attempt.announcement.reference,
         "carrier": attempt.announcement.carrier,
         "carrier_id": attempt.carrier_id,
