@@ -13,6 +13,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html_join
 
 from parcels.models import Announcement, Document, SpareLabel, State
+from parcels.papers.files import StorageAway
 from parcels.services import review
 
 # A label's PDF is some 100 KB.
@@ -114,7 +115,11 @@ class ReviewActions(admin.ModelAdmin):
         form = AdoptForm(announcement, *given)
         if given and form.is_valid():
             label = form.as_label()
-            papers = review.papers_of(announcement, label)
+            try:
+                papers = review.papers_of(announcement, label)
+            except StorageAway as away:
+                self.message_user(request, str(away), messages.ERROR)
+                return None
             self._decide(
                 request, announcement, f"Adopted label {label.tracking_number}.",
                 lambda by: review.adopt(announcement, label, papers, by=by),

@@ -407,6 +407,33 @@ def test_an_operator_sees_the_label(kept: Storage, shop: Shop, admin_client: Cli
     assert picture.headers["Content-Type"] == "image/png"
 
 
+def test_an_operator_is_told_of_a_storage_that_is_away(
+    kept: Storage, shop: Shop, admin_client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parcel = a_label(shop)
+    row = AnnouncementFactory.create(parcel__account=shop.account, state=State.NEEDS_REVIEW)
+    attempt = Attempt.objects.create(announcement=row, fence=1, outcome="announced")
+    Document.objects.create(
+        parcel=row.parcel,
+        format="pdf",
+        file=Document.objects.filter(parcel=parcel)[0].file,
+        attempt=attempt,
+    )
+    spare = row.spares.create(attempt=attempt, tracking_number="3S1", source="answer")
+    chosen = {"action": "adopt_label", "_selected_action": row.pk, "adopt": "Adopt"}
+    monkeypatch.setattr(type(kept), "open", lambda *_: 1 / 0)
+    picture = admin_client.get(f"/operator/parcels/{parcel.pk}/label.png")
+    assert picture.status_code == 503
+    assert b"can't be read for the moment" in picture.content
+    page = admin_client.post(
+        "/admin/parcels/announcement/", {**chosen, "spare": spare.pk}, follow=True
+    )
+    (message,) = page.context["messages"]
+    assert (message.level_tag, str(message)) == ("error", files.StorageAway.default_detail)
+    row.refresh_from_db()
+    assert row.state == State.NEEDS_REVIEW
+
+
 def test_a_file_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file and every folder that is new with it are on the disk before the row is written."""
     synced: list[str] = []

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_GET, require_POST
 from carriers import registry
 from parcels.models import Account, Announcement, Document, Parcel, State, WebhookDelivery
 from parcels.models.announcement import OPEN
-from parcels.papers.files import contents
+from parcels.papers.files import StorageAway, contents
 from parcels.papers.labels import as_png
 from parcels.services import webhooks
 from parcels.statuses import WITHOUT_LABEL, Status
@@ -97,7 +97,10 @@ def parcel_page(request: HttpRequest, parcel_id: int) -> HttpResponse:
 def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
     """Answer the label as a PNG."""
     row = _label(_parcel(parcel_id))
-    label = contents([row])[0] if row else None
+    try:
+        label = contents([row])[0] if row else None
+    except StorageAway as away:
+        return HttpResponse(str(away), content_type="text/plain; charset=utf-8", status=503)
     if label is None:
         raise Http404(f"Parcel {parcel_id} has no label.")
     response = HttpResponse(as_png(label, LABEL_DPI), content_type="image/png")
