@@ -12,7 +12,10 @@ import sys
 import pytest
 from django.core.management import call_command
 
+from deploy.child import Child
 from deploy.plan import ROOT
+from deploy.ports import free_port
+from deploy.stores import START_SECONDS, find_redis_server
 from deploy.strategy import names
 from shipping import simulation, terminal
 from shipping.management.commands.outage import duration
@@ -127,11 +130,46 @@ def test_a_printed_command_runs_as_it_is_printed(asked, monkeypatch):
     assert {"hang", "error", "reset_before"} <= set(re.findall(r"\w+", known))
 
 
+@pytest.fixture
+def by_sentinel(redis_server, tmp_path):
+    """Return the address of a Redis that a Sentinel knows."""
+    port, log = free_port(), tmp_path / "sentinel.log"
+    file = tmp_path / "sentinel.conf"
+    file.write_text(
+        f"port {port}\nbind 127.0.0.1\ndir {tmp_path}\n"
+        f"sentinel monitor shop 127.0.0.1 {redis_server.port} 1\n"
+    )
+    line = shlex.join([find_redis_server(), str(file), "--sentinel"])
+    sentinel = Child("sentinel", line, log=log)
+    sentinel.start()
+    try:
+        sentinel.wait_ready(f"redis redis://127.0.0.1:{port}/0", START_SECONDS)
+        yield f"redis+sentinel://127.0.0.1:{port},127.0.0.1:{port}/shop/0"
+    finally:
+        sentinel.kill()
+
+
+@pytest.mark.integration
+def test_carriers_and_doctor_ask_a_redis_by_sentinel(by_sentinel, tmp_path):
+    (tmp_path / "manage.env").write_text(
+        "DEMO=1\nSIMULATOR_URL=http://127.0.0.1:1\nPORT=1\n"
+        f"REDIS_URL={by_sentinel}\nRUN_DIR={tmp_path}\n"
+    )
+    done = manage("doctor", "--json", RUN_DIR=str(tmp_path))
+    assert done.returncode == 0, done.stderr
+    rows = {row["what"]: row for row in json.loads(done.stdout)}
+    assert rows["run: redis"]["state"] == "ready"
+    done = manage("carriers", "--json", DEMO="1", GUARDS_URL=by_sentinel)
+    assert done.returncode == 0, done.stderr
+    assert {row["breaker"] for row in json.loads(done.stdout)} == {"closed"}
+
+
 @pytest.mark.integration
 def test_carriers_are_not_called_well_while_redis_is_away(settings):
-    settings.REDIS_URL = "redis://127.0.0.1:1/0"
-    with pytest.raises(Trouble, match=r"(?s)Nothing is known.*Next: make doctor"):
+    settings.GUARDS_URL = "redis://:secret@127.0.0.1:1/0"
+    with pytest.raises(Trouble, match=r"(?s)Nothing is known.*Next: make doctor") as told:
         printed("carriers")
+    assert "secret" not in str(told.value)
 
 
 def test_an_outage_without_end_until_it_is_ended(asked):

@@ -8,8 +8,8 @@ from typing import Any
 from django.conf import settings
 
 from carriers import registry
-from deploy.readiness import why_not_ready
 from parcels.services.carrier_guards import guards_of
+from shipping.ping import why_no_answer
 from shipping.simulation import ask
 from shipping.terminal import TerminalCommand, Trouble
 
@@ -18,7 +18,7 @@ class Command(TerminalCommand):
     help = "List the carriers: breaker, calls in flight, recent latency, outages."
 
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
-        if why := why_not_ready(f"redis {settings.GUARDS_URL}"):
+        if why := why_no_answer(settings.GUARDS_URL):
             raise Trouble(f"Nothing is known of the carriers: {why}", "make doctor")
         faults = _faults() if os.environ.get("SIMULATOR_URL") else {}
         self.show([_row(carrier, faults) for carrier in registry.CARRIERS.values()], as_json=json)

@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 from deploy import strategy as strategies
 from deploy.plan import ROOT
 from deploy.readiness import why_not_ready
+from shipping.ping import why_no_answer
 from shipping.terminal import TerminalCommand
 
 SETUP = ROOT / "deploy" / "setup.sh"
@@ -102,16 +103,13 @@ def _run() -> list[Row]:
     simulator = os.environ.get("SIMULATOR_URL", "")
     if not simulator:
         return [{"what": "a run", "state": "none", "how to get it": "make run", "without it": ""}]
-    questions = {
-        "redis": f"redis {settings.REDIS_URL}",
-        "simulator": f"GET {simulator}/healthz",
-        "web": f"GET http://127.0.0.1:{os.environ['PORT']}/readyz",
+    why = {
+        "redis": why_no_answer(settings.REDIS_URL),
+        "simulator": why_not_ready(f"GET {simulator}/healthz"),
+        "web": why_not_ready(f"GET http://127.0.0.1:{os.environ['PORT']}/readyz"),
     }
     log = f"its last lines: {os.environ.get('RUN_DIR', '.run')}/{{}}.log; then `make run` again"
-    rows = [
-        _part(name, why_not_ready(question), log.format(name))
-        for name, question in questions.items()
-    ]
+    rows = [_part(name, reason, log.format(name)) for name, reason in why.items()]
     return [*rows, _part("database", *_database())]
 
 
