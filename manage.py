@@ -16,7 +16,7 @@ HELPERS = {"doctor", "explain", "carriers", "outage", "limits"}
 # Their statements may take longer than one that a client waits for.
 UNHURRIED = {
     "migrate", "demo_account", "after_restore", "bench_data", "reencrypt", "forget",
-    "loaddata", "dumpdata", "shell", "dbshell",
+    "reconcile_invoices", "loaddata", "dumpdata", "shell", "dbshell",
 }  # fmt: skip
 
 

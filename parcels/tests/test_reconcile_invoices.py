@@ -17,8 +17,10 @@ import aiohttp
 import pytest
 from django.core.management import call_command
 from django.core.management.base import CommandError
+from django.db import OperationalError
 
 from carriers.simulator.ceiling import buy, carrier_state, simulator_process
+from parcels.books.compare import Check
 from parcels.books.invoice import BadInvoice, read
 from parcels.models import Announcement, SpareLabel, SpareState, State
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
@@ -234,6 +236,18 @@ def test_a_bad_line_is_named(tmp_path: Path, text: str, named: str) -> None:
         run(str(path), carrier="tortoise")
     assert caught.value.returncode == 2
     assert str(path) in str(caught.value)
+
+
+def test_trouble_with_the_database_is_no_difference(
+    lists: Lists, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def end(*_: Any) -> None:
+        raise OperationalError("canceling statement due to statement timeout\nDETAIL: Jane Doe")
+
+    monkeypatch.setattr(Check, "compare", end)
+    with pytest.raises(CommandError, match=r"the database: .* statement timeout$") as caught:
+        lists.check(GOOD)
+    assert caught.value.returncode == 2
 
 
 @pytest.mark.parametrize(

@@ -200,8 +200,10 @@ def answers(database: BaseDatabaseWrapper) -> bool:
         return False
 
 
-@pytest.mark.parametrize(("command", "bound"), [("check", True), ("migrate", False)])
-def test_a_migration_may_take_its_time(command: str, bound: bool) -> None:
+@pytest.mark.parametrize(
+    ("command", "bound"), [("check", True), ("migrate", False), ("reconcile_invoices", False)]
+)
+def test_a_long_command_may_take_its_time(command: str, bound: bool) -> None:
     """What `manage.py` sets reaches the settings."""
     program = (
         "import manage, sys, os; sys.argv = ['manage.py', sys.argv[1], '--help']\n"

@@ -15,6 +15,7 @@ from itertools import islice
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
+from django.db import DatabaseError
 from django.utils import timezone
 
 from carriers import registry
@@ -40,7 +41,7 @@ OLDER = "ours and older than the list"
 class Command(BaseCommand):
     help = (
         "Compare carriers' invoice lists (CSV) with our announcements. "
-        "Exit status 1 if something differs, 2 if a list can't be read."
+        "Exit status 1 if something differs, 2 if a list or the database can't be read."
     )
 
     def add_arguments(self, parser: ArgumentParser) -> None:
@@ -67,6 +68,10 @@ class Command(BaseCommand):
                     self.stdout.write(f"{carrier}: {finding}")
             except (BadInvoice, OSError, http.client.HTTPException) as error:
                 raise CommandError(f"{carrier}: {books.source}: {error}", returncode=2) from error
+            except DatabaseError as error:
+                # The lines below the first quote rows.
+                reason = str(error).partition("\n")[0]
+                raise CommandError(f"{carrier}: the database: {reason}", returncode=2) from error
             self.stdout.write(f"{carrier}: {books.summary()}")
             found += books.counts
         if found[NOT_OURS] + found[NOT_SOLD] + found[TWICE] + found[UNDER_REVIEW]:
