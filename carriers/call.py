@@ -49,7 +49,7 @@ class Call:
         """Start a step."""
         # Before anything leaves, in both transports.
         for name, value in request.headers.items():
-            if not value.isprintable() or not value.isascii():
+            if value != value.strip() or not (value.isprintable() and value.isascii()):
                 raise RequestUnbuildable(f"the header {name} can't be sent")
         self.request = request
         if request.nothing_made:

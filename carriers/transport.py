@@ -108,7 +108,8 @@ def _send(call: Call, request: CarrierRequest, wire: _Wire) -> requests.Response
             request.method, call.base_url + request.path, headers=headers, data=request.body
         ).prepare()
     except ValueError as error:
-        raise RequestUnbuildable(str(error)) from error
+        # Not its text, which repeats what may be a secret, and is shown to clients.
+        raise RequestUnbuildable(type(error).__name__) from error
     with requests.Session() as session:
         session.trust_env = False
         session.mount("http://", wire)

@@ -89,7 +89,7 @@ def _request(
     method: str, path: str, credentials: Credentials, body: object = None, *, buys: bool = False
 ) -> CarrierRequest:
     headers = {
-        "Authorization": f"Bearer {credentials.get('api_key', '')}",
+        "Authorization": f"Bearer {credentials.get('api_key', '')}".rstrip(),
         "Content-Type": "application/json",
         "Accept": "application/json",
     }

@@ -19,6 +19,7 @@ from carriers.tests.transport_cases import (
     CONNECT,
     DEADLINE,
     MISBEHAVIOURS,
+    UNSENDABLE,
     asking,
     buying,
     closed_port,
@@ -209,11 +210,19 @@ def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only():
 
 def test_what_http_cannot_carry_is_not_sent():
     request = buying()
-    for value in ("line\r\nbreak", "snow ☃"):
+    for value in UNSENDABLE:
         bad = type(request)("POST", "/", {"Authorization": value}, b"", buys=True)
         with servers.serving(servers.answering(servers.http(200))) as served:
-            assert is_not_sent(talk(served.url, bad), "unbuildable")
+            outcome = talk(served.url, bad)
+            assert is_not_sent(outcome, "unbuildable")
+            assert value.strip() not in outcome.detail, "it may be a secret"
             assert served.requests == []
+
+
+def test_what_only_the_library_refuses_is_not_repeated():
+    bad = type(buying())("POST", "/", {"X-Bad name\n": "s3cret"}, b"", buys=True)
+    outcome = talk("http://127.0.0.1:1", bad)
+    assert outcome == NotSent("unbuildable", "InvalidHeader")
 
 
 def test_proxies_of_the_environment_are_ignored(monkeypatch):

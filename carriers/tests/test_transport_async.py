@@ -18,6 +18,7 @@ from carriers.tests.transport_cases import (
     CONNECT,
     DEADLINE,
     MISBEHAVIOURS,
+    UNSENDABLE,
     asking,
     buying,
     closed_port,
@@ -97,10 +98,11 @@ async def test_the_guard_is_asked_before_the_first_byte_of_a_purchase():
 
 
 async def test_what_http_cannot_carry_is_not_sent():
-    bad = CarrierRequest("POST", "/", {"Authorization": "line\r\nbreak"}, b"", buys=True)
-    with servers.serving(servers.answering(servers.http(200))) as served:
-        assert is_not_sent(await talk(served.url, bad), "unbuildable")
-        assert served.requests == []
+    for value in UNSENDABLE:
+        bad = CarrierRequest("POST", "/", {"Authorization": value}, b"", buys=True)
+        with servers.serving(servers.answering(servers.http(200))) as served:
+            assert is_not_sent(await talk(served.url, bad), "unbuildable")
+            assert served.requests == []
 
 
 async def test_proxies_of_the_environment_are_ignored(monkeypatch):

@@ -40,6 +40,9 @@ CONSIGNMENT = Consignment(
     credentials={"api_key": "k", "username": "u", "password": "p"},
 )
 
+# Values of headers. `requests` refuses a blank at the front and sends one at the end.
+UNSENDABLE = ("line\r\nbreak", "snow ☃", " blank in front", "blank at the end ")
+
 # (handler, allowed outcomes for a purchase, remark)
 MISBEHAVIOURS = [
     (servers.answering(servers.http(200, b"{}")), {Answered()}, "the control: all is well"),
