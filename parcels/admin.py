@@ -206,10 +206,10 @@ class ContractForm(forms.ModelForm):
         given = self.cleaned_data["credentials"]
         if given is None or given == "":
             return None
-        if not isinstance(given, dict):
-            raise forms.ValidationError("A JSON object is needed.")
-        self.instance.credentials = given
-        return given
+        if not isinstance(given, dict) or not all(isinstance(v, str) for v in given.values()):
+            raise forms.ValidationError('A JSON object of texts is needed, like {"api_key": "…"}.')
+        self.instance.credentials = {name: text.strip() for name, text in given.items()}
+        return self.instance.credentials
 
 
 @admin.register(CarrierContract)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.test import Client
 
+from parcels.admin import ContractForm
 from parcels.models import CarrierContract
 from parcels.tests.requests import Shop, body
 
@@ -119,3 +121,20 @@ def test_no_operator_is_shown_credentials(
     assert "api_key: ••••••" in page
     assert "hush" not in page
     assert ('name="credentials"' in page) is (permission == "change")
+
+
+def entered(shop: Shop, credentials: Any) -> ContractForm:
+    given = {"account": shop.account.pk, "carrier": "postnl", "name": ""}
+    return ContractForm({**given, "credentials": json.dumps(credentials)})
+
+
+@pytest.mark.parametrize("value", [123, None, True, ["k"], {"key": "k"}])
+def test_credentials_are_texts(shop: Shop, value: Any) -> None:
+    """A carrier's adapter raises on others, when the row is claimed already."""
+    assert list(entered(shop, {"api_key": value}).errors) == ["credentials"]
+
+
+def test_blanks_around_credentials_are_dropped(shop: Shop) -> None:
+    form = entered(shop, {"api_key": " hush hush\n"})
+    assert form.is_valid(), form.errors
+    assert form.cleaned_data["credentials"] == {"api_key": "hush hush"}
