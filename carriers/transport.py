@@ -110,12 +110,9 @@ def _send(call: Call, request: CarrierRequest, wire: _Wire) -> requests.Response
     except ValueError as error:
         # Not its text, which repeats what may be a secret, and is shown to clients.
         raise RequestUnbuildable(type(error).__name__) from error
-    with requests.Session() as session:
-        session.trust_env = False
-        session.mount("http://", wire)
-        session.mount("https://", wire)
-        time_outs = (call.remaining(call.connect_timeout), call.remaining())
-        return session.send(prepared, timeout=time_outs, stream=True, allow_redirects=False)
+    time_outs = (call.remaining(call.connect_timeout), call.remaining())
+    # Not by a session: it reads a redirect's body, unpacked and without a limit.
+    return wire.send(prepared, timeout=time_outs, stream=True)
 
 
 def _bounded(response: requests.Response) -> Iterator[bytes]:

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
-import requests
+from requests.adapters import HTTPAdapter
 
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
@@ -250,13 +250,13 @@ def test_no_connection_is_used_twice():
 
 def test_no_time_out_is_none(monkeypatch):
     seen = []
-    real = requests.Session.send
+    real = HTTPAdapter.send
 
-    def spy(session, request, **kwargs):
+    def spy(adapter, request, **kwargs):
         seen.append(kwargs["timeout"])
-        return real(session, request, **kwargs)
+        return real(adapter, request, **kwargs)
 
-    monkeypatch.setattr(requests.Session, "send", spy)
+    monkeypatch.setattr(HTTPAdapter, "send", spy)
     with servers.serving(servers.answering(servers.http(200))) as served:
         talk(served.url, asking(), buying())
     assert len(seen) == 2

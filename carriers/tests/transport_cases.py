@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import random
 import socket
 
 from carriers.base import Address, CarrierRequest, Consignment
@@ -42,6 +44,8 @@ CONSIGNMENT = Consignment(
 
 # Values of headers. `requests` refuses a blank at the front and sends one at the end.
 UNSENDABLE = ("line\r\nbreak", "snow ☃", " blank in front", "blank at the end ")
+
+ZIPPED = gzip.compress(random.Random(1).randbytes(40_000))
 
 # (handler, allowed outcomes for a purchase, remark)
 MISBEHAVIOURS = [
@@ -119,6 +123,13 @@ MISBEHAVIOURS = [
         servers.answering(servers.http(302, Location="/again"), servers.http(200, b"{}")),
         {"unreadable"},
         "a redirect is not followed: that would be a second purchase",
+    ),
+    (
+        servers.answering(
+            servers.http(302, ZIPPED, Location="/again", Content_Encoding="gzip")[:-10_000]
+        ),
+        {"unreadable"},
+        "a redirect's body is cut, and packed: it is never unpacked",
     ),
 ]
 
