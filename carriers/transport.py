@@ -215,7 +215,11 @@ class _Connection(HTTPConnection):
 
     def _new_conn(self) -> socket.socket:
         connection = _dial(self.host.strip("[]"), self.port, self._wire.call)
-        self._wire.watch = WATCHDOG.watch(connection, self._wire.call.ends_at)
+        try:
+            self._wire.watch = WATCHDOG.watch(connection, self._wire.call.ends_at)
+        except BaseException:
+            connection.close()
+            raise
         return connection
 
     def send(self, data: Any) -> None:

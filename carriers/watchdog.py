@@ -20,6 +20,8 @@ import socket
 import threading
 import time
 
+from carriers.errors import CarrierNotSent
+
 
 class Watch:
     """One connection under watch; `cut` says whether the deadline struck."""
@@ -61,18 +63,22 @@ class Watchdog:
 
     def watch(self, connection: socket.socket, ends_at: float) -> Watch:
         """Cut a connection at `ends_at` (`time.monotonic`), unless it is let go before."""
-        watch = Watch(connection.dup(), self._wake)
         with self._wake:
             if self._thread is None:
                 self._start()
+            watch = Watch(connection.dup(), self._wake)
             heapq.heappush(self._heap, (ends_at, next(self._order), watch))
             if self._heap[0][2] is watch:
                 self._wake.notify()
         return watch
 
     def _start(self) -> None:
-        self._thread = threading.Thread(target=self._run, name="carrier-deadlines", daemon=True)
-        self._thread.start()
+        thread = threading.Thread(target=self._run, name="carrier-deadlines", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system has no thread left
+            raise CarrierNotSent("no thread to keep the deadline") from error
+        self._thread = thread
 
     def _run(self) -> None:
         with self._wake:

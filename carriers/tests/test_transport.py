@@ -153,6 +153,25 @@ class _NeverCut:
         pass
 
 
+def test_nothing_is_sent_without_a_thread_that_keeps_the_deadline(monkeypatch):
+    """A process may be at its limit of threads for a moment: the next call starts it."""
+    start = threading.Thread.start
+    refused: list[threading.Thread] = []
+
+    def once_full(thread):
+        if thread.name == "carrier-deadlines" and not refused:
+            refused.append(thread)
+            raise RuntimeError("can't start new thread")
+        start(thread)
+
+    monkeypatch.setattr("carriers.transport.WATCHDOG", Watchdog())
+    monkeypatch.setattr(threading.Thread, "start", once_full)
+    with servers.serving(servers.trickle_body) as served:
+        assert is_not_sent(talk(served.url, buying()), "not_sent")
+        assert fits(talk(served.url, buying()), {"timeout"})
+        assert len(served.requests) == 1
+
+
 def test_one_deadline_covers_all_steps():
     def slow(connection, served):
         servers.read_request(connection, served)
