@@ -100,7 +100,8 @@ class LanternFreight(Carrier):
         if not isinstance(token, str):
             return token
         response = yield build(token)
-        fault = soap.fault(response)
+        # Only under the documented status: a label may come with a warning about the token.
+        fault = soap.fault(response) if response.status == 500 else None
         if fault is None or fault.code != EXPIRED:
             return response
         self.tokens.drop(credentials, token)

@@ -96,6 +96,14 @@ def test_lantern_replaces_an_expired_token_once(lantern):
     assert len(requests) == 3
 
 
+def test_lantern_buys_nothing_again_because_of_a_label_s_warning(lantern):
+    warning = "<warning><faultcode>soap:Client.Authentication</faultcode></warning>"
+    warned = CREATED.body.replace(b"</Create", f"{warning}</Create".encode())
+    requests, outcome = drive(lantern.announce(CONSIGNMENT), login(), response(200, warned))
+    assert outcome == LABEL
+    assert actions(requests) == ["Login", "CreateShipment"]
+
+
 def test_lantern_says_that_nothing_was_made_after_another_thread_s_login(lantern):
     drive(lantern.announce(CONSIGNMENT), login("old"), CREATED)
     steps = lantern.announce(CONSIGNMENT)
