@@ -22,7 +22,7 @@ from carriers.base import (
     Voided,
     VoidResult,
 )
-from carriers.classify import Phase, Promises
+from carriers.classify import DUPLICATE, Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
 from carriers.methods import ShippingMethod
 from carriers.shapes import documents, json_label
@@ -81,6 +81,10 @@ def _read_label(result: Mapping[str, Any]) -> Outcome:
     if result.get("status") == "error":
         error = json_label.member(result.get("error"), "the item's error")
         said = json_label.refusal_of(error, "text")
+        if said and said.code in DUPLICATE:
+            return Unknown("conflict", "the reference is known already")
+        if any(result.get(part) for part in ("barcode", "label_pdf", "label_zpl")):
+            raise CarrierAnswerUnreadable("the item has an error and a label")
         return said or Unknown("unreadable", "an item's error without a code")
     if result.get("status") != "ok":
         raise CarrierAnswerUnreadable("the item has no known status")

@@ -148,6 +148,8 @@ ITEM = {
     "label_zpl": ZPL64,
 }
 ERROR = {"client_id": "ref-1", "status": "error", "error": {"code": "ZIP", "text": "bad"}}
+DUPLICATE = {"code": "DUPLICATE_REFERENCE", "text": "?", "message": "?"}
+REFUSED = Refused("ZIP", "bad")
 
 
 def results(*items):
@@ -163,6 +165,12 @@ COLIBRI = [
     (response(200, results({**ITEM, "status": "queued"})), "unreadable", "undocumented"),
     (response(200, results({**ERROR, "error": {}})), "unreadable", "an error without a code"),
     (response(200, results({**ERROR, "error": None})), "unreadable", "nor an error"),
+    (response(200, results({**ERROR, "error": DUPLICATE})), "conflict", "sold before"),
+    (response(409, DUPLICATE), "conflict", "likewise"),
+    (response(200, results({**ERROR, "barcode": "CX1"})), "unreadable", "refused, and sold?"),
+    (response(200, results({**ERROR, "label_pdf": PDF64})), "unreadable", "likewise"),
+    (response(200, results({**ERROR, "label_zpl": ZPL64})), "unreadable", "likewise"),
+    (response(200, results({**ERROR, "barcode": None, "label_pdf": ""})), REFUSED, "empty"),
     (response(429, Retry_After="2"), Throttled(2.0, True), "promised"),
     (response(403, {}), Refused("credentials", "HTTP 403", True), ""),
 ]
