@@ -1,6 +1,4 @@
-"""JSON bodies, with every assumption checked; and the shape with base64 documents, which PostNL and
-Tortoise Post share.
-"""
+"""JSON bodies, with every assumption checked; and the shape that PostNL and Tortoise Post share."""
 
 from __future__ import annotations
 
@@ -64,9 +62,11 @@ class JsonLabelCarrier(Carrier):
     def parse_lookup(self, response: CarrierResponse, reference: str) -> LookupResult:
         if response.status != 200:
             return unsettled_lookup(response)
-        shipments = members(load(response.body).get("shipments"), "shipments")
+        said = load(response.body)
+        shipments = members(said.get("shipments"), "shipments")
         found = tuple(_read_label(shipment, reference) for shipment in shipments)
-        return Found(found) if found else Absent()
+        absent = Unknown("unreadable", "not only an empty list") if any(said.values()) else Absent()
+        return Found(found) if found else absent
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         path = f"/shipments/{quote(purchase.carrier_id, safe='')}"
@@ -113,10 +113,16 @@ def _read_label(said: Mapping[str, Any], reference: str) -> Announced:
 def load(body: bytes) -> Mapping[str, Any]:
     """Read a body that must be an object."""
     try:
-        value = json.loads(body)
+        value = json.loads(body, object_pairs_hook=_unambiguous)
     except (ValueError, RecursionError) as error:  # deep nesting ends in a RecursionError
         raise CarrierAnswerUnreadable("the answer is no JSON") from error
     return member(value, "the answer")
+
+
+def _unambiguous(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    if len(said := dict(pairs)) < len(pairs):
+        raise ValueError("a name comes twice")
+    return said
 
 
 def member(value: object, name: str) -> Mapping[str, Any]:
@@ -143,6 +149,5 @@ def refusal(body: bytes) -> Refused | None:
 
 def refusal_of(said: Mapping[str, Any], message: str) -> Refused | None:
     """Read a refusal from an object that has its text under this name."""
-    if not isinstance(said.get("code"), str) or not said["code"]:
-        return None
-    return documents.refused(said["code"], said.get(message))
+    code = said.get("code")
+    return documents.refused(code, said.get(message)) if code and isinstance(code, str) else None

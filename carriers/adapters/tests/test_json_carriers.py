@@ -44,6 +44,11 @@ POSTED = [
     (response(201, body(price="-4.25")), "unreadable", "no amount"),
     (response(201, json.dumps(BODY)[:80]), "unreadable", "cut"),
     (response(201, []), "unreadable", "a list"),
+    (
+        response(201, json.dumps(BODY).replace('"price"', '"reference": "ref-1", "price"')),
+        "unreadable",
+        "a name that comes twice",
+    ),
     (response(201, "[" * 100_000), "unreadable", "too deep"),
     (response(201), "unreadable", "empty"),
     (
@@ -96,6 +101,15 @@ LOOKED_UP = [
         "several, oldest first",
     ),
     (response(200, {"shipments": []}), Absent(), "nothing there"),
+    (response(200, {"shipments": [], "next": None}), Absent(), "nor anything else"),
+    (response(200, {"shipments": [], "next": "?page=2"}), "unreadable", "another page"),
+    (response(200, {"shipments": [], "errors": ["shard 3"]}), "unreadable", "a part of it"),
+    (response(200, {"shipments": [], "code": "DOWN"}), "unreadable", "an error"),
+    (
+        response(200, f'{{"shipments": [{json.dumps(BODY)}], "shipments": []}}'),
+        "unreadable",
+        "a name that comes twice",
+    ),
     (response(200, {}), "unreadable", "no list is not an empty list"),
     (response(200, {"shipments": [body(reference="ref-2")]}), "unreadable", "another's"),
     (response(404), "unreadable", "no absence: this list answers 200"),
@@ -114,6 +128,7 @@ LOOKED_UP = [
 def test_a_lookup(answer, expected, remark):
     _, outcome = drive(CARRIERS["postnl"].lookup("ref-1", CREDENTIALS), answer)
     if isinstance(expected, str):
+        assert isinstance(outcome, Unknown), remark
         assert outcome.reason == expected, remark
     else:
         assert outcome == expected, remark
