@@ -22,6 +22,9 @@ LONGEST_RETRY_AFTER = 3600.0
 # A refusal that says that the carrier has the reference already: what it sold is to be looked up.
 DUPLICATE = frozenset({"DUPLICATE_REFERENCE"})
 
+# A proxy's login, and time-outs: they tell nothing of what the carrier did, whatever the body says.
+NO_REFUSAL = frozenset({407, 408, 499})
+
 
 class Kind(StrEnum):
     """The outcome classes, as they are written into `attempt`."""
@@ -71,13 +74,13 @@ def answer_kind(status: int, body: Body, phase: Phase, promises: Promises) -> Ki
     """Classify a complete HTTP answer."""
     if phase is Phase.AFTER:
         return Kind.ANNOUNCED if 200 <= status < 300 and body is Body.LABEL else Kind.UNKNOWN
-    if status in (401, 403):
+    if status == 401:
         return Kind.REFUSED
     if status == 409 and phase is Phase.BUYING:
         return Kind.UNKNOWN  # "duplicate reference": it may have sold this one before
     if status == 429:
         return Kind.THROTTLED
-    if status != 408 and body is Body.REFUSAL and _may_refuse(status, promises):
+    if status not in NO_REFUSAL and body is Body.REFUSAL and _may_refuse(status, promises):
         return Kind.REFUSED
     if phase is Phase.BUYING and 200 <= status < 300 and body is Body.LABEL:
         return Kind.ANNOUNCED

@@ -15,7 +15,7 @@ PROMISES = Promises(throttle_promises_nothing=True)
 SOAP = Promises(refusal_statuses=frozenset({500}))
 NOT_SENT, REFUSED, THROTTLED = Kind.NOT_SENT, Kind.REFUSED, Kind.THROTTLED
 UNKNOWN, ANNOUNCED = Kind.UNKNOWN, Kind.ANNOUNCED
-BEFORE, BUYING, AFTER = Phase.BEFORE, Phase.BUYING, Phase.AFTER
+BEFORE, BUYING, AFTER, VOIDING = Phase
 LABEL, REFUSAL, UNREADABLE = Body.LABEL, Body.REFUSAL, Body.UNREADABLE
 
 ANSWERS = [
@@ -28,7 +28,13 @@ ANSWERS = [
     (400, REFUSAL, BUYING, NOTHING, REFUSED, "documented"),
     (400, UNREADABLE, BUYING, NOTHING, UNKNOWN, "a 4xx of something in between promises nothing"),
     (401, UNREADABLE, BUYING, NOTHING, REFUSED, "no one acts for a stranger"),
+    (401, UNREADABLE, VOIDING, NOTHING, REFUSED, "likewise"),
     (403, REFUSAL, BUYING, NOTHING, REFUSED, "likewise"),
+    (403, UNREADABLE, BUYING, NOTHING, UNKNOWN, "a firewall that filters answers says this, too"),
+    (403, UNREADABLE, VOIDING, NOTHING, UNKNOWN, "likewise"),
+    (403, UNREADABLE, BEFORE, NOTHING, NOT_SENT, "a login bought nothing"),
+    (407, REFUSAL, BUYING, NOTHING, UNKNOWN, "of a proxy"),
+    (499, REFUSAL, BUYING, NOTHING, UNKNOWN, "a gateway's own time-out"),
     (408, REFUSAL, BUYING, NOTHING, UNKNOWN, "it timed out: how far did it get?"),
     (422, REFUSAL, BUYING, NOTHING, REFUSED, "the usual refusal"),
     (429, REFUSAL, BUYING, PROMISES, THROTTLED, "before the body says anything"),

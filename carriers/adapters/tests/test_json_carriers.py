@@ -187,7 +187,8 @@ COLIBRI = [
     (response(200, results({**ERROR, "label_zpl": ZPL64})), "unreadable", "likewise"),
     (response(200, results({**ERROR, "barcode": None, "label_pdf": ""})), REFUSED, "empty"),
     (response(429, Retry_After="2"), Throttled(2.0, True), "promised"),
-    (response(403, {}), Refused("credentials", "HTTP 403", True), ""),
+    (response(403, {"code": "KEY", "message": "?"}), Refused("credentials", "?", True), ""),
+    (response(403, {}), "unreadable", "a firewall may have filtered the answer"),
 ]
 
 
