@@ -191,6 +191,16 @@ class _Wire(HTTPAdapter):
             self.watch.let_go()
 
 
+class _Answer(http.client.HTTPResponse):
+    """An answer after all interim ones; `http.client` itself passes over 100 only."""
+
+    def begin(self) -> None:
+        super().begin()
+        while self.status < 200 and self.status != 101:
+            self.headers = None  # type: ignore[assignment] # else it has begun already
+            super().begin()
+
+
 class _Connection(HTTPConnection):
     """A connection that dials within its call's time, and sends a request whole or not at all.
 
@@ -198,6 +208,8 @@ class _Connection(HTTPConnection):
     between the two. A process that was frozen there would complete its purchase when it resumes,
     long after its last look at the clock: the fault suite's F3 bought a label twice that way.
     """
+
+    response_class = _Answer
 
     def __init__(self, *args: Any, wire: _Wire, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

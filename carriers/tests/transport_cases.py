@@ -57,6 +57,20 @@ MISBEHAVIOURS = [
     ),
     (
         servers.answering(
+            b"HTTP/1.1 102 Processing\r\n\r\nHTTP/1.1 100 Continue\r\n\r\n"
+            b"HTTP/1.1 103 Early Hints\r\nLink: </a>\r\nContent-Length: 9\r\n\r\n"
+            + servers.http(200, b"{}")
+        ),
+        {Answered()},
+        "nor are several of other kinds",
+    ),
+    (
+        servers.answering(b"HTTP/1.1 101 Switching\r\nUpgrade: x\r\n\r\n" + servers.http(200)),
+        {"unreadable"},
+        "after a change of protocols there is no HTTP",
+    ),
+    (
+        servers.answering(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"
         ),
         {Answered()},
