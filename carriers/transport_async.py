@@ -37,12 +37,11 @@ T = TypeVar("T")
 LARGEST_HEAD = 65_536
 # What `requests` takes, too. Dangerous where an answer's end decides what the next one is: here
 # none follows, and an answer that is refused is a label to be looked for.
-LENIENT = {
-    "lenient_headers": True,
-    "lenient_optional_lf_after_cr": True,
-    "lenient_optional_cr_before_lf": True,
-    "lenient_spaces_after_chunk_size": True,
-}
+LENIENT = (
+    *("lenient_headers", "lenient_version", "lenient_keep_alive", "lenient_chunked_length"),
+    *("lenient_optional_lf_after_cr", "lenient_optional_cr_before_lf"),
+    "lenient_spaces_after_chunk_size",
+)
 
 
 async def perform(
@@ -153,7 +152,7 @@ class _Answer(asyncio.Protocol):
         self.on_body = self._body.extend
         # A reference cycle: `connection_lost` ends it.
         self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(**LENIENT)
+        self._parser.set_dangerous_leniencies(**dict.fromkeys(LENIENT, True))
 
     def data_received(self, data: bytes) -> None:
         if self._parser is None or self.whole.done():

@@ -88,6 +88,31 @@ MISBEHAVIOURS = [
     ),
     (
         servers.answering(
+            b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"2\r\n{}\r\n0\r\n\r\n"
+        ),
+        {Answered()},
+        "in pieces, with a length beside them",
+    ),
+    (
+        servers.answering(servers.http(200, b"{}").replace(b"HTTP/1.1", b"HTTP/1.2")),
+        {Answered()},
+        "a version that is none",
+    ),
+    (
+        servers.answering(
+            b"HTTP/1.1 100 Continue\r\nConnection: close\r\n\r\n" + servers.http(200, b"{}")
+        ),
+        {Answered()},
+        "an interim answer that says it is the last",
+    ),
+    (
+        servers.answering(servers.http(200, b"{}", Connection="close") + servers.http(500)),
+        {Answered()},
+        "nothing follows the last answer",
+    ),
+    (
+        servers.answering(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2 \r\n{}\r\n0\r\n\r\n"
         ),
         {Answered()},
