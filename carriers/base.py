@@ -89,6 +89,8 @@ class Carrier:
     code: ClassVar[str]
     name: ClassVar[str]
     repeats: ClassVar[Repeats]
+    # `void` names the label by the carrier's id alone.
+    voids_by_id: ClassVar[bool] = False
     longest_work: ClassVar[float]
     settling: ClassVar[float] = 0.0
     promises: ClassVar[Promises] = Promises()

@@ -2,8 +2,7 @@
 
 Each reader raises `CarrierAnswerUnreadable` rather than return something incomplete: a label that
 doesn't print is found only in the warehouse, an unknown outcome within seconds. The same holds for
-an identifier that the database can't store: cut to its column it would name another label. A
-refusal's text is only shown, so it is cut to fit.
+an identifier that can't be stored: cut, it names another label. A refusal's text is cut to fit.
 """
 
 from __future__ import annotations

@@ -36,6 +36,7 @@ class JsonLabelCarrier(Carrier):
     """`POST /shipments`, `GET /shipments?reference=`, `DELETE /shipments/{id}`."""
 
     repeats = "lookup"
+    voids_by_id = True
     promises = Promises(throttle_promises_nothing=True)
     credential_names = ("api_key",)
 

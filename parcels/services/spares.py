@@ -25,6 +25,7 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
+from carriers.registry import CARRIERS
 from parcels import faults, metrics
 from parcels.books.compare import Extra, Ours, Sold
 from parcels.models import (
@@ -137,7 +138,7 @@ def settle_spare(spare_id: int) -> None:
     """Keep the label where it is the announcement's own after all, else have it voided."""
     spare = SpareLabel.objects.select_related("announcement__parcel").get(pk=spare_id)
     announcement = spare.announcement
-    own = spare.tracking_number == announcement.parcel.tracking_number
+    own = spare.tracking_number == announcement.parcel.tracking_number or _has_own_id(spare)
     if announcement.state in OPEN:
         _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
     elif own and announcement.state == State.ANNOUNCED:
@@ -147,6 +148,13 @@ def settle_spare(spare_id: int) -> None:
     else:
         _void(spare)
     connection.close()
+
+
+def _has_own_id(spare: SpareLabel) -> bool:
+    """Tell whether voiding it would void the announcement's own label: its number is a spelling."""
+    carrier = CARRIERS.get(spare.announcement.carrier)
+    by_id = carrier is not None and carrier.voids_by_id
+    return by_id and spare.carrier_id == spare.announcement.carrier_id
 
 
 def _void(spare: SpareLabel) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
@@ -313,6 +314,31 @@ def test_only_a_label_that_is_listed_after_its_void_is_voided_again(
     spares.settle_spare(spare.pk)
     spare.refresh_from_db()
     assert (spare.state, carrier.calls) == (SpareState.GONE, calls)
+
+
+@pytest.mark.parametrize(
+    ("code", "state", "calls"),
+    [
+        ("postnl", SpareState.KEPT, []),
+        ("tortoise", SpareState.KEPT, []),
+        # By the number: its labels of one reference share their id.
+        ("meridian", SpareState.GONE, ["void"]),
+    ],
+)
+def test_our_own_label_is_not_voided_by_its_id(
+    carrier: Carrier, code: str, state: SpareState, calls: list[str]
+) -> None:
+    """A carrier may spell its tracking number in another way when it lists it."""
+    row = AnnouncementFactory.create(
+        state=State.ANNOUNCED, carrier=code, carrier_id="c-3S1", parcel__tracking_number="3S1"
+    )
+    listed = replace(label("3S1"), tracking_number="3S-1")
+    spares.note_spares(spares.extras(row, [listed]), "late_look")
+    carrier.answers = [Voided()]
+    spare = SpareLabel.objects.get()
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (spare.state, carrier.calls) == (state, calls)
 
 
 def test_several_found_are_rows_at_once(carrier: Carrier) -> None:
