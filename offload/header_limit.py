@@ -32,7 +32,3 @@ class HeaderLimit(HttpToolsProtocol):
     def on_body(self, body: bytes) -> None:
         self._unfinished = 0
         super().on_body(body)
-
-    def on_message_complete(self) -> None:
-        self._unfinished = 0
-        super().on_message_complete()
