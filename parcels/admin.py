@@ -229,7 +229,8 @@ class CarrierContractAdmin(admin.ModelAdmin):
         """Untick the former default with it: without one, labels are bought on our own account."""
         if obj.is_default:
             same = CarrierContract.objects.filter(account=obj.account_id, carrier=obj.carrier)
-            same.exclude(pk=obj.pk).update(is_default=False)
+            if same.exclude(pk=obj.pk).update(is_default=False):
+                self.message_user(request, f"It replaces {obj.carrier}'s former default.")
         super().save_model(request, obj, *args)
 
     @admin.display(description="stored credentials")

@@ -82,8 +82,8 @@ def test_a_new_default_takes_the_former_one_s_place(
     colibri = CarrierContract.objects.create(
         account=contract.account, carrier="colibri", name="Small"
     )
-    answer = operator.post(f"{ADMIN}add/", typed(contract))
-    assert answer.status_code == 302, answer.context["errors"]
+    answer = operator.post(f"{ADMIN}add/", typed(contract), follow=True)
+    assert "replaces postnl" in answer.content.decode()
     assert defaults() == {"New", colibri.name}
     operator.post(f"{ADMIN}{contract.pk}/change/", typed(contract, name="Big"))
     assert defaults() == {"Big", colibri.name}
