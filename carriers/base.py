@@ -153,8 +153,6 @@ class Carrier:
 
 def unsettled_lookup(response: CarrierResponse) -> Unknown:
     """Turn any answer that is no list into "can't say": a lookup's failure proves nothing."""
-    if response.status in (401, 403):
-        return Unknown("credentials", f"HTTP {response.status} to a lookup")
     reason = classify.unknown_reason(response.status)
     wait = classify.seconds(response.headers.get("retry-after"), now=datetime.now(UTC))
     return Unknown(reason, f"HTTP {response.status} to a lookup", wait)

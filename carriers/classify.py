@@ -93,6 +93,8 @@ def _may_refuse(status: int, promises: Promises) -> bool:
 
 def unknown_reason(status: int) -> str:
     """Name why an answer leaves the outcome unknown."""
+    if status in (401, 403):
+        return "credentials"
     if status == 408:
         return "timeout"
     if status == 409:

@@ -19,6 +19,7 @@ from carriers.breaker_rules import (
     throttle,
     verdict,
 )
+from carriers.classify import Phase, Promises, answer
 from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
 
 CONFIG = BreakerConfig()
@@ -210,6 +211,9 @@ BLAME = [
     (NotSent("bulkhead_full"), None, "likewise"),
     (NotSent("unbuildable"), None, "our own data"),
     (Unknown("credentials"), False, "one account's wrong password stops no others"),
+    (answer(403, None, None, Phase.BUYING, Promises()), False, "a revoked key, without words"),
+    (answer(403, None, None, Phase.BEFORE, Promises()), False, "likewise, at a login"),
+    (answer(403, None, None, Phase.VOIDING, Promises()), False, "likewise"),
 ]
 
 

@@ -188,7 +188,7 @@ COLIBRI = [
     (response(200, results({**ERROR, "barcode": None, "label_pdf": ""})), REFUSED, "empty"),
     (response(429, Retry_After="2"), Throttled(2.0, True), "promised"),
     (response(403, {"code": "KEY", "message": "?"}), Refused("credentials", "?", True), ""),
-    (response(403, {}), "unreadable", "a firewall may have filtered the answer"),
+    (response(403, {}), "credentials", "a firewall may have filtered the answer"),
 ]
 
 
