@@ -1,7 +1,8 @@
 """Compare what a carrier says it has sold with what we know: its invoice list, or one lookup.
 
 `compare` is pure. A label's identity is its tracking number: some carriers give a second label of
-one reference the same id.
+one reference the same id. Where labels are voided by their id it is that, too: there a list may
+spell the number in another way.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
+from carriers import registry
 from parcels.models import Announcement, State
 from parcels.models.announcement import OPEN
 
@@ -26,12 +28,38 @@ class Sold:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """An announcement; `announcement` is its primary key, `tracking_number` its parcel's."""
+    """An announcement; `announcement` is its primary key, `tracking_number` its parcel's.
+
+    `carrier_id` is its label's where the carrier voids by it, else empty.
+    """
 
     reference: str
     state: str
     tracking_number: str
     announcement: int
+    carrier_id: str = ""
+
+    def has(self, label: Sold) -> bool:
+        """Tell whether a label of this reference is the announcement's own."""
+        by_id = bool(self.carrier_id) and self.carrier_id == label.carrier_id
+        return by_id or self.tracking_number == label.tracking_number
+
+
+def voids_by_id(code: str) -> bool:
+    """Tell whether a carrier voids the label of an id, whatever its number."""
+    carrier = registry.CARRIERS.get(code)
+    return carrier is not None and carrier.voids_by_id
+
+
+def ours_of(announcement: Announcement) -> Ours:
+    """Return the announcement as it is compared."""
+    return Ours(
+        announcement.reference,
+        announcement.state,
+        announcement.parcel.tracking_number,
+        announcement.pk,
+        announcement.carrier_id if voids_by_id(announcement.carrier) else "",
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,13 +91,13 @@ def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
     """
     labels = {(label.reference, label.tracking_number): label for label in sold}
     pairs = [(label, ours.get(label.reference)) for label in labels.values()]
+    listed = {known.reference for label, known in pairs if known and known.has(label)}
     return Comparison(
         not_ours=[label for label, known in pairs if known is None],
         not_sold=[
             known
             for known in ours.values()
-            if known.state == State.ANNOUNCED
-            and (known.reference, known.tracking_number) not in labels
+            if known.state == State.ANNOUNCED and known.reference not in listed
         ],
         extra=[Extra(known, label) for label, known in pairs if known and _is_extra(label, known)],
         under_review=[
@@ -83,7 +111,7 @@ def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
 def _is_extra(label: Sold, known: Ours) -> bool:
     if known.state == State.ANNOUNCED:
         # Without a number of our own we can't tell which label is ours, and void none.
-        return known.tracking_number not in ("", label.tracking_number)
+        return known.tracking_number != "" and not known.has(label)
     return known.state not in OPEN
 
 
@@ -92,6 +120,7 @@ class Check:
 
     def __init__(self, carrier: str) -> None:
         self._announcements = Announcement.objects.filter(carrier=carrier)
+        self._by_id = voids_by_id(carrier)
         # Primary keys: some 60 MB for a million.
         self._seen: set[int] = set()
 
@@ -117,6 +146,7 @@ class Check:
 
     def _ours(self, **conditions: Any) -> Iterator[Ours]:
         rows = self._announcements.filter(**conditions).values_list(
-            "reference", "state", "parcel__tracking_number", "pk"
+            *("reference", "state", "parcel__tracking_number", "pk"),
+            *(["carrier_id"] if self._by_id else []),
         )
         return (Ours(*row) for row in rows.iterator(chunk_size=1_000))

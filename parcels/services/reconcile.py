@@ -19,7 +19,7 @@ from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
 from parcels import faults
-from parcels.books.compare import Ours, Sold, compare
+from parcels.books.compare import Sold, compare, ours_of
 from parcels.models import Announcement, State
 from parcels.services import protect
 from parcels.services.announcement_sql import calls_about
@@ -151,11 +151,11 @@ def look_again(announcement_id: int) -> None:
     if isinstance(result, Found | Absent):
         with transaction.atomic():
             note_attempt(announcement, "late_look", result, duration)
-            reference, number = announcement.reference, announcement.parcel.tracking_number
+            reference = announcement.reference
             sold = result.announced if isinstance(result, Found) else ()
             found = compare(
                 [Sold(reference, each.carrier_id, each.tracking_number) for each in sold],
-                {reference: Ours(reference, announcement.state, number, announcement.pk)},
+                {reference: ours_of(announcement)},
             )
             note_spares(found.extra, "late_look")
             _next_look(announcement)

@@ -25,9 +25,8 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
-from carriers.registry import CARRIERS
 from parcels import faults, metrics
-from parcels.books.compare import Extra, Ours, Sold
+from parcels.books.compare import Extra, Ours, Sold, ours_of
 from parcels.models import (
     Announcement,
     Attempt,
@@ -138,7 +137,8 @@ def settle_spare(spare_id: int) -> None:
     """Keep the label where it is the announcement's own after all, else have it voided."""
     spare = SpareLabel.objects.select_related("announcement__parcel").get(pk=spare_id)
     announcement = spare.announcement
-    own = spare.tracking_number == announcement.parcel.tracking_number or _has_own_id(spare)
+    label = Sold(announcement.reference, spare.carrier_id, spare.tracking_number)
+    own = ours_of(announcement).has(label)
     if announcement.state in OPEN:
         _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
     elif own and announcement.state == State.ANNOUNCED:
@@ -148,13 +148,6 @@ def settle_spare(spare_id: int) -> None:
     else:
         _void(spare)
     connection.close()
-
-
-def _has_own_id(spare: SpareLabel) -> bool:
-    """Tell whether voiding it would void the announcement's own label: its number is a spelling."""
-    carrier = CARRIERS.get(spare.announcement.carrier)
-    by_id = carrier is not None and carrier.voids_by_id
-    return by_id and spare.carrier_id == spare.announcement.carrier_id
 
 
 def _void(spare: SpareLabel) -> None:
@@ -209,7 +202,12 @@ def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, 
 def _checked(job: Job, purchase: Purchase, refused: Refused, held: LookupResult) -> VoidResult:
     match held:
         case Found(announced=labels):
-            listed = purchase.tracking_number in {label.tracking_number for label in labels}
+            by_id = job.carrier.voids_by_id  # some lists spell a number in another way
+            listed = any(
+                label.tracking_number == purchase.tracking_number
+                or (by_id and label.carrier_id == purchase.carrier_id)
+                for label in labels
+            )
             return refused if listed else Voided()
         case Absent() if _may_lag(job):
             return Unknown("unsettled", "a label so young need not be listed yet")

@@ -29,6 +29,10 @@ SECOND = Sold("P1", "c1", "T2")
 THIRD = Sold("P1", "c3", "T3")
 
 
+SPELLED = Sold("P1", "c1", "T-1")
+BY_ID = Ours("P1", State.ANNOUNCED, "T1", 7, "c1")
+
+
 def ours(state: str, number: str = "T1") -> Ours:
     return Ours("P1", state, number, 7)
 
@@ -42,6 +46,9 @@ TABLE: list[tuple[list[Sold], Ours | None, tuple[int, int, list[Sold]], str]] = 
     ([SECOND, KEPT, THIRD], ours(State.ANNOUNCED), (0, 0, [SECOND, THIRD]), "the first isn't ours"),
     ([SECOND], ours(State.ANNOUNCED), (0, 1, [SECOND]), "another label than ours"),
     ([KEPT], ours(State.ANNOUNCED, ""), (0, 1, []), "which is ours can't be told"),
+    ([SPELLED], BY_ID, (0, 0, []), "its number is spelled in another way"),
+    ([SPELLED, THIRD], BY_ID, (0, 0, [THIRD]), "and another is sold"),
+    ([SPELLED], ours(State.ANNOUNCED), (0, 1, [SPELLED]), "where ids are shared: another label"),
     ([KEPT], None, (1, 0, []), "no such reference"),
     ([KEPT, SECOND], None, (2, 0, []), "each of them"),
     *[([KEPT], ours(state), (0, 0, []), "open: not ours to judge yet") for state in OPEN],

@@ -205,6 +205,18 @@ def test_a_carrier_that_refuses_leaves_the_parcel_at_94(
     assert cancel(shop, bought.parcel) == (202, "queued")
 
 
+def test_a_refused_label_is_known_by_its_id(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    """A carrier may spell its tracking number in another way when it lists it."""
+    cancel(shop, bought.parcel)
+    Announcement.objects.update(carrier_id="c-1")
+    listed = Announced("c-1", "3S-SPELLED-OTHERWISE", Decimal(1), ())
+    carrier_says(Refused("NOT_VOIDABLE", "on its way"), Found((listed,)))
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
+
+
 @pytest.mark.parametrize("result", [NotSent("unreachable"), Unknown("timeout")])
 def test_without_an_answer_the_carrier_is_asked_again(
     shop: Shop, bought: Announcement, carrier_says: Answers, result: VoidResult
