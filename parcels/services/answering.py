@@ -119,8 +119,11 @@ def _announce_all(announcement_ids: Sequence[int]) -> None:
     if len(announcement_ids) == 1:
         _announce_one(announcement_ids[0])
         return
-    with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-        list(pool.map(_announce_one, announcement_ids))
+    try:
+        with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
+            list(pool.map(_announce_one, announcement_ids))
+    except RuntimeError:  # no thread can be started: the answer wakes others for what is left
+        log.exception(LEFT, announcement_ids)
 
 
 def _announce_one(announcement_id: int) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -180,6 +181,22 @@ def test_a_wait_that_ends_without_the_database_is_late_and_no_error(
     monkeypatch.setattr(holds, "in_order", away)
     answer = shop.put("parcels", {"parcel": {"id": parcel, "request_label": True}})
     assert answer.status_code == 202
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_without_threads_is_late_and_no_error(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, no_broker: list[tuple[str, int, str]]
+) -> None:
+    """Its parcels are stored: a client that got an error would buy again."""
+    monkeypatch.setattr(offload, "wait", lambda *_: None)
+    monkeypatch.setattr(ThreadPoolExecutor, "map", exhausted)
+    each = body(request_label=True, shipment={"id": 8})
+    assert shop.post("parcels", {"parcels": [each, each]}).status_code == 202
+    assert len(no_broker) == 2
+
+
+def exhausted(*_: Any) -> None:
+    raise RuntimeError("can't start new thread")
 
 
 async def test_a_coroutine_that_cannot_go_on_answers_late() -> None:
