@@ -407,6 +407,13 @@ def test_an_operator_sees_the_label(kept: Storage, shop: Shop, admin_client: Cli
     assert picture.headers["Content-Type"] == "image/png"
 
 
+def test_an_operator_is_told_of_a_label_that_cannot_be_read(
+    kept: Storage, shop: Shop, admin_client: Client
+) -> None:
+    parcel = a_label(shop, b"%PDF-1.4 nothing %%EOF")
+    assert admin_client.get(f"/operator/parcels/{parcel.pk}/label.png").status_code == 404
+
+
 def test_an_operator_is_told_of_a_storage_that_is_away(
     kept: Storage, shop: Shop, admin_client: Client, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -14,6 +14,7 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, render
 from django.urls import reverse
 from django.views.decorators.http import require_GET, require_POST
+from rest_framework.exceptions import NotFound
 
 from carriers import registry
 from parcels.models import Account, Announcement, Document, Parcel, State, WebhookDelivery
@@ -103,7 +104,11 @@ def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
         return HttpResponse(str(away), content_type="text/plain; charset=utf-8", status=503)
     if label is None:
         raise Http404(f"Parcel {parcel_id} has no label.")
-    response = HttpResponse(as_png(label, LABEL_DPI), content_type="image/png")
+    try:
+        picture = as_png(label, LABEL_DPI)
+    except NotFound as unreadable:  # the API's
+        raise Http404(str(unreadable)) from unreadable
+    response = HttpResponse(picture, content_type="image/png")
     response["Cache-Control"] = "private, max-age=300"
     return response
 
