@@ -109,7 +109,7 @@ def _post(
     path: str, items: list[dict[str, Any]], credentials: Credentials, *, buys: bool
 ) -> CarrierRequest:
     headers = {
-        "X-Api-Key": credentials.get("api_key", ""),
+        "X-Api-Key": credentials.get("api_key", "").strip(),
         "Content-Type": "application/json",
         "Accept": "application/json",
     }

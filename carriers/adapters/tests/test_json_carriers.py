@@ -192,6 +192,12 @@ COLIBRI = [
 ]
 
 
+@pytest.mark.parametrize("code", ["postnl", "tortoise", "colibri"])
+def test_a_blank_behind_a_key_is_not_sent(code):
+    request = CARRIERS[code].build_probe({"api_key": "k \n"})
+    assert request.headers.get("X-Api-Key", request.headers.get("Authorization"))[-1] == "k"
+
+
 @pytest.mark.parametrize(("answer", "expected", "remark"), COLIBRI)
 def test_colibri_answers_per_item(answer, expected, remark):
     (request,), outcome = drive(CARRIERS["colibri"].announce(CONSIGNMENT), answer)
