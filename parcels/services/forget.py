@@ -69,17 +69,19 @@ def forget_receiver(account: Account, parcels: QuerySet[Parcel], email: str = ""
     waiting = [hold for hold in about if hold.deadline_at > told_before]
     busy = {pk for hold in waiting for pk in hold.question["parcels"]}
     free = [pk for pk in ids if pk not in busy]
+    over = [hold.pk for hold in about if hold not in waiting]
+    # Before the parcels: a second try, after an error below, would not find these by them.
+    answered = offload.forget(over)
+    Hold.objects.filter(pk__in=over).delete()
     removed, deleted = list[int](), list[int]()
     for place in range(0, len(free), PARCELS_AT_ONCE):
         portion = forget(free[place : place + PARCELS_AT_ONCE])
         removed += portion[0]
         deleted += portion[1]
-    over = [hold.pk for hold in about if hold not in waiting]
-    Hold.objects.filter(pk__in=over).delete()
     if email:
         _forget_in_keys(account, email)
     left = sorted(set(ids) - {*removed, *deleted})
-    return Forgotten(removed, deleted, left, len(waiting), offload.forget(over))
+    return Forgotten(removed, deleted, left, len(waiting), answered)
 
 
 def forget(parcel_ids: Sequence[int]) -> tuple[list[int], list[int]]:

@@ -294,6 +294,19 @@ def test_redis_that_is_away_is_told(account: Account, monkeypatch: pytest.Monkey
     assert found() == set()
 
 
+def test_answers_are_deleted_before_a_parcel_can_fail(
+    account: Account, deleted_answers: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second try finds no hold by a parcel that is forgotten."""
+    monkeypatch.setattr(forget, "PARCELS_AT_ONCE", 1)
+    monkeypatch.setattr(forget, "_remove", lambda _: 1 / 0)
+    a_receiver(account)
+    hold_id = Hold.objects.get().pk
+    with pytest.raises(ZeroDivisionError):
+        call_command("forget", str(account.pk), "--email", EMAIL)
+    assert (deleted_answers, Hold.objects.count()) == ([hold_id], 0)
+
+
 def aged(row: models.Model, **ages: timedelta) -> None:
     values = {name: timezone.now() - age for name, age in ages.items()}
     type(row)._default_manager.filter(pk=row.pk).update(**values)
