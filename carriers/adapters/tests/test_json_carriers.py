@@ -194,8 +194,8 @@ COLIBRI = [
 
 @pytest.mark.parametrize("code", ["postnl", "tortoise", "colibri"])
 def test_a_blank_behind_a_key_is_not_sent(code):
-    request = CARRIERS[code].build_probe({"api_key": "k \n"})
-    assert request.headers.get("X-Api-Key", request.headers.get("Authorization"))[-1] == "k"
+    headers = CARRIERS[code].build_probe({"api_key": "k \n"}).headers
+    assert (headers.get("X-Api-Key") or headers["Authorization"]).endswith("k")
 
 
 @pytest.mark.parametrize(("answer", "expected", "remark"), COLIBRI)
