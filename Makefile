@@ -81,7 +81,7 @@ audit: .venv/dev.stamp ## Check the locked packages for known vulnerabilities (s
 bench: .venv/dev.stamp ## Load tests of all strategies, quick form, with a report (under 15 minutes)
 	@$(PYTHON) -m loadtests suite quick $(ARGS)
 
-bench-full: .venv/dev.stamp ## What README compares, five times; then every scenario and strategy once (eight hours)
+bench-full: .venv/dev.stamp ## What README compares, five times; then the other scenarios once (eight hours)
 	@$(PYTHON) -m loadtests suite full $(ARGS)
 
 outage: .venv/dev.stamp ## A carrier hangs and comes back: ARGS="--strategies asgi-hold,uwsgi-prefork"
