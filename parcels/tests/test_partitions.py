@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import threading
@@ -118,7 +119,7 @@ def after(before: Database) -> Database:
 
 @pytest.fixture
 def filled(before: Database, request: pytest.FixtureRequest) -> Database:
-    return before.copy(request.node.name[:60])
+    return before.copy(re.sub(r"\W", "_", request.node.name)[:60])
 
 
 @pytest.fixture
@@ -170,7 +171,7 @@ def test_a_filled_table_is_switched_while_it_is_used(filled: Database) -> None:
     assert filled.value("SELECT count(*) FROM parcels_attempt") == FILLED + len(serving.ids)
     assert filled.value("SELECT count(*) FROM parcels_trackingevent") == FILLED
     for table in TABLES:
-        assert filled.value(f"SELECT relkind FROM pg_class WHERE relname = '{table}'") == "p"
+        assert _kind(filled, table) == "p"
         assert filled.value(f"SELECT count(*) FROM {table}_default") == 0
     (evidence,) = filled.rows("SELECT a.fence FROM parcels_document d JOIN parcels_attempt a"
                               " ON a.id = d.attempt_id")  # fmt: skip
@@ -181,18 +182,29 @@ def test_a_filled_table_is_switched_while_it_is_used(filled: Database) -> None:
 
 
 @pytest.mark.deployment
-def test_a_switch_that_was_interrupted_is_begun_again(filled: Database) -> None:
+@pytest.mark.parametrize("table", TABLES)
+def test_a_switch_that_was_interrupted_is_begun_again(filled: Database, table: str) -> None:
     """A long transaction keeps it waiting: it gives up, and the table is as usable as before."""
     with psycopg.connect(filled.url) as busy:
-        busy.execute("SELECT count(*) FROM parcels_attempt")
+        busy.execute(f"SELECT count(*) FROM {table}")
         done = filled.migrate(PGOPTIONS="-c lock_timeout=300ms")
         assert done.returncode != 0
         assert "lock timeout" in done.stderr
         filled.rows(INSERT.format(moment="now()"))
-    assert filled.value("SELECT relkind FROM pg_class WHERE relname = 'parcels_attempt'") == "r"
+    switched = {name for name in TABLES if _kind(filled, name) == "p"}
+    assert switched == set(TABLES[: TABLES.index(table)])
+    for name in switched:  # as the migration once left it
+        until = "date_created < now() + interval '1 month'"
+        filled.rows(f"ALTER TABLE {name} ADD CONSTRAINT {name}_until CHECK ({until})")
     done = filled.migrate(PGOPTIONS="-c lock_timeout=5s")
     assert done.returncode == 0, done.stderr
-    assert filled.value("SELECT count(*) FROM parcels_attempt") == FILLED + 1
+    filled.rows(INSERT.format(moment="now() + interval '1 year'"))
+    assert filled.value("SELECT count(*) FROM parcels_attempt") == FILLED + 2
+    assert {_kind(filled, name) for name in TABLES} == {"p"}
+
+
+def _kind(database: Database, table: str) -> Any:
+    return database.value(f"SELECT relkind FROM pg_class WHERE relname = '{table}'")
 
 
 @pytest.mark.deployment
