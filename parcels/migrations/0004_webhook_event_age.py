@@ -7,6 +7,8 @@ class AddIndexConcurrently(operations.AddIndexConcurrently):
 
     def database_forwards(self, app_label, schema_editor, from_state, to_state):
         if schema_editor.connection.vendor == "postgresql":
+            # A run that gave up at a lock has left the index, invalid.
+            super().database_backwards(app_label, schema_editor, to_state, from_state)
             super().database_forwards(app_label, schema_editor, from_state, to_state)
         else:
             migrations.AddIndex.database_forwards(

@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+import psycopg
 import pytest
 from django.apps import apps
 from django.db import migrations, models
 from django.db.migrations.loader import MigrationLoader
+
+from deploy.stores import PostgresServer
+from parcels.tests.test_partitions import Database
 
 # Everything before the first release made empty tables. Raise it with a release, never to get by.
 LAST_OF_FIRST_RELEASE = 3
@@ -84,3 +88,32 @@ def test_what_would_block_is_named(operation: Any, advice: str) -> None:
     changed = type("Migration", (migrations.Migration,), {"operations": [operation]})
     found = list(complaints(changed("0099_some", "parcels")))
     assert (advice in found[0]) if advice else not found
+
+
+@pytest.mark.deployment
+@pytest.mark.parametrize(
+    ("before", "migration", "busy", "lock"),
+    [
+        ("0003", "0004", "webhookevent", "ROW EXCLUSIVE"),
+        ("0006", "0007", "announcement", "ROW EXCLUSIVE"),
+        ("0008", "0009", "webhookdelivery", "ROW EXCLUSIVE"),
+        # For readers only the removal of an index waits.
+        ("0008", "0009", "webhookdelivery", "ACCESS SHARE"),
+        ("0011", "0012", "document", "ROW EXCLUSIVE"),
+    ],
+)
+def test_one_that_waited_too_long_can_be_run_again(
+    postgresql: PostgresServer, before: str, migration: str, busy: str, lock: str
+) -> None:
+    """None of these is one transaction: an index that was given up stays, and is invalid."""
+    database = Database(postgresql.create_database(f"again_{migration}_{lock[:3]}".lower()))
+    assert database.migrate("parcels", before).returncode == 0
+    invalid = "SELECT count(*) FROM pg_index WHERE NOT indisvalid"
+    with psycopg.connect(database.url) as writer:
+        writer.execute(f"LOCK TABLE parcels_{busy} IN {lock} MODE")
+        done = database.migrate("parcels", migration, PGOPTIONS="-c lock_timeout=300ms")
+    assert "lock timeout" in done.stderr
+    assert database.value(invalid) == 1
+    done = database.migrate("parcels", migration)
+    assert done.returncode == 0, done.stderr
+    assert database.value(invalid) == 0
