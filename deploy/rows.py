@@ -14,9 +14,15 @@ OPEN = ("pending", "announcing", "unknown", "needs_review")
 # Seconds: a figure that comes later than the next sample is no use.
 TIME_OUT = 0.5
 
-_QUEUE = (
+# As the conditions of partial indexes: for states of two of them the whole table is read.
+_QUEUE = " UNION ALL ".join(
     "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "  # noqa: S608 # our own words
-    f"WHERE state IN {OPEN} GROUP BY carrier, state"
+    f"WHERE {condition} GROUP BY carrier, state"
+    for condition in (
+        "state IN ('pending', 'unknown')",
+        "state = 'announcing'",
+        "state = 'needs_review'",
+    )
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
 _STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"

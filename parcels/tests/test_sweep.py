@@ -337,11 +337,12 @@ def test_old_holds_are_forgotten_in_portions_oldest_first(monkeypatch: pytest.Mo
     [
         ("hold_plans", "20000", {"hold_age", "hold_waiting"}, ["hold"]),
         ("keep_plans", "5000", {"parcel_age", "document_age"}, ["parcel", "document"]),
+        ("figure_plans", "5000", {"announcement_lease"}, ["announcement"]),
     ],
 )
 @pytest.mark.deployment
 @pytest.mark.parametrize("kind", ["sqlite", "postgresql"])
-def test_the_search_for_what_is_old_reads_no_whole_table(
+def test_what_is_asked_over_and_over_reads_no_whole_table(
     request: pytest.FixtureRequest,
     tmp_path: Path,
     kind: str,
@@ -350,6 +351,8 @@ def test_the_search_for_what_is_old_reads_no_whole_table(
     indexes: set[str],
     tables: list[str],
 ) -> None:
+    if (kind, searches) == ("sqlite", "figure_plans"):
+        pytest.skip("SQLite takes no index for a list of parameters")
     url = f"sqlite:///{tmp_path / 'db.sqlite3'}"
     if kind == "postgresql":
         url = request.getfixturevalue("postgresql").create_database(f"{searches}_{os.getpid()}")
@@ -367,12 +370,13 @@ def test_the_search_for_what_is_old_reads_no_whole_table(
         env=environment,
         timeout=120,
     )
-    plans = {plan for _, plan in json.loads(printed)}
-    assert len(plans) == 2
+    found = json.loads(printed)
+    assert len({statement for statement, _ in found}) == 2
+    plans = {plan for _, plan in found}
     assert {plan for plan in plans if not any(index in plan for index in indexes)} == set()
     for table in tables:
-        # PostgreSQL says "Seq Scan on", SQLite "SCAN".
-        whole = re.compile(rf"scan (on )?parcels_{table}\b(?! using)", re.IGNORECASE)
+        # PostgreSQL says "Seq Scan on", SQLite "SCAN"; a "Bitmap Heap Scan on" is by an index.
+        whole = re.compile(rf"(?<!heap )scan (on )?parcels_{table}\b(?! using)", re.IGNORECASE)
         assert {plan for plan in plans if whole.search(plan)} == set()
 
 
