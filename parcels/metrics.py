@@ -57,7 +57,7 @@ SPARES = Gauge(
     multiprocess_mode="livemax",
 )
 WEBHOOK_TRIES = Counter(
-    "webhook_tries_total", "Webhooks sent, by what the delivery became", ["state"]
+    "webhook_tries_total", "Webhooks sent or given up, by what the delivery became", ["state"]
 )
 WEBHOOK_SECONDS = Histogram(
     "webhook_duration_seconds", "One try at a receiver", ["state"], buckets=_BUCKETS

@@ -122,10 +122,11 @@ def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] |
     if waiting is None:
         return None
     endpoint = waiting.endpoint
-    if not endpoint.is_active:
-        pending.update(state=DeliveryState.FAILED, last_error=SWITCHED_OFF)
-    elif waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP):
-        pending.update(state=DeliveryState.FAILED, last_error=EXPIRED)
+    expired = waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP)
+    if expired or not endpoint.is_active:
+        reason = EXPIRED if endpoint.is_active else SWITCHED_OFF
+        if pending.update(state=DeliveryState.FAILED, last_error=reason):
+            metrics.WEBHOOK_TRIES.labels(DeliveryState.FAILED).inc()
     elif (
         room.enter_context(SENDING.enter(endpoint.account_id, endpoint.pk))
         and _may_be_tried(endpoint)
@@ -354,7 +355,12 @@ def due_deliveries() -> list[int]:
     for endpoint in endpoints:
         share = ROWS_AT_ONCE // len(of_account) // of_account[endpoint.account_id]
         due = pending.filter(endpoint=endpoint, wake_at__lte=Now()).values_list("pk", flat=True)
-        ids += due[: 1 if endpoint.retry_at else max(share, 1)]
+        if endpoint.retry_at:
+            # The least tried: its receiver may refuse the oldest for good. Those without a try are
+            # asked for first, as they are found by the index, however many wait.
+            ids += due.filter(tries=0)[:1] or due.order_by("tries", "wake_at")[:1]
+        else:
+            ids += due[: max(share, 1)]
     pending.filter(pk__in=ids).update(wake_at=DatabaseNow(WAKE_AGAIN))
     return ids
 

@@ -14,6 +14,7 @@ from cryptography.fernet import Fernet
 from django.db import IntegrityError, connection
 from django.utils import timezone
 
+from parcels import metrics
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
     Account,
@@ -556,6 +557,17 @@ def test_a_failing_endpoint_is_tried_by_one_delivery_at_a_time(
     assert sorted(WebhookDelivery.objects.values_list("tries", flat=True)) == [0, 0, 0, 1, 1]
 
 
+@pytest.mark.parametrize("tries", [0, 1])
+def test_a_failing_endpoint_is_tried_by_what_was_refused_least(shop: Shop, tries: int) -> None:
+    """The oldest may be of a kind that its receiver always refuses."""
+    refused, other = delivery_for(shop.account), delivery_for(shop.account)
+    WebhookEndpoint.objects.update(failures=1, retry_at=timezone.now())
+    for delivery, tried, age in ((refused, 3, 2), (other, tries, 1)):
+        due = timezone.now() - timedelta(minutes=age)
+        WebhookDelivery.objects.filter(pk=delivery.pk).update(tries=tried, wake_at=due)
+    assert webhooks.due_deliveries() == [other.pk]
+
+
 def test_what_is_under_way_while_another_tries_a_failing_endpoint_waits(
     shop: Shop, sent: list[Any]
 ) -> None:
@@ -692,6 +704,23 @@ def test_what_was_due_for_too_long_fails_unsent(shop: Shop, sent: list[Any]) -> 
     webhooks.send_again(old)
     webhooks.deliver(old.pk)
     assert len(sent) == 2
+
+
+def given_up() -> float:
+    return metrics.WEBHOOK_TRIES.labels("failed")._value.get()
+
+
+@pytest.mark.parametrize("why", [webhooks.EXPIRED, webhooks.SWITCHED_OFF])
+def test_what_fails_unsent_is_counted(shop: Shop, why: str) -> None:
+    delivery, before = delivery_for(shop.account), given_up()
+    if why == webhooks.EXPIRED:
+        WebhookDelivery.objects.update(run_at=timezone.now() - timedelta(days=5.1))
+    else:
+        WebhookEndpoint.objects.update(is_active=False)
+    for _ in range(2):
+        webhooks.deliver(delivery.pk)
+    delivery.refresh_from_db()
+    assert (delivery.last_error, given_up() - before) == (why, 1)
 
 
 def test_a_round_s_rows_are_shared_by_accounts(
