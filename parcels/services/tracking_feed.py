@@ -7,13 +7,13 @@ the same page the second finds the cursor moved. An event's number is unique, to
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
-from datetime import timedelta
+from collections.abc import Iterable, Sequence
+from datetime import datetime, timedelta
 from time import monotonic
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Q
+from django.db.models import Q, QuerySet
 from django.utils import timezone
 
 from carriers import transport
@@ -100,15 +100,23 @@ def store(*, since: int, page: Page) -> bool:
         )
         fresh = [_row(step, parcels) for step in news if step.seq not in known]
         TrackingEvent.objects.bulk_create(fresh)
-        for event in fresh:
-            _move(event)
+        _move(fresh)
     return True
 
 
 def _parcels_of(steps: Sequence[Step]) -> dict[tuple[str, str], Parcel]:
     numbers = {step.tracking_number for step in steps} - {""}
     found = Parcel.objects.filter(tracking_number__in=numbers).exclude(tracking_number="")
-    return {(parcel.carrier, parcel.tracking_number): parcel for parcel in found.order_by("pk")}
+    return _locked(found)
+
+
+def _locked(parcels: QuerySet[Parcel]) -> dict[tuple[str, str], Parcel]:
+    """Return them by carrier and tracking number.
+
+    Locked: of two processes with events of one parcel, the second must see the first's.
+    """
+    rows = parcels.select_for_update(no_key=True).order_by("pk")
+    return {(parcel.carrier, parcel.tracking_number): parcel for parcel in rows}
 
 
 def _row(step: Step, parcels: dict[tuple[str, str], Parcel]) -> TrackingEvent:
@@ -127,11 +135,27 @@ def _row(step: Step, parcels: dict[tuple[str, str], Parcel]) -> TrackingEvent:
     )
 
 
-def _move(event: TrackingEvent) -> None:
-    """Set the status of the event's parcel, and tell its shop: one transaction with the event."""
-    if event.parcel is not None and event.status not in OURS:
-        free = f"NOT {among([*OURS, Status.CANCELLED_UPSTREAM, event.status])}"
-        set_status([event.parcel], free, event.status, carrier_at=event.at)
+def _move(events: Iterable[TrackingEvent]) -> None:
+    """Set the status of the events' parcels, and tell their shops: one transaction with the events.
+
+    In the order in which it happened. An event that is older than one which came before it, as of a
+    scan that was uploaded late, changes nothing.
+    """
+    moving = sorted((event for event in events if event.status not in OURS), key=_when)
+    if not moving:
+        return
+    others = TrackingEvent.objects.filter(
+        parcel__in={event.parcel_id for event in moving}, seq__isnull=False, at__gte=moving[0].at
+    ).exclude(Q(status__in=OURS) | Q(seq__in=[event.seq for event in moving]))
+    newest = {other.parcel_id: _when(other) for other in sorted(others, key=_when)}
+    for event in moving:
+        if event.parcel and newest.get(event.parcel_id, _when(event)) <= _when(event):
+            free = f"NOT {among([*OURS, Status.CANCELLED_UPSTREAM, event.status])}"
+            set_status([event.parcel], free, event.status, carrier_at=event.at)
+
+
+def _when(event: TrackingEvent) -> tuple[datetime, int]:
+    return event.at, event.seq or 0
 
 
 def match_early() -> int:
@@ -143,16 +167,15 @@ def match_early() -> int:
     numbers = Parcel.objects.exclude(tracking_number="").filter(
         tracking_number__in=waiting.values("tracking_number")
     )
-    parcels = {
-        (parcel.carrier, parcel.tracking_number): parcel for parcel in numbers[:EVENTS_AT_ONCE]
-    }
-    named = Q(tracking_number__in=[number for _, number in parcels])
-    matched = 0
+    found = list(numbers.values_list("pk", flat=True)[:EVENTS_AT_ONCE])
+    matched = []
     with transaction.atomic():
-        for event in waiting.filter(named).order_by("seq") if parcels else []:
+        parcels = _locked(Parcel.objects.filter(pk__in=found))
+        named = Q(tracking_number__in=[number for _, number in parcels])
+        for event in waiting.filter(named) if parcels else []:
             event.parcel = parcels.get((event.carrier, event.tracking_number))
             ours = waiting.filter(pk=event.pk).update(parcel=event.parcel)
             if ours and event.parcel:
-                _move(event)
-                matched += 1
-    return matched
+                matched.append(event)
+        _move(matched)
+    return len(matched)

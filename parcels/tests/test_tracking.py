@@ -157,6 +157,66 @@ def test_an_event_that_is_ahead_of_its_label_waits_for_it(shop: Shop, feed: Feed
     assert TrackingEvent.objects.get().parcel == parcel
 
 
+def test_an_event_that_was_ahead_of_its_label_does_not_hide_a_newer_one(
+    shop: Shop, feed: Feed
+) -> None:
+    parcel = ParcelFactory.create(account=shop.account)
+    early = event(parcel, 1, 22, tracking_number="3SNEW")
+    feed(early)
+    tracking_feed.Follower().catch_up()
+    Parcel.objects.update(tracking_number="3SNEW", status=Status.READY_TO_SEND)
+    feed(early, event(parcel, 2, 11, tracking_number="3SNEW"))
+    tracking_feed.Follower().catch_up()
+    assert TrackingEvent.objects.filter(parcel=parcel).count() == 2
+    assert status_of(parcel) == 11
+
+
+def told() -> list[int]:
+    return list(WebhookEvent.objects.order_by("date_created").values_list("status", flat=True))
+
+
+@pytest.mark.parametrize(
+    ("status", "delay", "statuses"),
+    [
+        (91, -5, [11]),  # uploaded late
+        (91, 0, [11, 91]),  # at the same time the higher number counts
+    ],
+)
+def test_the_status_is_that_of_the_newest_event(
+    shop: Shop, feed: Feed, status: int, delay: float, statuses: list[int]
+) -> None:
+    WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    first = event(parcel, 1, 11)
+    second = event(parcel, 2, status, at=first["at"] + delay)
+    feed(first)
+    tracking_feed.read_page()
+    feed(first, second)
+    tracking_feed.read_page()
+    assert told() == statuses
+    assert status_of(parcel) == statuses[-1]
+
+
+def test_an_event_that_sets_no_status_hides_none(shop: Shop, feed: Feed) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    first = event(parcel, 1, Status.CANCELLED)
+    feed(first)
+    tracking_feed.read_page()
+    feed(first, event(parcel, 2, 22, at=first["at"] - 5))
+    tracking_feed.read_page()
+    assert status_of(parcel) == 22
+
+
+def test_a_page_is_told_in_the_order_in_which_it_happened(shop: Shop, feed: Feed) -> None:
+    WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    late = event(parcel, 1, 11)
+    feed(late, event(parcel, 2, 91, at=late["at"] - 5), event(parcel, 3, 22, at=late["at"] - 9))
+    tracking_feed.read_page()
+    assert told() == [22, 91, 11]
+    assert status_of(parcel) == 11
+
+
 def test_another_carrier_s_number_is_another_parcel_s(shop: Shop, feed: Feed) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account)
     feed(event(parcel, 1, 22, carrier="colibri"))
