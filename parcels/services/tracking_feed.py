@@ -158,6 +158,19 @@ def _when(event: TrackingEvent) -> tuple[datetime, int]:
     return event.at, event.seq or 0
 
 
+def follow_newest(parcel: Parcel) -> None:
+    """Apply the newest event if it came after the request for a cancellation, which has failed.
+
+    In the meantime no event set the status. Call it in the transaction that says that it failed.
+    """
+    steps = parcel.tracking_events
+    newest = steps.exclude(seq=None).exclude(status__in=OURS).order_by("-at", "-seq").first()
+    asked = steps.filter(seq=None, status=Status.CANCELLATION_REQUESTED).order_by("pk").last()
+    # Not by `at`: what happened before the request is often uploaded after it, and why it failed.
+    if newest and asked and newest.pk > asked.pk:
+        _move([newest])
+
+
 def match_early() -> int:
     """Assign events to parcels that have got their tracking number since; return how many."""
     waiting = TrackingEvent.objects.filter(parcel=None)

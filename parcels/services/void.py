@@ -27,6 +27,7 @@ from parcels.services.ending import CANCELLING, note_attempt
 from parcels.services.job import Job
 from parcels.services.spares import call_void
 from parcels.services.status import among, set_status
+from parcels.services.tracking_feed import follow_newest
 from parcels.statuses import Status
 
 # Seconds until a carrier that gave no answer is asked again: cancelling isn't urgent, and must not
@@ -106,7 +107,15 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
             set_status([job.parcel], from_any, Status.CANCELLED)
         elif ours and isinstance(result, Refused):
             message = f"{job.carrier.name} service error: {result.message}"[:500]
-            set_status([job.parcel], _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
+            _fail(job.parcel, message)
+
+
+def _fail(parcel: Parcel, message: str) -> int:
+    """End the cancellation without success, and go on with what the carrier told meanwhile."""
+    failed = set_status([parcel], _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
+    for each in failed:
+        follow_newest(each)
+    return len(failed)
 
 
 def due_voids() -> list[tuple[int, str]]:
@@ -140,7 +149,5 @@ def give_up() -> int:
     ended = 0
     for parcel in overdue[:ROWS_AT_ONCE]:
         with transaction.atomic():
-            ended += len(
-                set_status([parcel], _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
-            )
+            ended += _fail(parcel, message)
     return ended

@@ -23,9 +23,11 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
+from carriers.tracking_feed import Page, Step
 from parcels.models import (
     Announcement,
     Attempt,
+    FeedCursor,
     Hold,
     Parcel,
     State,
@@ -34,7 +36,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.representation import Question
-from parcels.services import protect, review, void
+from parcels.services import protect, review, tracking_feed, void
 from parcels.services.announce import announce
 from parcels.services.claim import claim, prepare
 from parcels.services.holds import open_hold
@@ -322,6 +324,48 @@ def test_a_void_that_is_answered_after_the_cancellation_failed_counts(
     assert events() == [1999, 2001, 94, 2000]
 
 
+def hear(parcel: Parcel, seq: int, status: Status, *, hours_ago: int) -> None:
+    """Read an event from the carriers' feed."""
+    at = timezone.now() - timedelta(hours=hours_ago)
+    step = Step(seq, at, parcel.carrier, parcel.tracking_number, status)
+    FeedCursor.objects.update_or_create(name=tracking_feed.FEED, defaults={"seq": 0})
+    assert tracking_feed.store(since=0, page=Page((step,), seq))
+
+
+@pytest.mark.parametrize("end", ["refused", "unanswered"])
+@pytest.mark.parametrize(
+    ("meanwhile", "hours_ago", "after"),
+    [
+        (Status.DELIVERED, 1, [94, 11]),  # before the request, and known after it
+        (Status.DELIVERED, -1, [94, 11]),
+        (Status.PICKED_UP_BY_DRIVER, 3, [94]),  # older than what was known before
+        (None, 0, [94]),
+    ],
+)
+def test_what_happened_while_a_cancellation_failed_is_told_after_it(
+    shop: Shop,
+    bought: Announcement,
+    settings: Any,
+    end: str,
+    meanwhile: Status | None,
+    hours_ago: int,
+    after: list[int],
+) -> None:
+    hear(bought.parcel, 1, Status.PARCEL_EN_ROUTE, hours_ago=2)
+    cancel(shop, bought.parcel)
+    if meanwhile:
+        hear(bought.parcel, 2, meanwhile, hours_ago=hours_ago)
+    job = void._claim(bought.pk)
+    assert job
+    if end == "refused":
+        void._record(job, Refused("NOT_VOIDABLE", "on its way"), 1.0)
+    else:
+        settings.ANNOUNCEMENT_MAX_AGE = 0
+        assert void.give_up() == 1
+    assert events() == [91, 1999, 2001, *after]
+    assert status_of(bought.parcel) == after[-1]
+
+
 @pytest.mark.parametrize(
     ("status", "answer"),
     [
@@ -540,4 +584,4 @@ def test_a_refused_void_of_what_is_on_its_way_is_believed(
     )  # fmt: skip
     carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
     void.void(row.pk)
-    assert status_of(parcel) == Status.CANCELLATION_FAILED
+    assert events() == [1999, 2001, 94, 22][: 4 if matched else 3]

@@ -8,7 +8,7 @@ from loadtests.faults.journals import Journals
 from loadtests.faults.rig import MIX, Rig
 from loadtests.faults.shop import cancel
 
-CANCELLED, DECIDED = 2000, (94, 2000)
+CANCELLED, UNDECIDED = 2000, (1999, 2001)
 # Seconds at full scale that a cancellation may take.
 CANCELLING = 200.0
 
@@ -75,7 +75,7 @@ def _unknown(rig: Rig) -> int:
 def _decided(rig: Rig, prefix: str) -> bool:
     """Tell whether each cancellation has ended, one way or the other."""
     return all(
-        parcel.status in DECIDED
+        parcel.status not in UNDECIDED
         for parcel in rig.journals().parcels
         if parcel.intent.startswith(prefix)
     )
