@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from carriers.base import CarrierRequest, CarrierResponse, Steps
@@ -19,6 +19,9 @@ log = logging.getLogger(__name__)
 INTEGER = 2**31
 BIG_INTEGER = 2**63
 LONGEST_CARRIER = 32
+# An event that is dated further ahead counts as one of now: it would be the parcel's newest until
+# then, and in no month's partition. A day is more than a wrong time zone makes.
+AHEAD = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,10 @@ def _seq(event: Any) -> int:
 def _step(event: Any) -> Step | None:
     """Read an event; None if it can't be stored: the feed must continue after it."""
     try:
+        at, now = datetime.fromtimestamp(float(event["at"]), UTC), datetime.now(UTC)
         return Step(
             seq=_whole(event["seq"], BIG_INTEGER),
-            at=datetime.fromtimestamp(float(event["at"]), UTC),
+            at=now if at > now + AHEAD else at,
             carrier=identifier(event["carrier"], "the carrier", LONGEST_CARRIER),
             tracking_number=identifier(
                 event["tracking_number"], "the tracking number", LONGEST_TRACKING_NUMBER

@@ -275,6 +275,18 @@ def test_an_event_that_cannot_be_stored_is_skipped(
     assert "event 2 of the tracking feed is skipped" in caplog.text
 
 
+@pytest.mark.parametrize(("ahead", "kept"), [(23 * 3600, True), (25 * 3600, False), (2e11, False)])
+def test_an_event_far_ahead_counts_as_one_of_now(
+    shop: Shop, feed: Feed, ahead: float, kept: bool
+) -> None:
+    """The year 8300, too: there is no partition for it, and no later event would count."""
+    parcel, now = LabelledParcelFactory.create(account=shop.account), timezone.now()
+    feed(event(parcel, 1, 22, at=now.timestamp() + ahead))
+    tracking_feed.read_page()
+    stored = (TrackingEvent.objects.get().at - now).total_seconds()
+    assert stored == pytest.approx(ahead if kept else 0, abs=30)
+
+
 def test_an_event_without_a_number_is_skipped(feed: Feed, shop: Shop) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account)
     events = [event(parcel, 1, 22) | {"seq": None}, event(parcel, 2, 11)]
