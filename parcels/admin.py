@@ -34,7 +34,7 @@ from parcels.models import (
 )
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
-from parcels.services.keys import TooManyKeys, issue_key, revoke_key
+from parcels.services.keys import TooManyKeys, issue_key, revoke_key, signing_with
 
 admin.site.site_header = admin.site.site_title = "Slow carriers: admin"
 admin.site.index_title = (
@@ -302,6 +302,8 @@ class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
                 if revoke_key(key):
                     self.log_change(request, key, "Revoked.")
                     ended += 1
+                    for text in signing_with(key):
+                        self.message_user(request, text, messages.WARNING)
         self.message_user(request, f"{ended} revoked.")
 
 

@@ -8,8 +8,11 @@ import hmac
 from typing import Any
 
 import pytest
+from django.core.management import call_command
+from django.db import connection
+from django.test import Client
 
-from parcels.models import Integration, WebhookDelivery, WebhookEndpoint, WebhookEvent
+from parcels.models import ApiKey, Integration, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from parcels.services import webhooks
 from parcels.tests.factories import LabelledParcelFactory
 from parcels.tests.requests import Shop
@@ -99,9 +102,31 @@ def test_after_a_change_of_keys_setting_the_address_signs_with_the_new_one(
     assert WebhookEndpoint.objects.count() == 1
 
 
-def test_the_key_is_encrypted_at_rest(shop: Shop, path: str) -> None:
-    from django.db import connection
+@pytest.mark.parametrize("by", ["command", "admin"])
+def test_revoking_a_key_names_the_webhooks_that_sign_with_it(
+    shop: Shop, path: str, admin_client: Client, capsys: pytest.CaptureFixture[str], by: str
+) -> None:
+    shop.put(path, WHOLE)
+    hook = WebhookEndpoint.objects.get()
+    own = WebhookEndpoint.objects.create(account=shop.account, url=URL, secret=secret_key(shop))
+    WebhookEndpoint.objects.create(account=shop.account, url=URL)
+    lost = WebhookEndpoint.objects.create(account=shop.account, url=URL)
+    with connection.cursor() as cursor:  # a secret that no key decrypts
+        cursor.execute("UPDATE parcels_webhookendpoint SET secret = 'x' WHERE id = %s", [lost.pk])
+    key = ApiKey.objects.get(account=shop.account)
+    if by == "command":
+        call_command("rotate_key", str(shop.account.pk), "--revoke", key.public_key)
+        said = capsys.readouterr().out
+    else:
+        selected = {"action": "revoke", "_selected_action": [str(key.pk)]}
+        page = admin_client.post("/admin/parcels/apikey/", selected, follow=True)
+        said = page.content.decode().replace("Webhook", "webhook")  # a message has a capital
+    assert said.count("still signs") == 2
+    for webhook, field in ((hook, "webhook_url"), (own, "secret")):
+        assert f"{webhook} still signs with this key: have the shop send its {field} again" in said
 
+
+def test_the_key_is_encrypted_at_rest(shop: Shop, path: str) -> None:
     shop.put(path, WHOLE)
     with connection.cursor() as cursor:
         cursor.execute("SELECT secret FROM parcels_webhookendpoint")

@@ -8,7 +8,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from parcels.models import Account, ApiKey
-from parcels.services.keys import TooManyKeys, issue_key, revoke_key
+from parcels.services.keys import TooManyKeys, issue_key, revoke_key, signing_with
 
 
 class Command(BaseCommand):
@@ -41,4 +41,4 @@ class Command(BaseCommand):
         key = ApiKey.objects.filter(account=account, public_key=public_key).first()
         if key is None or not revoke_key(key):
             raise CommandError("this account has no such live key")
-        self.stdout.write(f"{public_key} is revoked")
+        self.stdout.write("\n".join([f"{public_key} is revoked", *signing_with(key)]))
