@@ -283,19 +283,14 @@ def create_endpoint(
 def update_endpoint(
     *, endpoint: WebhookEndpoint, url: str | None, secret: str | None, is_active: bool | None
 ) -> WebhookEndpoint:
-    """Change what is given, and try it again. Switching it off fails what is to be delivered."""
+    """Change what is given, and try it again; switched off, what waits for it fails when due."""
     endpoint.url = url or endpoint.url
     if secret:  # the former one need not be readable
         endpoint.secret = secret
     endpoint.is_active = endpoint.is_active if is_active is None else is_active
     if endpoint.is_active:
         endpoint.forget_failures()
-    with transaction.atomic():
-        endpoint.save()
-        if not endpoint.is_active:
-            endpoint.deliveries.filter(state=DeliveryState.PENDING).update(
-                state=DeliveryState.FAILED, last_error=SWITCHED_OFF
-            )
+    endpoint.save()
     return endpoint
 
 
@@ -336,7 +331,9 @@ def due_endpoints() -> QuerySet[WebhookEndpoint]:
     # DatabaseNow(): PostgreSQL searches no index for what may change while it searches.
     pending = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"), state=DeliveryState.PENDING)
     return (
-        WebhookEndpoint.objects.filter(Q(retry_at=None) | Q(retry_at__lte=Now()))
+        WebhookEndpoint.objects.filter(
+            Q(retry_at=None) | Q(retry_at__lte=Now()) | Q(is_active=False)
+        )
         .annotate(first=Subquery(pending.order_by("wake_at").values("wake_at")[:1]))
         .filter(first__lte=Now())
         .order_by("first")
@@ -346,7 +343,8 @@ def due_endpoints() -> QuerySet[WebhookEndpoint]:
 def due_deliveries() -> list[int]:
     """Return deliveries that are due for a wake-up, and note when they would be next.
 
-    Each account that has any gets the same share. Of a failing endpoint, one when it is due.
+    Each account that has any gets the same share. Of a failing endpoint, one when it is due; of one
+    that is switched off as of one that works: `deliver` fails them.
     """
     pending = WebhookDelivery.objects.filter(state=DeliveryState.PENDING).order_by("wake_at")
     endpoints = list(due_endpoints()[:ROWS_AT_ONCE])
@@ -355,7 +353,7 @@ def due_deliveries() -> list[int]:
     for endpoint in endpoints:
         share = ROWS_AT_ONCE // len(of_account) // of_account[endpoint.account_id]
         due = pending.filter(endpoint=endpoint, wake_at__lte=Now()).values_list("pk", flat=True)
-        if endpoint.retry_at:
+        if endpoint.is_active and endpoint.retry_at:
             # The least tried: its receiver may refuse the oldest for good. Those without a try are
             # asked for first, as they are found by the index, however many wait.
             ids += due.filter(tries=0)[:1] or due.order_by("tries", "wake_at")[:1]

@@ -233,11 +233,29 @@ def test_an_endpoint_in_use_is_deleted(shop: Shop, moment: str, answer: Answer |
     assert webhooks.spread(event.pk) == 0
 
 
-def test_switching_off_ends_what_is_pending(shop: Shop) -> None:
-    delivery = delivery_for(shop.account)
-    shop.put(f"webhooks/{delivery.endpoint_id}", {"webhook": {"active": False}})
-    delivery.refresh_from_db()
-    assert delivery.state == DeliveryState.FAILED
+@pytest.mark.parametrize("by", ["shop", "admin"])
+def test_switching_off_ends_what_is_pending_in_portions(
+    shop: Shop, admin_client: Any, sent: list[Any], by: str
+) -> None:
+    """One statement for some hundred thousand would be cut, and the endpoint stay on."""
+    endpoint = endpoint_of(shop.account)
+    for _ in range(3):
+        delivery_for(shop.account)
+    # While an endpoint fails its deliveries come one by one.
+    WebhookEndpoint.objects.update(failures=1, retry_at=timezone.now() + timedelta(hours=1))
+    executed: list[str] = []
+    with statements(lambda sql, _: executed.append(sql)):
+        if by == "shop":
+            shop.put(f"webhooks/{endpoint.pk}", {"webhook": {"active": False}})
+        else:
+            page = f"/admin/parcels/webhookendpoint/{endpoint.pk}/change/"
+            admin_client.post(page, {"account": shop.account.pk, "url": URL})
+    assert not any("_webhookdelivery" in sql for sql in executed)
+    WebhookDelivery.objects.update(wake_at=timezone.now() - timedelta(seconds=1))
+    sweep_once()
+    assert not sent
+    states = WebhookDelivery.objects.values_list("state", "last_error")
+    assert list(states) == [("failed", webhooks.SWITCHED_OFF)] * 3
 
 
 def test_an_event_goes_to_each_active_endpoint_of_its_account_once(
