@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.db.models import F
 from django.utils import timezone
 
@@ -364,6 +366,33 @@ def test_what_happened_while_a_cancellation_failed_is_told_after_it(
         assert void.give_up() == 1
     assert events() == [91, 1999, 2001, *after]
     assert status_of(bought.parcel) == after[-1]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
+@pytest.mark.django_db(transaction=True)
+def test_an_event_and_the_end_of_a_cancellation_take_turns(
+    shop: Shop, bought: Announcement, settings: Any
+) -> None:
+    cancel(shop, bought.parcel)
+    settings.ANNOUNCEMENT_MAX_AGE = 0
+
+    def give_up() -> None:
+        void.give_up()
+        connection.close()
+
+    ending = threading.Thread(target=give_up)
+
+    def meanwhile(execute: Any, sql: str, *given: Any) -> Any:
+        done = execute(sql, *given)
+        if sql.startswith("UPDATE parcels_parcel") and ending.ident is None:
+            ending.start()
+            ending.join(0.5)  # or it waits for the parcel
+        return done
+
+    with connection.execute_wrapper(meanwhile):
+        hear(bought.parcel, 1, Status.DELIVERED, hours_ago=0)
+    ending.join()
+    assert status_of(bought.parcel) == Status.DELIVERED
 
 
 @pytest.mark.parametrize(

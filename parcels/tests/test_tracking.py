@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
@@ -168,6 +170,32 @@ def test_an_event_that_was_ahead_of_its_label_does_not_hide_a_newer_one(
     feed(early, event(parcel, 2, 11, tracking_number="3SNEW"))
     tracking_feed.Follower().catch_up()
     assert TrackingEvent.objects.filter(parcel=parcel).count() == 2
+    assert status_of(parcel) == 11
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
+@pytest.mark.django_db(transaction=True)
+def test_two_sweepers_with_events_of_one_parcel_take_turns(shop: Shop, feed: Feed) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    early = event(parcel, 1, 22)
+    TrackingEvent.objects.create(**early | {"at": timezone.now()})
+    feed(early, event(parcel, 2, 11))
+
+    def read() -> None:
+        tracking_feed.read_page()
+        connection.close()
+
+    reader = threading.Thread(target=read)
+
+    def meanwhile(execute: Any, sql: str, *given: Any) -> Any:
+        if sql.startswith("UPDATE parcels_parcel") and reader.ident is None:
+            reader.start()
+            reader.join(0.5)  # or it waits for the parcel
+        return execute(sql, *given)
+
+    with connection.execute_wrapper(meanwhile):
+        assert tracking_feed.match_early() == 1
+    reader.join()
     assert status_of(parcel) == 11
 
 
