@@ -9,7 +9,8 @@ import socket
 import subprocess
 import sys
 import threading
-from contextlib import closing, contextmanager, suppress
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager, suppress
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -259,10 +260,10 @@ def test_nodes_that_cut_connections_are_asked_again(tmp_path, app):
 
 
 @contextmanager
-def before_two(folder, app, other_port):
+def before_two(folder, app, other_port, **environment):
     """Run the front of the composition before two web containers, and yield its port."""
     strategy = strategies.load(PLAIN)
-    environment = rendered(strategy, folder, app.port)
+    environment = rendered(strategy, folder, app.port, **environment)
     config = folder / "nginx.conf"
     server = f"server 127.0.0.1:{app.port} max_fails=0;"
     assert server in config.read_text()
@@ -278,11 +279,42 @@ def test_a_web_container_that_is_gone_costs_no_request(tmp_path, app):
         assert [ask(port, "POST")[0] for _ in range(8)] == [200] * 8
 
 
+@contextmanager
+def frozen():
+    """Yield the port of a node with a full backlog: connections to it time out."""
+    with socket.create_server(("127.0.0.1", 0), backlog=0) as listener, ExitStack() as queue:
+        with suppress(TimeoutError):
+            while True:
+                queued = socket.create_connection(listener.getsockname(), timeout=0.5)
+                queue.enter_context(queued)
+        yield listener.getsockname()[1]
+
+
 @pytest.mark.integration
-def test_a_post_that_was_sent_is_not_repeated(tmp_path, app):
-    with closing(App()) as other, before_two(tmp_path, app, other.port) as port:
-        app.status = other.status = CUT
-        assert [error_of(ask(port, "POST")) for _ in range(6)] == [502] * 6
+@pytest.mark.parametrize("name", ["scale-out", PLAIN])
+def test_a_node_that_takes_no_connection_costs_no_request(name, tmp_path, app):
+    with ExitStack() as stack:
+        other = stack.enter_context(frozen())
+        if name == PLAIN:
+            front = before_two(tmp_path, app, other)
+        else:
+            front = nginx(name, tmp_path, app, APP2_PORT=str(other))
+        port = stack.enter_context(front)
+        # nginx has two processes: four requests are more than the first of each.
+        with ThreadPoolExecutor(4) as pool:
+            answers = pool.map(lambda _: ask(port, "POST")[0], range(4))
+            assert [*answers] == [200] * 4
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(("status", "error"), [(CUT, 502), (None, 504)], ids=["cut", "timeout"])
+def test_a_post_that_was_sent_is_not_repeated(status, error, tmp_path, app):
+    with (
+        closing(App()) as other,
+        before_two(tmp_path, app, other.port, FRONT_TIMEOUT="1") as port,
+    ):
+        app.status = other.status = status
+        assert [error_of(ask(port, "POST")) for _ in range(6)] == [error] * 6
         assert len(app.taken + other.taken) == 6
         error_of(ask(port, "GET"))
         assert len(app.taken + other.taken) == 6 + 2  # the control: a GET is
