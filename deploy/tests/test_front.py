@@ -53,6 +53,7 @@ class App:
 
     def __init__(self):
         self.status = 200  # None: it never answers
+        self.words = WORDS
         self.taken = []
         self.clients = []  # kept, or they would hang up
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -69,7 +70,7 @@ class App:
                 if self.status == CUT:
                     connection.close()
                 elif self.status:
-                    connection.sendall(WORDS % self.status)
+                    connection.sendall(self.words % self.status)
                     connection.close()
 
     def close(self):
@@ -304,6 +305,19 @@ def test_a_node_that_takes_no_connection_costs_no_request(name, tmp_path, app):
         with ThreadPoolExecutor(4) as pool:
             answers = pool.map(lambda _: ask(port, "POST")[0], range(4))
             assert [*answers] == [200] * 4
+
+
+@pytest.mark.integration
+def test_a_hub_that_takes_no_connection_costs_no_hold(tmp_path, app):
+    app.words = WORDS.replace(b"Words\r\n", b"Words\r\nX-Accel-Redirect: /_offload/hold/t\r\n")
+    with ExitStack() as stack:
+        hub = stack.enter_context(closing(App()))
+        hubs = {"HUB1_PORT": str(hub.port), "HUB2_PORT": str(stack.enter_context(frozen()))}
+        port = stack.enter_context(nginx("scale-out", tmp_path, app, **hubs))
+        with ThreadPoolExecutor(4) as pool:
+            answers = pool.map(lambda _: ask(port, "POST")[0], range(4))
+            assert [*answers] == [200] * 4
+        assert len(app.taken) == len(hub.taken) == 4  # the app was not asked for a late answer
 
 
 @pytest.mark.integration

@@ -57,6 +57,14 @@ def test_the_hub_is_where_it_was_said(kind):
 
 
 @pytest.mark.parametrize("kind", NGINX)
+def test_no_request_makes_a_server_a_dead_one(kind):
+    """A server that is added is written as the first: one client could have all taken for dead."""
+    servers = re.findall(r"^ +server (?!\{).*", printed(kind), re.MULTILINE)
+    assert len(servers) == (2 if kind in WITH_HUB else 1)
+    assert all(server.endswith(" max_fails=0;") for server in servers), servers
+
+
+@pytest.mark.parametrize("kind", NGINX)
 def test_the_internal_side_is_closed(kind):
     text = printed(kind)
     assert "return 404" in location(text, "^~ /_offload/")
