@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from concurrent.futures import Future
+from threading import Thread
 from typing import Any
 from uuid import UUID
 
@@ -14,6 +16,7 @@ from django.http import HttpResponse
 from redis.client import PubSub
 
 from offload import conf, resolving, store
+from offload.doubts import ASK_TIMEOUT
 from offload.fronts import Hold
 from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
 from offload.protocol import Answer, check_hold_id, decode_answer, merge
@@ -108,12 +111,28 @@ def _hear(channel: PubSub, seconds: float) -> bool:
 
 
 def _ask_app(hold_id: str) -> Answer | None:
+    """Ask in a thread that is given up after ASK_TIMEOUT: no query of RESOLVE has a limit.
+
+    But in a transaction, whose rows no other thread sees, as in a TestCase.
+    """
     if not conf.current().resolve:
         return None
-    try:
+    if any(each.in_atomic_block for each in connections.all(initialized_only=True)):
         return resolving.resolve_one(hold_id, final_only=True)
-    finally:  # it may wait for longer
-        _give_connections_back()
+    answer: Future[Answer | None] = Future()
+    try:
+        Thread(target=_ask_and_close, args=(hold_id, answer), daemon=True).start()
+        return answer.result(ASK_TIMEOUT)
+    except (TimeoutError, RuntimeError) as error:  # no thread can be started
+        logger.warning("the app could not say anything about hold %s: %r", hold_id, error)
+        return None
+
+
+def _ask_and_close(hold_id: str, answer: Future[Answer | None]) -> None:
+    try:
+        answer.set_result(resolving.resolve_one(hold_id, final_only=True))
+    finally:
+        connections.close_all()
 
 
 def _give_connections_back() -> bool:

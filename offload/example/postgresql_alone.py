@@ -17,6 +17,7 @@ DATABASES = {
         "USER": "postgres",
         "HOST": "127.0.0.1",
         "PORT": os.environ.get("PGPORT", "5432"),
+        "OPTIONS": {"connect_timeout": 2},
     }
 }
 TASKS = {"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}

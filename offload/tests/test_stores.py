@@ -3,6 +3,8 @@
 import asyncio
 import importlib.util
 import shutil
+import signal
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -41,7 +43,8 @@ def cluster(tmp_path_factory):
     module = importlib.import_module(MIGRATION)
     server.run(module.CREATE)
     yield server
-    server.process.end()
+    # Not SIGTERM: psycopg closes a connection that timed out when it is collected, maybe later.
+    server.process.end(signal.SIGINT)
 
 
 @pytest.fixture
@@ -276,6 +279,25 @@ def test_a_worker_gives_up_a_server_that_hangs(server, hold_id):
             answer = waiting.result(timeout=15)
     assert answer is not None
     assert answer.content == b'{"final": 7}'
+
+
+@only_postgresql
+def test_a_worker_keeps_to_its_time_where_the_app_hangs_too(server, hold_id, monkeypatch):
+    asking = []
+
+    def resolve(*_, **__):
+        asking.append(threading.current_thread())
+        with connections[ALIAS].cursor() as cursor:
+            cursor.execute("SELECT 1")
+        return {}
+
+    monkeypatch.setattr(outcomes, "resolve", resolve)
+    with server.frozen():
+        start = time.monotonic()
+        assert offload.wait(hold_id, 2) is None
+        assert time.monotonic() - start < 12
+    for thread in asking:  # while its connection has a name
+        thread.join(20)
 
 
 @only_postgresql

@@ -2,7 +2,7 @@ import threading
 import time
 
 import pytest
-from django.db import connection
+from django.db import connection, connections
 from django.http import HttpResponse
 
 import offload
@@ -130,12 +130,47 @@ def test_as_many_wait_as_the_process_has_threads(redis_server, hold_id):
     assert outcomes.asked == []
 
 
+@pytest.fixture
+def closing(monkeypatch):
+    """RESOLVE uses the database; return the threads that asked it, and that closed connections."""
+    asked, closed = [], []
+
+    def resolve(*_, **__):
+        connection.ensure_connection()
+        asked.append(threading.get_ident())
+        return {}
+
+    def close(_):
+        closed.append(threading.get_ident())
+
+    monkeypatch.setattr(outcomes, "resolve", resolve)
+    monkeypatch.setattr(type(connections["default"]), "close", close)
+    return asked, closed
+
+
 @pytest.mark.django_db(transaction=True)
-def test_who_asked_the_app_waits_on_without_a_database_connection(hold_id, monkeypatch):
-    closed = []
-    monkeypatch.setattr(connection, "close", lambda: closed.append(len(outcomes.asked)))
+def test_who_asked_the_app_waits_on_without_a_database_connection(hold_id, closing):
     assert offload.wait(hold_id, 0.1) is None
-    assert closed == [1]
+    asked, closed = closing
+    assert asked == closed != [threading.get_ident()]
+
+
+@pytest.mark.django_db
+def test_in_a_transaction_the_app_is_asked_within_it(hold_id, closing):
+    """A test's rows are visible nowhere else."""
+    assert offload.wait(hold_id, 0.1) is None
+    assert closing == ([threading.get_ident()], [])
+
+
+def test_an_app_that_hangs_has_no_answer(hold_id, monkeypatch, caplog):
+    asked = threading.Event()
+    monkeypatch.setattr(outcomes, "resolve", lambda *_, **__: asked.wait(20))
+    monkeypatch.setattr("offload.worker_wait.ASK_TIMEOUT", 0.2, raising=False)
+    start = time.monotonic()
+    assert offload.wait(hold_id, 0.1) is None
+    asked.set()
+    assert time.monotonic() - start < 5
+    assert hold_id in caplog.text
 
 
 def test_redis_killed_and_back(redis_server, hold_id):
