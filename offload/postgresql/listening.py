@@ -10,6 +10,7 @@ from contextlib import AbstractContextManager, aclosing, contextmanager, suppres
 from typing import Any
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from offload.keys import RELEASED_CHANNEL
 from offload.postgresql import ADD, BACKEND, DAY, READ
@@ -64,7 +65,9 @@ class PostgresStore:
         self.pipe = Pipe(self._run, self.trouble, on_trouble)
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
-        async with asyncio.timeout(CONNECT_TIMEOUT):
+        # psycopg's time is each host's; looking names up has none of its own.
+        hosts = 1 + str(conninfo_to_dict(self._url).get("host")).count(",")
+        async with asyncio.timeout(hosts * CONNECT_TIMEOUT):
             connection = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT
             )

@@ -4,6 +4,7 @@ import asyncio
 import importlib.util
 import shutil
 import signal
+import socket
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -266,6 +267,17 @@ async def test_a_server_that_hangs_is_given_up(server, waiters):
             await waiters.pipe.ask("PING")
         await eventually(lambda: not waiters._counts.own[REDIS_UP])
         assert time.monotonic() - start < 8
+
+
+@only_postgresql
+async def test_a_host_that_is_dark_leaves_the_next_one_its_time(server):
+    with socket.create_server(("127.0.0.1", 0)) as dark:  # it takes connections and says nothing
+        host = f"127.0.0.1:{dark.getsockname()[1]}"
+        hub = Waiters(server.url.replace("@", f"@{host},"), resolve=None, counts=Counts())
+        hub.start()
+        await eventually(lambda: hub._counts.own[REDIS_UP])
+        await hub.pipe.ask("PING")
+        await hub.stop()
 
 
 @only_postgresql
