@@ -134,7 +134,8 @@ _NOT_KEPT = frozenset([
     "content-length"
 ])  # fmt: skip
 _INTERNAL_PREFIXES = ("x-offload-", "x-accel-")
-_BODILESS = frozenset({204, 304})
+# Servers that are given a body with one of these break the connection.
+BODILESS = frozenset({204, 304})
 
 # Headers of the late answer itself, not of the request: its location, its body.
 _LATE_ONLY = frozenset([
@@ -212,7 +213,7 @@ async def send_answer(send: Send, answer: Answer) -> None:
     """Send the whole answer over ASGI."""
     headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
     body = b""
-    if answer.status not in _BODILESS:
+    if answer.status not in BODILESS:
         body = answer.body
         headers.append((b"content-length", str(len(body)).encode()))
     await send({"type": "http.response.start", "status": answer.status, "headers": headers})

@@ -17,7 +17,7 @@ from django.template.response import SimpleTemplateResponse
 from offload import conf
 from offload.eager import Eager
 from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
-from offload.protocol import NO_ANSWER, Answer, check_hold_id, encode_answer
+from offload.protocol import BODILESS, NO_ANSWER, Answer, check_hold_id, encode_answer
 from offload.redis_clients import PAUSE, address, shared_client
 from offload.responses import read_stream, render
 
@@ -73,7 +73,7 @@ def to_answer(response: Any, renderer: str = "") -> Answer:
     """Return the response's status, headers with its cookies, and body.
 
     A template or DRF response is rendered (the latter by the renderer that `Renderer.of` named),
-    a stream is read to its end, a dictionary becomes JSON.
+    a stream is read to its end, a dictionary becomes JSON; a 204 or 304 has no body.
     Raises TypeError for what is no response and ValueError for one over OFFLOAD["MAX_ANSWER"].
     """
     most = conf.current().max_answer
@@ -87,6 +87,8 @@ def to_answer(response: Any, renderer: str = "") -> Answer:
         body = response.content
     else:
         raise TypeError(f"an answer is a response or a dictionary, not {response!r}")
+    if response.status_code in BODILESS:
+        body = b""
     if len(body) > most:
         raise ValueError(
             f"an answer has {most} bytes at most (OFFLOAD['MAX_ANSWER']), not {len(body)}"

@@ -54,6 +54,16 @@ def test_the_worker_waits(offload_settings, redis_server, hold_id, front):
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("status", [204, 304])
+def test_no_body_is_given_where_none_may_be(offload_settings, redis_server, hold_id, status):
+    """uvicorn breaks the connection of such an answer."""
+    offload_settings(BACKEND="inline", REDIS_URL=redis_server.url)
+    offload.release(hold_id, HttpResponse("{}", status=status))
+    answer = through_middleware(RequestFactory().get("/"), hold_id, wait=10)
+    assert (answer.status_code, answer.content) == (status, b"")
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("front", IN_PROCESS)
 def test_the_time_is_up(offload_settings, hold_id, front):
     offload_settings(BACKEND=front)
