@@ -120,15 +120,16 @@ def _ticket_of(name: str) -> str:
 def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Answer | None]:
     """Return the released and the late answer; the app is asked for what Redis doesn't have.
 
-    Without `ask_app` only if Redis has lost the late answer, too, which is there from the start:
-    200 polls a second of one account, each with a database query, slow all clients.
+    Without `ask_app` only if Redis has lost the late answer, too, which is there from the start, or
+    has a released one that can't be read: 200 polls a second of one account, each with a database
+    query, slow all clients.
     """
     try:
         kept = store.read(ANSWER_KEY + ticket.hold_id, LATE_KEY + ticket.nonce)
     except store.TROUBLE:
         kept = [None, None]
     released, late = (_decoded(each) for each in kept)
-    if released is None and (ask_app or late is None):
+    if released is None and (ask_app or late is None or kept[0] is not None):
         released = _from_app(ticket, final_only=True)
     return released, late
 

@@ -107,6 +107,17 @@ def test_poll_asks_the_app_only_for_what_redis_has_lost(offload_settings, redis_
 
 
 @pytest.mark.integration
+def test_poll_asks_the_app_for_what_redis_has_and_can_t_be_read(
+    offload_settings, redis_server, hold_id
+):
+    offload_settings(BACKEND="poll", REDIS_URL=redis_server.url)
+    text = releases.ticket(hold_id, redis_client=redis_server.client)
+    redis_server.client.set(f"{keys.ANSWER_KEY}{hold_id}", b"?")
+    outcomes.known[hold_id] = 7
+    assert poll(text).json() == {"final": 7}
+
+
+@pytest.mark.integration
 def test_poll_after_the_deadline(offload_settings, redis_server, hold_id):
     offload_settings(BACKEND="poll", REDIS_URL=redis_server.url)
     text = releases.ticket(hold_id, wait=-1, redis_client=redis_server.client)
