@@ -1,4 +1,4 @@
-"""A limit on headers for uvicorn, which has none with its faster parser.
+"""A limit on headers for uvicorn, which has none with its faster parser, httptools.
 
     uvicorn shop.asgi:application --http offload.header_limit:HeaderLimit
 
@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# Bytes of a request's first line and headers, or of the trailers after its body; h11's own limit.
+# Bytes of a request's first line and headers, or of the trailers after its body: twice what nginx
+# takes.
 MAX_HEADERS = 65_536
 
 

@@ -315,12 +315,13 @@ CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\
 
 
 @pytest.mark.integration
-def test_uvicorn_takes_no_endless_headers(tmp_path):
-    """Its parser copies what it has for each piece: four clients could stop the server."""
+@pytest.mark.parametrize("parser", ["offload.header_limit:HeaderLimit", "h11"])
+def test_uvicorn_takes_no_endless_headers(tmp_path, parser):
+    """httptools copies what it has for each piece: four clients could stop the server."""
     (tmp_path / "served.py").write_text(SERVED)
     port = free_port()
     words = ["-m", "uvicorn", "served:application", "--port", str(port), "--log-level", "critical"]
-    words += ["--http", "offload.header_limit:HeaderLimit"]
+    words += ["--http", parser]
     server = Process(sys.executable, *words, "--app-dir", str(tmp_path), directory=ROOT)
     try:
         until(lambda: statuses(port, b"x") == [200], what="uvicorn", seconds=60)
@@ -329,6 +330,8 @@ def test_uvicorn_takes_no_endless_headers(tmp_path):
         assert refused(port, GET, b"X-A: a\r\n" * 1_000) == too_much
         assert refused(port, b"GET /", b"a" * 9_000) == too_much
         assert refused(port, CHUNKED, b"X-A: a\r\n" * 1_000) == too_much
+        if parser == "h11":  # its limit is a lower one
+            return
         # Each request has the whole limit, and a body is none of it.
         headers = {f"X-{number}": "a" * 20_000 for number in range(3)}
         for body in (b"", b"x" * 90_000):
