@@ -1,5 +1,6 @@
 """What is done once before the processes start: configuration files, migrations, demo accounts."""
 
+import time
 from collections.abc import Sequence
 
 from deploy.child import Child
@@ -27,12 +28,15 @@ def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
         log.unlink(missing_ok=True)
         child = Child(f"`{command}`", command, log=log, env=plan.environment, cwd=ROOT)
         child.start()
+        end = time.monotonic() + COMMAND_SECONDS
         try:
             failed = child.wait(COMMAND_SECONDS)
         finally:
             child.kill()
         if failed:
-            raise PrepareError(f"{child.cause_of_death()}:\n{child.log_tail()}")
+            late = time.monotonic() >= end  # then it was killed here
+            why = f"{child.name} took over {COMMAND_SECONDS} s" if late else child.cause_of_death()
+            raise PrepareError(f"{why}:\n{child.log_tail()}")
 
 
 def render_templates(plan: Plan) -> None:

@@ -235,6 +235,14 @@ def test_a_step_that_fails_shows_its_output(plan):
         prepare(plan, ["sh -c 'echo no such table; exit 3'"])
 
 
+def test_a_step_that_takes_too_long_says_so(plan, monkeypatch):
+    monkeypatch.setattr("deploy.prepare.COMMAND_SECONDS", 1)
+    with pytest.raises(PrepareError, match="`sleep 20` took over 1 s"):
+        prepare(plan, ["sleep 20"])
+    with pytest.raises(PrepareError, match="was killed by SIGKILL"):
+        prepare(plan, ["sh -c 'kill -9 $$'"])
+
+
 PREPARING = """
 import sys
 from pathlib import Path
