@@ -34,9 +34,8 @@ def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
         finally:
             child.kill()
         if failed:
-            late = time.monotonic() >= end  # then it was killed here
-            why = f"{child.name} took over {COMMAND_SECONDS} s" if late else child.cause_of_death()
-            raise PrepareError(f"{why}:\n{child.log_tail()}")
+            late = f"{child.name} took over {COMMAND_SECONDS} s" if time.monotonic() >= end else ""
+            raise PrepareError(f"{late or child.cause_of_death()}:\n{child.log_tail()}")
 
 
 def render_templates(plan: Plan) -> None:
