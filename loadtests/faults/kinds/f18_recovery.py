@@ -26,7 +26,8 @@ class Recovery(Fault):
 
     id = "F18"
     title = "a breaker's recovery with a backlog"
-    doses = {"short": Dose(120, seconds=8), "full": Dose(5_000, seconds=20)}
+    # Enough that without the ramp far more are due in its first quarter than it lets out.
+    doses = {"short": Dose(240, seconds=8), "full": Dose(5_000, seconds=20)}
     short_environment = {"CARRIER_BULKHEAD": str(LIMITS["short"])}
     # A steeper ramp lets out more than two busy cores can send.
     short_scale = 1.0
