@@ -9,16 +9,16 @@ from typing import Any
 
 import psycopg
 
-# Not yet ended, as parcels.models.announcement has it (a test compares the two), by the partial
-# index that has them: for states of two of them the whole table is read.
-OPEN = ("'pending', 'unknown'", "'announcing'", "'needs_review'")
+# Not yet ended, as parcels.models.announcement has it; a test compares the two.
+OPEN = ("pending", "announcing", "unknown", "needs_review")
 # Seconds: a figure that comes later than the next sample is no use.
 TIME_OUT = 0.5
 
+# Those of OPEN, by the partial index that has them: for states of two the whole table is read.
 _QUEUE = " UNION ALL ".join(
     "SELECT carrier, state, count(*), min(date_created) FROM parcels_announcement "  # noqa: S608 # our own words
     f"WHERE state IN ({states}) GROUP BY carrier, state"
-    for states in OPEN
+    for states in ("'pending', 'unknown'", "'announcing'", "'needs_review'")
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
 _STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
