@@ -10,8 +10,7 @@ from __future__ import annotations
 
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-# Bytes of a request's first line and headers, or of the trailers after its body: twice what nginx
-# takes.
+# Bytes of the first line and headers, or of trailers after a body: twice what nginx takes.
 MAX_HEADERS = 65_536
 
 
