@@ -21,13 +21,12 @@ class HeaderLimit(HttpToolsProtocol):
 
     def data_received(self, data: bytes) -> None:
         self._unfinished += len(data)
+        before = self.cycle
         super().data_received(data)
+        if self.cycle is not before:  # headers were complete
+            self._unfinished = 0
         if self._unfinished > MAX_HEADERS and not self.transport.is_closing():
             self.send_400_response(f"The headers are over {MAX_HEADERS} bytes.")
-
-    def on_headers_complete(self) -> None:
-        self._unfinished = 0
-        super().on_headers_complete()
 
     def on_body(self, body: bytes) -> None:
         self._unfinished = 0

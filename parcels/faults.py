@@ -1,7 +1,8 @@
-"""Faults that the fault suite sets in a process: die or freeze at a named point, or drop a guard.
+"""Faults that the fault suite sets in a process: die or freeze at a named point.
 
 A guard is only proved when a test fails without it: the suite's negative controls switch one off
-and must fail. This works only in the demo and in development (`shipping.E008` otherwise).
+(`settings.FAULT_GUARDS_OFF`) and must fail. Only in the demo and in development: else no process
+starts with these settings.
 """
 
 from __future__ import annotations
@@ -10,29 +11,22 @@ import itertools
 import signal
 import threading
 from collections import defaultdict
+from collections.abc import Callable
+from functools import wraps
+from inspect import iscoroutinefunction
+from typing import Any
 
 from django.conf import settings
 
 from parcels.fault_settings import parse
+from parcels.services import announce, announcer, job, reconcile, record
 
 # A receiver's company that ends the process which prepares its announcement, at the point "poison".
 KILL = "SIM:KILL"
 # Seconds after a purchase's first byte: within any call that takes at least this long.
 UNDER_WAY = 0.05
-# The settling window in the control of F10: shorter than the carrier's delay there.
-SHORT_SETTLING = 0.5
 
 _passed: defaultdict[str, itertools.count[int]] = defaultdict(lambda: itertools.count(1))
-
-
-def is_off(guard: str) -> bool:
-    """Tell whether a guard was taken away for a negative control."""
-    return guard in settings.FAULT_GUARDS_OFF and allowed()
-
-
-def allowed() -> bool:
-    """Tell whether this deployment allows faults."""
-    return bool(settings.DEBUG or settings.DEMO)
 
 
 def passing(point: str, company: str = KILL) -> None:
@@ -55,7 +49,63 @@ def _strike(point: str, company: str, wanted: str, number: signal.Signals) -> No
     if company.strip().upper() != KILL:
         return
     where, every = parse(wanted)
-    if where == point and allowed() and next(_passed[point]) % every == 0:
+    if where == point and next(_passed[point]) % every == 0:
         # To this thread and not to the process: the kernel could choose another thread, which would
         # stop or end this one some time later, when it has passed its point.
         signal.pthread_kill(threading.get_ident(), number)
+
+
+def _each_begins(announcement_ids: Any) -> None:
+    for _ in announcement_ids:
+        passing("before_intent")
+
+
+def _is_prepared(row: Any, *_: Any) -> None:
+    passing("poison", row.parcel.company_name)
+
+
+# Where the points are: before the function, by its arguments, and after it. Each module that
+# imported one has a name of its own for it.
+Places = list[tuple[Any, str, str | Callable[..., None], str]]
+PLACES: Places = [
+    *((module, "prepare", _each_begins, "") for module in (announcer, announce)),
+    *((module, "buy_async", "after_intent", "after_reply") for module in (announcer, announce)),
+    *((module, "buy", "after_intent", "after_reply") for module in (announce, reconcile)),
+    *((module, "finish", "", "after_notify") for module in (announcer, announce, reconcile)),
+    (job, "consignment", _is_prepared, ""),
+    (job.Job, "may_buy", "before_send", ""),
+    (record, "tell_parcels", "", "before_commit"),
+    (record, "release_holds", "after_commit", ""),
+]
+
+
+def install() -> None:
+    """Put the points around the functions of PLACES, which know nothing of them; once, at start."""
+    for owner, name, before, after in PLACES:
+        setattr(owner, name, _between(getattr(owner, name), before, after))
+
+
+def _between(
+    function: Callable[..., Any], before: str | Callable[..., None], after: str
+) -> Callable[..., Any]:
+    def begin(*given: Any) -> None:
+        if callable(before):
+            before(*given)
+        else:
+            passing(before)
+
+    @wraps(function)
+    def passes(*given: Any) -> Any:
+        begin(*given)
+        result = function(*given)
+        passing(after)
+        return result
+
+    @wraps(function)
+    async def passes_async(*given: Any) -> Any:
+        begin(*given)
+        result = await function(*given)
+        passing(after)
+        return result
+
+    return passes_async if iscoroutinefunction(function) else passes

@@ -11,7 +11,7 @@ from django.core.checks import Warning as CheckWarning
 from django.db import connections
 
 from carriers import registry
-from parcels import fault_settings, faults
+from parcels import fault_settings
 from parcels.throttling.limits import parse_limits
 
 
@@ -183,16 +183,7 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 @register
 def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Guards may be switched off, and processes made to die, only in the demo and development."""
-    given = [
-        name
-        for name in ("FAULT_GUARDS_OFF", "FAULT_CRASH_AT", "FAULT_PAUSE_AT")
-        if getattr(settings, name)
-    ]
-    given += ["TIME_SCALE"] * (settings.TIME_SCALE != 1)
-    if given and not faults.allowed():
-        hint = "Unset it: it belongs to the fault suite, with DEMO=1."
-        return [Error(f"{name} is set.", hint=hint, id="shipping.E008") for name in given]
+    """Guards and points must be known: of one that is not, nothing would be seen."""
     return [Error(text, id="shipping.E009") for text in fault_settings.mistakes()]
 
 

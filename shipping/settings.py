@@ -164,7 +164,7 @@ THROTTLE_WRITE = env.text("THROTTLE_WRITE", "100/min,15/s")
 
 # Announcing ----------------------------------------------------------------------------------
 # What the fault suite shrinks all of these times by, so that their ratios stay the shipped ones;
-# 1 everywhere else (shipping.E008).
+# 1 everywhere else.
 TIME_SCALE = env.share("TIME_SCALE", 1)
 CARRIER_CALL_DEADLINE = env.seconds(
     "CARRIER_CALL_DEADLINE", 30 * TIME_SCALE, minimum=0.1, maximum=_LONGEST_CALL
@@ -210,10 +210,13 @@ CARRIER_PROBE_DEADLINE = env.seconds(
 CARRIER_GUARD_TIMEOUT = env.seconds("CARRIER_GUARD_TIMEOUT", 0.25, minimum=0.01)
 # What the guards' keys in Redis begin with: two deployments on one Redis need two.
 CARRIER_GUARD_PREFIX = env.text("CARRIER_GUARD_PREFIX", "carriers:")
-# For the fault suite, and honoured in the demo and in development only: parcels.faults.
+# For the fault suite: parcels.fault_settings.
 FAULT_GUARDS_OFF = env.words("FAULT_GUARDS_OFF")
 FAULT_CRASH_AT = env.text("FAULT_CRASH_AT", "")
 FAULT_PAUSE_AT = env.text("FAULT_PAUSE_AT", "")
+_faults = FAULT_GUARDS_OFF or FAULT_CRASH_AT or FAULT_PAUSE_AT or TIME_SCALE != 1
+if _faults and not (DEBUG or DEMO):
+    raise ImproperlyConfigured("FAULT_… and TIME_SCALE are for the fault suite, with DEMO=1: unset")
 # Where the carriers' tracking events are read from; empty: nowhere.
 TRACKING_FEED_URL = env.text("TRACKING_FEED_URL", env.text("SIMULATOR_URL", ""))
 # Ours, for accounts without a contract of their own with a carrier: no carrier sees another's.

@@ -9,7 +9,6 @@ from collections.abc import Sequence
 
 from django.db import connection
 
-from parcels import faults
 from parcels.services.announcer import LARGEST, RECORDING, Grouped, buy_async
 from parcels.services.call_and_wait import buy
 from parcels.services.claim import prepare
@@ -22,7 +21,6 @@ CLAIMING = 1
 
 def announce(announcement_id: int) -> None:
     """Announce a pending announcement; does nothing when it isn't pending, or not ours."""
-    faults.passing("before_intent")
     connection.close()  # no connection is held while waiting: working threads need them to finish
     try:
         for job in prepare([announcement_id]):
@@ -43,7 +41,6 @@ class Announcer:
 
         The caller must not cancel it, since a request that was sent is bought.
         """
-        faults.passing("before_intent")
         job = await self._prepared(announcement_id)
         if job is not None:
             await self._finished(await buy_async(job))

@@ -24,7 +24,6 @@ from django.conf import settings
 from django.db import InterfaceError, OperationalError
 
 from carriers import transport_async
-from parcels import faults
 from parcels.services import protect
 from parcels.services.claim import LEASE_SHARE, prepare
 from parcels.services.job import Job, Result
@@ -133,7 +132,6 @@ async def buy_async(job: Job) -> Result:
 
     The caller must not cancel it, since a request that was sent is bought.
     """
-    faults.passing("after_intent")
     started = time.monotonic()
     try:
         outcome = await transport_async.perform(
@@ -143,7 +141,6 @@ async def buy_async(job: Job) -> Result:
         await asyncio.to_thread(protect.leave, [(job, None, 0.0)])
         raise
     duration = time.monotonic() - started
-    faults.passing("after_reply")
     return Result(job, outcome, duration)
 
 
@@ -223,8 +220,6 @@ class Loop:
                     listens_until = time.monotonic() + LISTENING
                 else:
                     chosen, named = named[:room], named[room:]
-                for _ in chosen:
-                    faults.passing("before_intent")
                 jobs = prepare(chosen) if chosen else []
             except Exception:
                 # The sweeper wakes them.

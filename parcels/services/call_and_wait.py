@@ -11,7 +11,6 @@ from carriers import transport
 from carriers.base import Steps
 from carriers.call import always
 from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
-from parcels import faults
 from parcels.models import Announcement
 from parcels.services import protect
 from parcels.services.job import Job, Result, jobs_for
@@ -48,7 +47,5 @@ def call_carrier(
 
 def buy(job: Job) -> Result:
     """Call the carrier and wait."""
-    faults.passing("after_intent")
     outcome, duration = call_carrier(job, job.carrier.announce(job.consignment), buys=True)
-    faults.passing("after_reply")
     return Result(job, outcome, duration)

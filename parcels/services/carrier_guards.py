@@ -25,7 +25,7 @@ from carriers.guards_local import SHARE
 from carriers.outcomes import Answered, ProbeResult
 from carriers.redis_guard import RedisGuard
 from offload.redis_clients import sync_client
-from parcels import faults, metrics
+from parcels import metrics
 from parcels.services.wake import BELL, send
 
 log = logging.getLogger(__name__)
@@ -44,9 +44,9 @@ def breaker_config() -> BreakerConfig:
         window=settings.CARRIER_BREAKER_WINDOW,
         horizon=settings.CARRIER_BREAKER_HORIZON,
         min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
-        share=NEVER if faults.is_off("breaker") else settings.CARRIER_BREAKER_SHARE,
+        share=NEVER if "breaker" in settings.FAULT_GUARDS_OFF else settings.CARRIER_BREAKER_SHARE,
         open_for=settings.CARRIER_BREAKER_OPEN_FOR,
-        ramp_for=0.0 if faults.is_off("ramp") else settings.CARRIER_BREAKER_RAMP_FOR,
+        ramp_for=0.0 if "ramp" in settings.FAULT_GUARDS_OFF else settings.CARRIER_BREAKER_RAMP_FOR,
         ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
         ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
         trial_every=settings.TIME_SCALE,
@@ -66,14 +66,16 @@ def _redis() -> RedisGuard:
 @functools.cache
 def guards_of(code: str) -> CarrierGuards:
     """Return this process's guards to a carrier."""
-    slots = NO_BOUND if faults.is_off("bulkhead") else int(settings.CARRIERS[code]["bulkhead"])
+    slots = int(settings.CARRIERS[code]["bulkhead"])
+    if "bulkhead" in settings.FAULT_GUARDS_OFF:
+        slots = NO_BOUND
     return CarrierGuards(
         _redis(),
         code,
         limit=slots,
         # A lease that a killed process leaves behind ends with the announcement's own.
         lease=settings.ANNOUNCEMENT_LEASE,
-        share=0 if faults.is_off("turns") else SHARE,
+        share=0 if "turns" in settings.FAULT_GUARDS_OFF else SHARE,
         kept=KEPT * settings.TIME_SCALE,
         on_turn=partial(_aside, _wake, code),
         config=breaker_config(),

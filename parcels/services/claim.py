@@ -11,7 +11,6 @@ from django.conf import settings
 from django.db import connection
 from django.utils import timezone
 
-from parcels import faults
 from parcels.models import Announcement, State
 from parcels.services import protect
 from parcels.services.announcement_sql import TABLE, claiming
@@ -42,7 +41,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
     try:
         rows = []
         for row in claim(announcement_ids):
-            if row.claims > MAX_CLAIMS and not faults.is_off("claims"):
+            if row.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF:
                 put_under_review(row, FATAL)
             else:
                 rows.append(row)
@@ -81,7 +80,7 @@ def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list
     They are read with what a call needs, and with their ages by the database's clock, which all
     processes share. A pending one is announcing from now on; an unknown one stays so.
     """
-    unguarded = state == State.PENDING and faults.is_off("claim")
+    unguarded = state == State.PENDING and "claim" in settings.FAULT_GUARDS_OFF
     sql, rows = claiming(state, unguarded)
     to = State.UNKNOWN if state == State.UNKNOWN else State.ANNOUNCING
     values: list[Any] = [to, settings.ANNOUNCEMENT_LEASE, State.CANCELLED if unguarded else state]
@@ -94,7 +93,7 @@ def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list
             fences = dict(cursor.fetchall())
         # Not those that somebody else has claimed since: this process was paused.
         claimed = [row for row in rows.filter(pk__in=fences) if row.fence == fences[row.pk]]
-    if faults.is_off("clock"):
+    if "clock" in settings.FAULT_GUARDS_OFF:
         for row in claimed:
             _by_own_clock(row)
     return claimed
@@ -118,7 +117,7 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
     paused.
     """
     lease = settings.ANNOUNCEMENT_LEASE * LEASE_SHARE
-    window = settings.ANNOUNCEMENT_MAX_AGE if faults.is_off("send_guard") else lease
+    window = settings.ANNOUNCEMENT_MAX_AGE if "send_guard" in settings.FAULT_GUARDS_OFF else lease
     now = monotonic()
     rows = [
         {

@@ -17,7 +17,6 @@ from carriers import registry
 from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup, jittered
 from carriers.base import Carrier
 from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, Refused, Throttled, Unknown
-from parcels import faults
 from parcels.models import Announcement, Attempt, Parcel, State
 from parcels.services.clock import DatabaseNow, now_sql
 from parcels.services.ending import OURS, Ending, end, ours
@@ -28,6 +27,8 @@ log = logging.getLogger(__name__)
 
 _rng = random.Random()
 ERROR_LENGTH = 500
+# Seconds, in the control of F10: shorter than the carrier's delay there.
+_SHORT_SETTLING = 0.5
 
 
 def policy() -> Policy:
@@ -39,20 +40,20 @@ def policy() -> Policy:
         longest_unknown=DEFAULT.longest_unknown * scale,
         max_unknown_age=settings.ANNOUNCEMENT_MAX_UNKNOWN_AGE,
         second_look=DEFAULT.second_look * scale,
-        max_repeats=10**6 if faults.is_off("repeats") else DEFAULT.max_repeats,
+        max_repeats=10**6 if "repeats" in settings.FAULT_GUARDS_OFF else DEFAULT.max_repeats,
     )
 
 
 def after_buying(job: Job, outcome: Refused | Throttled | NotSent | Unknown) -> Decision:
     """Decide after a purchase: the first, one after a proved absence, or a reference sent again."""
-    announcement = job.announcement
-    if isinstance(outcome, Unknown) and faults.is_off("unknown"):
+    announcement, off = job.announcement, settings.FAULT_GUARDS_OFF
+    if isinstance(outcome, Unknown) and "unknown" in off:
         return Decision("pending")
     return decide(
         outcome,
         announcement.tries,
         repeats=job.carrier.repeats,
-        was_unknown=announcement.unknown_since is not None and not faults.is_off("refusal"),
+        was_unknown=announcement.unknown_since is not None and "refusal" not in off,
         again=announcement.state == State.UNKNOWN,
         unknown_age=announcement.unknown_age,
         rng=_rng,
@@ -82,8 +83,8 @@ def after_lookup(job: Job, result: LookupResult) -> Decision:
 
 def settling(carrier: Carrier) -> float:
     """Return the seconds after a call's end until "absent" from the carrier can be believed."""
-    if faults.is_off("settling"):
-        return faults.SHORT_SETTLING
+    if "settling" in settings.FAULT_GUARDS_OFF:
+        return _SHORT_SETTLING
     return carrier.settling * settings.TIME_SCALE
 
 
@@ -125,7 +126,7 @@ def go_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> b
 def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:
     """Give the row back in a state that is no end, due in `delay` seconds; under our fence."""
     row = Announcement.objects.filter(pk=announcement.pk)
-    if not faults.is_off("fence"):
+    if "fence" not in settings.FAULT_GUARDS_OFF:
         row = row.filter(fence=announcement.fence, state__in=OURS)
     due = DatabaseNow(delay)
     moved = row.update(

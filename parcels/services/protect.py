@@ -18,7 +18,7 @@ from carriers import registry
 from carriers.breaker_rules import verdict
 from carriers.guards import modes
 from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
-from parcels import faults, metrics
+from parcels import metrics
 from parcels.models import Parcel, State
 from parcels.services.carrier_guards import guards_of, probe_aside
 from parcels.services.job import Job
@@ -88,7 +88,7 @@ def leave(
             continue
         # A label needs no judging.
         failed, asked = (False, None) if isinstance(result, Announced) else verdict(result)
-        if asked is not None and not faults.is_off("gate"):
+        if asked is not None and "gate" not in settings.FAULT_GUARDS_OFF:
             own["throttled"].append(asked)
         if failed is not None:
             # An announcement's failures count once: by its reference.

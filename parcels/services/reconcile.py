@@ -18,7 +18,6 @@ from django.utils import timezone
 from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
-from parcels import faults
 from parcels.books.compare import Sold, compare, ours_of
 from parcels.models import Announcement, State
 from parcels.services import protect
@@ -72,7 +71,7 @@ def _for_a_person(announcement: Announcement) -> str:
         return "Its maximum age has passed."
     if registry.CARRIERS[announcement.carrier].repeats == "none":
         return "The carrier can't be asked what it has sold."
-    fatal = announcement.claims > MAX_CLAIMS and not faults.is_off("claims")
+    fatal = announcement.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF
     return FATAL if fatal else ""
 
 

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from functools import partial
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
 
 from carriers.outcomes import Announced
-from parcels import faults, metrics
+from parcels import metrics
 from parcels.models import Attempt, Document, State
 from parcels.papers.files import store
 from parcels.services import protect
@@ -44,7 +43,6 @@ def finish(results: Sequence[Result]) -> Sequence[Exception | None]:
         troubles = [_record_alone(each) for each in results]
     finally:
         connection.close()
-    faults.passing("after_notify")
     return troubles
 
 
@@ -85,7 +83,6 @@ def record(results: Sequence[Result]) -> None:
     if settings.LABELS_IN == "storage":  # before any row says that there is a label
         store([paper for each in papers.values() for paper in each])
     with transaction.atomic():
-        transaction.on_commit(partial(faults.passing, "after_commit"))
         endings: list[Ending] = []
         ours: set[int] = set()
         for each in results:
@@ -122,7 +119,6 @@ def record(results: Sequence[Result]) -> None:
                 note_spares(extras(announcement, each.others), each.kind)
         with inserting(attempts, documents):
             tell_parcels(endings)
-        faults.passing("before_commit")
     for each, attempt in zip(results, tried, strict=True):
         code = each.job.carrier.code
         metrics.TRIES.labels(code, each.kind, attempt.outcome).inc()

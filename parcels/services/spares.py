@@ -25,7 +25,7 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
-from parcels import faults, metrics
+from parcels import metrics
 from parcels.books.compare import Extra, Ours, Sold, ours_of
 from parcels.models import (
     Announcement,
@@ -125,7 +125,7 @@ def keep_spare(
 
 def due_spares() -> list[int]:
     """Return spare labels to be settled now; claims them by moving their moment on."""
-    if faults.is_off("spares"):
+    if "spares" in settings.FAULT_GUARDS_OFF:
         return []
     due = SpareLabel.objects.filter(state=SpareState.OPEN, run_at__lte=StatementNow())
     ids = list(due.order_by("run_at").values_list("pk", flat=True)[:ROWS_AT_ONCE])
@@ -188,7 +188,7 @@ def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, 
     this voiding, this one included: a process that died left no attempt.
     """
     result, duration = call_carrier(job, job.carrier.void(purchase, job.credentials))
-    if not isinstance(result, Refused) or faults.is_off("void_check"):
+    if not isinstance(result, Refused) or "void_check" in settings.FAULT_GUARDS_OFF:
         return result, duration
     if job.carrier.repeats != "lookup":
         if result.credentials:

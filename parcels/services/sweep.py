@@ -18,7 +18,6 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from carriers import registry
-from parcels import faults
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
 from parcels.services import carrier_guards
@@ -77,7 +76,7 @@ def expired_leases() -> QuerySet[Announcement]:
 
 def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
     due = {"lease_until": None, "run_at": DatabaseNow(delay), "wake_at": DatabaseNow(delay)}
-    sent = State.PENDING if faults.is_off("unknown") else State.UNKNOWN
+    sent = State.PENDING if "unknown" in settings.FAULT_GUARDS_OFF else State.UNKNOWN
     # Its call has ended by now: a lease is over twice a call's deadline.
     unknown = rows.filter(sent_at__isnull=False).update(
         state=sent,
@@ -143,7 +142,7 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         due = now_sql()
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
-    order = "wake_at" if faults.is_off("turns") else "turn + coalesce(calls, 0), wake_at"
+    turns = "" if "turns" in settings.FAULT_GUARDS_OFF else "turn + coalesce(calls, 0), "
     # The account with the fewest calls in flight comes first, the oldest row of each before its
     # second: the oldest of a backlog is older than any new row. This query can't lock: PostgreSQL
     # has no FOR UPDATE with a window function. So the locked rows are checked again.
@@ -156,7 +155,7 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         f" AND wake_at <= {due}) AS waiting"
         f" LEFT JOIN (SELECT account_id, count(*) AS calls FROM {table}"
         " WHERE carrier = %s AND state = 'announcing' GROUP BY account_id) AS busy"
-        f" USING (account_id) ORDER BY {order} LIMIT {limit}){skip})"
+        f" USING (account_id) ORDER BY {turns}wake_at LIMIT {limit}){skip})"
         " RETURNING id, account_id, carrier, state"
     )
     with connection.cursor() as cursor:
@@ -166,7 +165,7 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
 
 def not_woken(announcement_ids: list[int]) -> None:
     """Have the next round wake these again: no message about them was delivered."""
-    if announcement_ids and not faults.is_off("wake"):
+    if announcement_ids and "wake" not in settings.FAULT_GUARDS_OFF:
         Announcement.objects.filter(pk__in=announcement_ids).update(wake_at=DatabaseNow())
 
 

@@ -23,7 +23,7 @@ from carriers import transport, transport_async
 from carriers.breaker_rules import Admission
 from carriers.guards import CarrierGuards
 from carriers.outcomes import Announced, Document, NotSent, Unknown
-from parcels import faults, metrics
+from parcels import metrics
 from parcels.models import (
     Announcement,
     Attempt,
@@ -233,10 +233,9 @@ def test_one_of_a_group_that_meets_a_database_away_is_for_its_caller_to_try_agai
     assert finish([Result(job, each, 1.0) for each in outcomes]) == [None, away, None]
 
 
-def test_one_that_can_t_be_prepared_keeps_no_other_from_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_one_that_can_t_be_prepared_keeps_no_other_from_it() -> None:
     rows = awaited(3)
-    monkeypatch.setattr(faults, "passing", lambda _, company="": 1 / (company != "broken"))
-    rows[1].parcel.company_name = "broken"
+    rows[1].parcel.parcel_items = [{}]
     rows[1].parcel.save()
     assert {job.announcement for job in prepare([row.pk for row in rows])} == {rows[0], rows[2]}
     rows[1].refresh_from_db()

@@ -11,7 +11,12 @@ from typing import Any
 
 import pytest
 
+from carriers import transport
+from carriers.outcomes import Announced
 from parcels import faults
+from parcels.services import announce, announcer
+from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.test_announce import label
 
 
 @pytest.fixture
@@ -23,7 +28,7 @@ def struck(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 
 def test_each_nth_passing_is_struck(settings: Any, struck: list[int]) -> None:
-    settings.DEMO, settings.FAULT_CRASH_AT = True, "after_reply:3"
+    settings.FAULT_CRASH_AT = "after_reply:3"
     for _ in range(7):
         faults.passing("after_reply")
         faults.passing("before_intent")
@@ -31,36 +36,61 @@ def test_each_nth_passing_is_struck(settings: Any, struck: list[int]) -> None:
 
 
 def test_a_pause_is_a_stop(settings: Any, struck: list[int]) -> None:
-    settings.DEMO, settings.FAULT_PAUSE_AT = True, "before_send"
+    settings.FAULT_PAUSE_AT = "before_send"
     faults.passing("before_send")
     assert struck == [signal.SIGSTOP]
 
 
 @pytest.mark.parametrize(("company", "deaths"), [("sim:kill ", 1), ("SIM:HANG", 0), ("", 0)])
 def test_one_payload_is_poison(settings: Any, struck: list[int], company: str, deaths: int) -> None:
-    settings.DEMO, settings.FAULT_CRASH_AT = True, "poison"
+    settings.FAULT_CRASH_AT = "poison"
     faults.passing("poison", company)
     assert len(struck) == deaths
 
 
-@pytest.mark.parametrize(
-    ("debug", "demo", "honoured"), [(False, False, False), (True, False, True)]
-)
-def test_outside_demo_and_development_nothing_is_honoured(
-    settings: Any, struck: list[int], debug: bool, demo: bool, honoured: bool
-) -> None:
-    settings.DEBUG, settings.DEMO = debug, demo
-    settings.FAULT_CRASH_AT, settings.FAULT_GUARDS_OFF = "after_reply:1", ["unknown"]
-    faults.passing("after_reply")
-    assert bool(struck) is honoured
-    assert faults.is_off("unknown") is honoured
+@pytest.mark.django_db(transaction=True)
+def test_a_label_passes_all_points_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    row = AnnouncementFactory.create()
+    passed: list[str] = []
+
+    def perform(steps: Any, *limits: Any, may_buy: Any) -> Announced:
+        assert may_buy()
+        return label(1)
+
+    for owner, name, _, _ in faults.PLACES:
+        monkeypatch.setattr(owner, name, getattr(owner, name))  # put back by the fixture
+    monkeypatch.setattr(transport, "perform", perform)
+    monkeypatch.setattr(
+        faults, "passing", lambda point, *_: passed.extend([point] if point else [])
+    )
+    faults.install()
+    announce.announce(row.pk)
+    assert passed == [
+        *("before_intent", "poison", "after_intent", "before_send", "after_reply"),
+        *("before_commit", "after_commit", "after_notify"),
+    ]
+
+
+async def test_a_coroutine_passes_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    passed: list[str] = []
+
+    async def buys(job: Any) -> str:
+        passed.append(job)
+        return "bought"
+
+    monkeypatch.setattr(announcer, "buy_async", buys)
+    place = announcer, "buy_async"
+    monkeypatch.setattr(faults, "PLACES", [each for each in faults.PLACES if each[:2] == place])
+    monkeypatch.setattr(faults, "passing", passed.append)
+    faults.install()
+    assert await announcer.buy_async("a job") == "bought"  # type: ignore[arg-type]
+    assert passed == ["after_intent", "a job", "after_reply"]
 
 
 # A thread that freezes and then writes a byte, again and again, in a process that has others.
 FREEZES = """
-import os, signal, sys, threading
-from django.conf import settings
-settings.configure(DEBUG=True, FAULT_CRASH_AT="", FAULT_PAUSE_AT="before_send")
+import os, signal, sys, threading, django
+django.setup()
 from parcels import faults
 if sys.argv[1] == "process":
     signal.pthread_kill = lambda thread, number: os.kill(os.getpid(), number)
@@ -80,9 +110,11 @@ ROUNDS = 200
 def bytes_too_early(whom: str) -> int:
     """Count the rounds in which a frozen process wrote on, of so many freezes."""
     root = Path(__file__).resolve().parents[2]
+    environment = os.environ | {"DEBUG": "1", "FAULT_PAUSE_AT": "before_send"}
     child = subprocess.Popen(
-        [sys.executable, "-c", FREEZES, whom], cwd=root, stdout=subprocess.PIPE, bufsize=0
-    )
+        [sys.executable, "-c", FREEZES, whom],
+        cwd=root, env=environment, stdout=subprocess.PIPE, bufsize=0,
+    )  # fmt: skip
     assert child.stdout is not None
     os.set_blocking(child.stdout.fileno(), False)
     early = 0

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,6 @@ from deploy.child import Child
 from deploy.ports import free_port
 from deploy.readiness import wait_until_ready
 from deploy.tests.fixtures import absent
-from parcels import faults
 from parcels.models import Announcement, Attempt, DiscardedFile, Document, FeedCursor, Parcel, State
 from parcels.papers import files
 from parcels.services import review, tidy
@@ -35,6 +35,7 @@ from parcels.services.claim import prepare
 from parcels.services.forget import forget_old_documents
 from parcels.services.job import Result
 from parcels.services.record import finish
+from parcels.services.rows import inserting
 from parcels.tests.factories import PDF, AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.requests import Shop
 from parcels.tests.test_announce import STATEMENTS, announce_all, awaited, label
@@ -171,13 +172,15 @@ def test_the_file_is_there_before_any_row_says_so(
     class Died(BaseException):
         """As a signal would."""
 
-    def die(point: str) -> None:
-        if point == "before_commit":
-            seen.append((len(stored(kept)), Document.objects.exists()))
-            raise Died
+    @contextmanager
+    def die(*groups: Any) -> Iterator[None]:
+        with inserting(*groups):
+            yield
+        seen.append((len(stored(kept)), Document.objects.exists()))
+        raise Died
 
     jobs = prepare([row.pk])
-    monkeypatch.setattr(faults, "passing", die)
+    monkeypatch.setattr("parcels.services.record.inserting", die)
     with pytest.raises(Died):
         finish([Result(jobs[0], label(1), 1.0)])
     assert seen == [(1, True)]

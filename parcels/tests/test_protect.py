@@ -356,7 +356,7 @@ def test_a_client_is_told_to_look_again_after_the_recent_median(
 @pytest.fixture
 def switch(settings: Any) -> Callable[[str], None]:
     def off(guard: str) -> None:
-        settings.DEMO, settings.FAULT_GUARDS_OFF = True, [guard] if guard else []
+        settings.FAULT_GUARDS_OFF = [guard] if guard else []
         carrier_guards.forget()
 
     return off

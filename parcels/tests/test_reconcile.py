@@ -88,7 +88,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Carrier:
 
 
 def without(guard: str) -> Any:
-    return override_settings(FAULT_GUARDS_OFF=[guard], DEMO=True)
+    return override_settings(FAULT_GUARDS_OFF=[guard])
 
 
 def begun(carrier: Carrier, code: str = "postnl", **fields: Any) -> Announcement:

@@ -426,7 +426,7 @@ def test_any_order_of_things_buys_once_and_ends(world: World) -> None:
 def test_the_search_finds_what_a_missing_guard_lets_through(
     guard: str, carrier: str, fates: list[str], reason: str, world: World, settings: Any
 ) -> None:
-    settings.FAULT_GUARDS_OFF, settings.DEMO = [guard], True
+    settings.FAULT_GUARDS_OFF = [guard]
     wheres = {"carriers": [carrier], "menu": fates}
     with pytest.raises((AssertionError, IntegrityError), match=reason):
         search(world, 2000, wheres, derandomize=True, phases=[Phase.generate])
@@ -446,7 +446,7 @@ def test_the_checks_see_a_missing_send_guard(machine: Protocol, settings: Any) -
     Voiding without a claim can't be seen here: a refused void is looked at twice. The fault suite's
     F22 and `test_races` see it.
     """
-    settings.FAULT_GUARDS_OFF, settings.DEMO = ["send_guard"], True
+    settings.FAULT_GUARDS_OFF = ["send_guard"]
     row = machine.accept("postnl")
     machine.start(row, ["well"], 2)
     machine.sweep_for_long(90, 6, ["well"])

@@ -109,7 +109,7 @@ def test_no_more_are_woken_than_there_is_room_for(settings: Any) -> None:
 def test_a_long_backlog_leaves_another_account_its_turn(
     settings: Any, off: list[str], woken: int
 ) -> None:
-    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    settings.FAULT_GUARDS_OFF = off
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 6}}
     carrier_guards.forget()
     shops = [AccountFactory.create(), AccountFactory.create()]
@@ -125,7 +125,7 @@ def test_the_only_free_slot_is_for_the_account_with_fewer_calls(
     settings: Any, off: list[str], first: int
 ) -> None:
     """The scenario `neighbour`: a backlog's oldest was always older, and took every slot."""
-    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    settings.FAULT_GUARDS_OFF = off
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 1}}
     carrier_guards.forget()
     shops = [AccountFactory.create(), AccountFactory.create()]
@@ -271,7 +271,7 @@ def test_a_wake_up_that_was_not_delivered_is_sent_again(sweeper: Sweeper) -> Non
     assert [due.id for due in sweep.due_announcements()] == [row.pk]
     row.refresh_from_db()
     assert row.wake_at - timezone.now() <= timedelta(seconds=60)
-    with override_settings(FAULT_GUARDS_OFF=["wake"], DEMO=True):
+    with override_settings(FAULT_GUARDS_OFF=["wake"]):
         moved(row, wake_at=PAST)
         sweeper.round()
     assert list(sweep.due_announcements()) == []

@@ -95,7 +95,7 @@ def test_a_read_that_finds_no_thread_is_answered_at_once(
     off: list[str],
     waited: int,
 ) -> None:
-    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    settings.FAULT_GUARDS_OFF = off
     seconds: list[float] = []
     monkeypatch.setattr(offload, "wait", lambda _, left: seconds.append(left))
     row = AnnouncementFactory.create(parcel__account=shop.account)
@@ -117,7 +117,7 @@ def test_a_label_that_finds_no_thread_is_queued(
     off: list[str],
     status: int,
 ) -> None:
-    settings.DEMO, settings.FAULT_GUARDS_OFF = True, off
+    settings.FAULT_GUARDS_OFF = off
     begun: list[int] = []
     monkeypatch.setattr(answering, "announce", begun.append)
     monkeypatch.setattr(answering, "waiting_announcements", lambda _: [])

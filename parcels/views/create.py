@@ -26,11 +26,25 @@ class CreateView(APIView):
     """The POST of `/parcels`."""
 
     def post(self, request: Request) -> HttpResponse:
-        """Create one parcel or several."""
+        """Create one parcel or several.
+
+        Raises:
+            ValidationError: the body has neither form, or is empty or too long.
+        """
         key = read_key(request) if "Idempotency-Key" in request.headers else None
         if key and (known := find(account_of(request), key)):
             return replay(asked=asked(request), row=known)
-        bodies, many = parcel_bodies(request.data)
+        data = request.data
+        if not isinstance(data, dict):
+            raise ValidationError("The body must be a JSON object.")
+        many = "parcels" in data
+        if not many and "parcel" not in data:
+            raise ValidationError({"parcel": ["This field is required."]})
+        bodies = data["parcels"] if many else [data["parcel"]]
+        if not isinstance(bodies, list) or not bodies:
+            raise ValidationError({"parcels": ["A list with at least one parcel is needed."]})
+        if len(bodies) > limits.PARCELS:
+            raise ValidationError({"parcels": [f"At most {limits.PARCELS} parcels at once."]})
         length = len(request.body)
         if length > limits.ITEMS_IN_ALL:  # a shorter body can't have too many, nor too large a one
             check_sizes(bodies, length)
@@ -43,26 +57,6 @@ class CreateView(APIView):
         if how.respond_async and any(order.mode is not Mode.STORE for order in orders):
             response["Preference-Applied"] = "respond-async"
         return response
-
-
-def parcel_bodies(data: Any) -> tuple[list[Any], bool]:
-    """Return the parcels of a body and whether it was the form for several.
-
-    Raises:
-        ValidationError: it is neither form, empty, or too many.
-    """
-    if not isinstance(data, dict):
-        raise ValidationError("The body must be a JSON object.")
-    if "parcels" in data:
-        bodies = data["parcels"]
-        if not isinstance(bodies, list) or not bodies:
-            raise ValidationError({"parcels": ["A list with at least one parcel is needed."]})
-        if len(bodies) > limits.PARCELS:
-            raise ValidationError({"parcels": [f"At most {limits.PARCELS} parcels at once."]})
-        return bodies, True
-    if "parcel" not in data:
-        raise ValidationError({"parcel": ["This field is required."]})
-    return [data["parcel"]], False
 
 
 def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[str, Any]]]:

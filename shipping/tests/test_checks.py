@@ -25,16 +25,13 @@ WRONG = [
     ({"CARRIER_BREAKER_MIN_CALLS": 21}, "shipping.E007"),
     ({"CARRIER_BREAKER_RAMP_FROM": 51.0}, "shipping.E007"),
     ({"CARRIER_GUARD_TIMEOUT": 5.0}, "shipping.E007"),
-    ({"FAULT_GUARDS_OFF": ["unknown"], "DEMO": False, "DEBUG": False}, "shipping.E008"),
-    ({"FAULT_CRASH_AT": "after_send:2", "DEMO": False, "DEBUG": False}, "shipping.E008"),
-    ({"FAULT_PAUSE_AT": "before_send", "DEMO": False, "DEBUG": False}, "shipping.E008"),
-    ({"FAULT_GUARDS_OFF": ["luck"], "DEMO": True}, "shipping.E009"),
-    ({"FAULT_CRASH_AT": "nowhere:2", "DEMO": True}, "shipping.E009"),
-    ({"FAULT_PAUSE_AT": "before_send:0", "DEMO": True}, "shipping.E009"),
+    ({"FAULT_GUARDS_OFF": ["luck"]}, "shipping.E009"),
+    ({"FAULT_CRASH_AT": "nowhere:2"}, "shipping.E009"),
+    ({"FAULT_PAUSE_AT": "before_send:0"}, "shipping.E009"),
 ]
 RIGHT: list[dict[str, Any]] = [
     {},
-    {"FAULT_GUARDS_OFF": ["unknown"], "FAULT_CRASH_AT": "after_send:2", "DEMO": True},
+    {"FAULT_GUARDS_OFF": ["unknown"], "FAULT_CRASH_AT": "after_send:2"},
 ]
 
 

@@ -98,6 +98,24 @@ def test_what_a_stop_would_cut_is_refused_outside_the_lab(
         assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FAULT_GUARDS_OFF", "unknown"),
+        ("FAULT_CRASH_AT", "after_send:2"),
+        ("FAULT_PAUSE_AT", "before_send"),
+        ("TIME_SCALE", "0.5"),
+    ],
+)
+def test_what_the_fault_suite_sets_ends_the_start_elsewhere(
+    tmp_path: Path, name: str, value: str
+) -> None:
+    refused = run(tmp_path, "check", **{name: value})
+    assert "are for the fault suite, with DEMO=1" in refused.stderr
+    done = run(tmp_path, "check", **{name: value}, DEMO="1", **LOOPBACK)
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("password", ["short-1x", "password1234", "operator1234", "123456789012"])
 def test_a_weak_password_is_refused(password: str) -> None:
     with pytest.raises(ValidationError):

@@ -24,7 +24,6 @@ from django.core.management.base import BaseCommand
 from django.db import DatabaseError, connection
 from django.db.models import QuerySet
 
-from parcels import faults
 from parcels.papers.files import is_configured
 from parcels.services import (
     carrier_guards,
@@ -182,7 +181,7 @@ class Sweeper:
             log.warning("the broker is new or available again: waking all that wait")
             sweep.wake_all_again()
         away = "" if self.broker is not None else None  # until it answers again
-        self.broker = identity or (self.broker if faults.is_off("wake") else away)
+        self.broker = identity or (self.broker if "wake" in settings.FAULT_GUARDS_OFF else away)
 
     def _wake_announcements(self) -> None:
         lost = [
