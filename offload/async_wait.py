@@ -17,7 +17,7 @@ from offload.fronts import Hold
 from offload.protocol import Answer, Message, check_hold_id
 from offload.responses import to_response
 from offload.waiting import Waiters
-from offload.worker_wait import in_place_of
+from offload.worker_wait import give_connections_back, in_place_of
 
 # One subscription per event loop: under WSGI each call of an async view has a loop of its own.
 _waiters: dict[asyncio.AbstractEventLoop, Waiters] = {}
@@ -32,6 +32,7 @@ async def wait_async(hold_id: UUID | str, seconds: float) -> HttpResponse | None
 async def wait_in_this_loop(late: Any) -> HttpResponse:
     """As `wait_here`, for a coroutine."""
     hold: Hold = late.offload_hold
+    await sync_to_async(give_connections_back)()  # those of the thread in which a sync view ran
     return in_place_of(late, await wait_in_loop(hold.hold_id, hold.deadline - time.time()))
 
 

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from copy import deepcopy
 from functools import partial, update_wrapper
 from importlib.util import find_spec
+from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
 
 from django.db import connections, transaction
@@ -25,6 +26,7 @@ from offload.awaited import Awaited, HoldState
 from offload.middleware import hold
 from offload.responses import Renderer
 from offload.store import release
+from offload.worker_wait import give_connections_back
 
 logger = logging.getLogger("offload")
 # A release that Redis does not take is repeated, each second: the client waits for it, and most
@@ -38,6 +40,8 @@ class Task(Generic[Row]):
     """A function of one row; call it in your own tests, `offload.run` it in views."""
 
     def __init__(self, model: type[Row], function: Callable[[Row], object]) -> None:
+        if iscoroutinefunction(function):
+            raise TypeError("a task is a function: nothing would await this coroutine")
         self.model = model
         self.path = f"{function.__module__}.{function.__qualname__}"
         self._function = function
@@ -64,6 +68,7 @@ class Task(Generic[Row]):
         changed: list[str] = []
         if row.hold_state == HoldState.WAITING:
             before = _values(row)
+            give_connections_back()  # the work may take long, and need none
             try:
                 self._function(row)
                 row.hold_state = HoldState.DONE

@@ -41,7 +41,7 @@ def wait(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
 def wait_here(late: Any) -> HttpResponse:
     """Wait in this worker instead of a front, without a database connection."""
     hold: Hold = late.offload_hold
-    if not _give_connections_back() and store.eager is None:
+    if not give_connections_back() and store.eager is None:
         logger.warning("waits inside a transaction: what is to start after its commit does not")
     return in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
 
@@ -135,7 +135,7 @@ def _ask_and_close(hold_id: str, answer: Future[Answer | None]) -> None:
         connections.close_all()
 
 
-def _give_connections_back() -> bool:
+def give_connections_back() -> bool:
     """Close this thread's database connections; False if it is in a transaction, which stays."""
     every = connections.all(initialized_only=True)
     idle = [connection for connection in every if not connection.in_atomic_block]

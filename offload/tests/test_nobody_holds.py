@@ -6,11 +6,13 @@ import time
 from typing import Any
 
 import pytest
+from asgiref.sync import ThreadSensitiveContext, sync_to_async
 from django.http import HttpResponse, JsonResponse
 from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
 from django.urls import path
 
 import offload
+from offload import async_wait
 from offload.keys import ARRIVED_AT
 from offload.middleware import OffloadMiddleware
 from offload.tests import outcomes
@@ -87,6 +89,26 @@ async def test_a_coroutine_waits_in_its_loop(offload_settings, redis_server, hol
     answer = await middleware(AsyncRequestFactory().get("/"))
     releasing.join()
     assert (answer.content, "X-Offload-Ticket" in answer) == (b"released", False)
+
+
+@pytest.mark.integration
+async def test_a_coroutine_waits_without_the_connections_of_a_synchronous_view(
+    offload_settings, redis_server, hold_id, monkeypatch
+):
+    offload_settings(BACKEND="async", REDIS_URL=redis_server.url)
+    in_view, given_back = [], []
+    note = lambda: given_back.append(threading.get_ident())  # noqa: E731
+    monkeypatch.setattr(async_wait, "give_connections_back", note)
+
+    def view(request):
+        in_view.append(threading.get_ident())
+        return offload.hold(hold_id, late=late(), wait=0.2)
+
+    middleware: Any = OffloadMiddleware(sync_to_async(view))
+    async with ThreadSensitiveContext():
+        answer = await middleware(AsyncRequestFactory().get("/"))
+    assert answer.status_code == 202
+    assert given_back == in_view
 
 
 hold_ids: list[str] = []

@@ -156,6 +156,25 @@ def test_only_what_the_work_changed_is_written(stored):
     assert (order.label, order.note) == ("mine", "by another")
 
 
+@pytest.mark.django_db(transaction=True)
+def test_the_work_begins_without_a_connection_of_ours(stored, monkeypatch):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    done = []
+    monkeypatch.setattr(connection, "close", lambda: done.append("closed"))
+    monkeypatch.setattr(buy_label, "_function", lambda _: done.append("work"))
+    buy_label.work(str(order.pk), str(order.hold_id))
+    assert done == ["closed", "work"]
+
+
+def test_a_coroutine_is_no_task():
+    with pytest.raises(TypeError, match="nothing would await"):
+
+        @offload.task(Order)
+        async def buy_soon(order):
+            pass
+
+
 def test_a_second_delivery_only_releases_again(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")
