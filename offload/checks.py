@@ -30,10 +30,19 @@ def check_offload(**_: Any) -> list[CheckMessage]:
         return [Error(str(error), hint=hint, id="offload.E001")]
     messages = [*_check_store(offload), *_check_tasks(offload)]
     if not backend.holds:
-        return messages
+        return [*messages, *_check_inline()]
     messages += _check_surroundings(offload, backend.remote)
     messages += _check_remote(offload) if backend.remote else _check_in_process()
     return messages
+
+
+def _check_inline() -> Iterator[CheckMessage]:
+    if MIDDLEWARE not in settings.MIDDLEWARE:
+        yield Warning(
+            "OffloadMiddleware is not in MIDDLEWARE: no client of hold() or run() waits.",
+            hint=f"Put {MIDDLEWARE!r} first. Only wait() and release() need none.",
+            id="offload.W012",
+        )
 
 
 def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMessage]:

@@ -59,6 +59,16 @@ def test_what_is_wrong_is_named(offload_settings, values, also, expected):
     assert ids() == [expected]
 
 
+@pytest.mark.parametrize("front", ["inline", "async"])
+def test_where_the_worker_waits_the_middleware_is_needed_too(offload_settings, front):
+    offload_settings(
+        {"MIDDLEWARE": ["django.middleware.common.CommonMiddleware", MIDDLEWARE]}, BACKEND=front
+    )
+    assert ids() == []
+    offload_settings({"MIDDLEWARE": []}, BACKEND=front)
+    assert ids() == ["offload.W012"]
+
+
 def test_kept_connections_under_asgi(offload_settings, monkeypatch):
     monkeypatch.setitem(settings.DATABASES, "other", {"CONN_MAX_AGE": 60})
     offload_settings(BACKEND="asgi")
