@@ -38,7 +38,8 @@ def hold(
         late.status_code = settings.deadline_status
     seconds = settings.deadline if wait is None else min(wait, settings.deadline)
     if seconds > 0:
-        late.offload_hold = Hold(hold_id, str(account), time.time() + seconds)  # type: ignore[attr-defined] # our mark, for OffloadMiddleware
+        owner = "" if account is None else str(account)  # an anonymous user's pk is None
+        late.offload_hold = Hold(hold_id, owner, time.time() + seconds)  # type: ignore[attr-defined] # our mark, for OffloadMiddleware
     return late
 
 

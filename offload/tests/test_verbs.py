@@ -89,6 +89,13 @@ def test_asgi_keeps_the_late_answer(offload_settings, hold_id):
     assert ticket_of(answer).hold_id == hold_id
 
 
+def test_nobody_s_key_counts_for_no_account(offload_settings, hold_id):
+    """An anonymous user's: else all of them would share one account's limit."""
+    offload_settings(BACKEND="asgi")
+    answer = through_middleware(offload.hold(hold_id, late=late(), account=None))
+    assert ticket_of(answer).account == ""
+
+
 MINE = Front(lambda late, ticket: late)
 
 
