@@ -25,7 +25,7 @@ from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
 
 # The carrier was not called, or the answer says nothing about its health.
-SILENT = OWN_GUARDS | PERMANENT | {"no_lookup"}
+SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "credentials"}
 Mode = Literal["closed", "open", "half_open"]
 
 
@@ -85,8 +85,9 @@ class Admission:
 def verdict(outcome: Outcome | LookupResult | VoidResult) -> tuple[bool | None, float | None]:
     """Tell whether an outcome counts against the carrier, and for how long a 429 asks for no calls.
 
-    None instead of the first: it says nothing, don't record it. Time-outs and all other unknowns
-    count, and what could not be sent; refusals do not, nor what one account's credentials cause.
+    None instead of the first: it says nothing, don't record it, e.g. an answer that one account's
+    credentials cause, and perhaps a firewall's. Time-outs and all other unknowns count, and what
+    could not be sent; refusals do not.
     The second in seconds, 0 if the 429 names no time; None where there was none.
     """
     reason = getattr(outcome, "reason", "")
@@ -94,7 +95,7 @@ def verdict(outcome: Outcome | LookupResult | VoidResult) -> tuple[bool | None, 
         return None, outcome.retry_after or 0.0
     if reason in SILENT:
         return None, None
-    return isinstance(outcome, NotSent | Unknown) and reason != "credentials", None
+    return isinstance(outcome, NotSent | Unknown), None
 
 
 def admit(

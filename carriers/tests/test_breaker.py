@@ -210,10 +210,10 @@ BLAME = [
     (NotSent("breaker_open"), None, "we did not even try"),
     (NotSent("bulkhead_full"), None, "likewise"),
     (NotSent("unbuildable"), None, "our own data"),
-    (Unknown("credentials"), False, "one account's wrong password stops no others"),
-    (answer(403, None, None, Phase.BUYING, Promises()), False, "a revoked key, without words"),
-    (answer(403, None, None, Phase.BEFORE, Promises()), False, "likewise, at a login"),
-    (answer(403, None, None, Phase.VOIDING, Promises()), False, "likewise"),
+    (Unknown("credentials"), None, "one account's wrong password stops no others"),
+    (answer(403, None, None, Phase.BUYING, Promises()), None, "a revoked key, without words"),
+    (answer(403, None, None, Phase.BEFORE, Promises()), None, "likewise, at a login"),
+    (answer(403, None, None, Phase.VOIDING, Promises()), None, "likewise"),
 ]
 
 
