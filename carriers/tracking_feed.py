@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Any
 
 from carriers.base import CarrierRequest, CarrierResponse, Steps
@@ -19,9 +20,6 @@ log = logging.getLogger(__name__)
 INTEGER = 2**31
 BIG_INTEGER = 2**63
 LONGEST_CARRIER = 32
-# An event that is dated further ahead counts as one of now: it would be the parcel's newest until
-# then, and in no month's partition. A day is more than a wrong time zone makes.
-AHEAD = timedelta(days=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +60,23 @@ def _page(response: CarrierResponse, since: int) -> Page | Unknown:
     numbers = [_seq(event) for event in events]
     if numbers and not any(numbers):
         return Unknown("unreadable", "no event has a number")
-    return Page(tuple(step for step in steps if step), max([since, *numbers]), len(events))
+    happened = _not_ahead([step for step in steps if step])
+    return Page(tuple(happened), max([since, *numbers]), len(events))
+
+
+def _not_ahead(steps: Sequence[Step]) -> list[Step]:
+    """Date those that are ahead at the next of their number, else now.
+
+    A wrong clock or time zone wrote them: they would hide what follows until then, e.g. that the
+    parcel is delivered, and be in no month's partition.
+    """
+    next_at: dict[str, datetime] = {}
+    now, dated = datetime.now(UTC), list[Step]()
+    for step in reversed(steps):
+        at = step.at if step.at <= now else next_at.get(step.tracking_number, now)
+        next_at[step.tracking_number] = at
+        dated.append(replace(step, at=at))
+    return dated[::-1]
 
 
 def _seq(event: Any) -> int:
@@ -76,10 +90,9 @@ def _seq(event: Any) -> int:
 def _step(event: Any) -> Step | None:
     """Read an event; None if it can't be stored: the feed must continue after it."""
     try:
-        at, now = datetime.fromtimestamp(float(event["at"]), UTC), datetime.now(UTC)
         return Step(
             seq=_whole(event["seq"], BIG_INTEGER),
-            at=now if at > now + AHEAD else at,
+            at=datetime.fromtimestamp(float(event["at"]), UTC),
             carrier=identifier(event["carrier"], "the carrier", LONGEST_CARRIER),
             tracking_number=identifier(
                 event["tracking_number"], "the tracking number", LONGEST_TRACKING_NUMBER
