@@ -102,8 +102,9 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
             recorded=bool(ours),
         )
         if ours and voided:
-            from_any = among([*CANCELLING, Status.CANCELLATION_FAILED])
-            set_status([job.parcel], from_any, Status.CANCELLED)
+            # Whatever was told since, where the cancellation was given up meanwhile: it is void.
+            not_yet = f"NOT {among([Status.CANCELLED, Status.CANCELLED_UPSTREAM])}"
+            set_status([job.parcel], not_yet, Status.CANCELLED)
         elif ours and isinstance(result, Refused):
             message = f"{job.carrier.name} service error: {result.message}"[:500]
             _fail(job.parcel, message)

@@ -313,17 +313,20 @@ def test_an_unanswered_cancellation_ends(shop: Shop, bought: Announcement, setti
     assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
 
 
+@pytest.mark.parametrize("meanwhile", [None, Status.PICKED_UP_BY_DRIVER])
 def test_a_void_that_is_answered_after_the_cancellation_failed_counts(
-    shop: Shop, bought: Announcement, settings: Any
+    shop: Shop, bought: Announcement, settings: Any, meanwhile: Status | None
 ) -> None:
     cancel(shop, bought.parcel)
     late = void._claim(bought.pk)
     assert late
+    if meanwhile:
+        hear(bought.parcel, 1, meanwhile, hours_ago=-1)
     settings.ANNOUNCEMENT_MAX_AGE = 0
     assert void.give_up() == 1
     void._record(late, Voided(), 1.0)
     assert status_of(bought.parcel) == Status.CANCELLED
-    assert events() == [1999, 2001, 94, 2000]
+    assert events() == [1999, 2001, 94, *([meanwhile] if meanwhile else []), 2000]
 
 
 def hear(parcel: Parcel, seq: int, status: Status, *, hours_ago: int) -> None:
