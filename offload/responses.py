@@ -8,7 +8,7 @@ from django.contrib.messages.storage.cookie import CookieStorage
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 
-from offload.protocol import Answer
+from offload.protocol import BODILESS, Answer
 
 
 class Renderer(NamedTuple):
@@ -47,7 +47,8 @@ class _Stored(HttpResponse):
 
 def to_response(answer: Answer) -> HttpResponse:
     """Return the answer as Django's response."""
-    response = _Stored(answer.body, status=answer.status)
+    body = b"" if answer.status in BODILESS else answer.body  # an older version stored one
+    response = _Stored(body, status=answer.status)
     del response["Content-Type"]
     for name, value in answer.headers:
         if name.lower() == "set-cookie":

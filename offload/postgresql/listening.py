@@ -65,9 +65,10 @@ class PostgresStore:
         self.pipe = Pipe(self._run, self.trouble, on_trouble)
 
     async def _connect(self) -> psycopg.AsyncConnection[Any]:
-        # psycopg's time is each host's; looking names up has none of its own.
+        # psycopg's time is each address', of which a name may have two; looking names up has none
+        # of its own.
         hosts = 1 + str(conninfo_to_dict(self._url).get("host")).count(",")
-        async with asyncio.timeout(hosts * CONNECT_TIMEOUT):
+        async with asyncio.timeout(2 * hosts * CONNECT_TIMEOUT):
             connection = await psycopg.AsyncConnection.connect(
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT
             )

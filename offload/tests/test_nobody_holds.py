@@ -15,6 +15,8 @@ import offload
 from offload import async_wait
 from offload.keys import ARRIVED_AT
 from offload.middleware import OffloadMiddleware
+from offload.protocol import Answer
+from offload.responses import to_response
 from offload.tests import outcomes
 
 FRONTS = ["accel", "njs", "poll", "uwsgi"]
@@ -63,6 +65,7 @@ def test_no_body_is_given_where_none_may_be(offload_settings, redis_server, hold
     offload.release(hold_id, HttpResponse("{}", status=status))
     answer = through_middleware(RequestFactory().get("/"), hold_id, wait=10)
     assert (answer.status_code, answer.content) == (status, b"")
+    assert to_response(Answer(status, (), b"{}")).content == b""  # as an older version stored it
 
 
 @pytest.mark.integration
