@@ -26,16 +26,6 @@ DUPLICATE = frozenset({"DUPLICATE_REFERENCE"})
 NO_REFUSAL = frozenset({407, 408, 499})
 
 
-class Kind(StrEnum):
-    """The outcome classes, as they are written into `attempt`."""
-
-    ANNOUNCED = "announced"
-    REFUSED = "refused"
-    THROTTLED = "throttled"
-    NOT_SENT = "not_sent"
-    UNKNOWN = "unknown"
-
-
 class Phase(StrEnum):
     """Where in the talk an answer came."""
 
@@ -43,14 +33,6 @@ class Phase(StrEnum):
     BUYING = "buying"  # the answer to the buying request itself
     AFTER = "after"  # e.g. fetching the label of an order already made
     VOIDING = "voiding"  # taking a label back
-
-
-class Body(StrEnum):
-    """How the adapter could read an answer's body."""
-
-    LABEL = "label"
-    REFUSAL = "refusal"  # in the carrier's documented shape
-    UNREADABLE = "unreadable"  # anything else: empty, cut, HTML of a proxy, another's reference
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +44,6 @@ class Promises:
 
     throttle_promises_nothing: bool = False
     refusal_statuses: frozenset[int] = frozenset()
-
-
-def trouble_kind(error: type[CarrierError], *, buy_sent: bool) -> Kind:
-    """Classify an error on the wire; `buy_sent`: a buying request's first byte was sent."""
-    del error  # a DNS failure *after* a purchase leaves it as unknown as a reset does
-    return Kind.UNKNOWN if buy_sent else Kind.NOT_SENT
-
-
-def answer_kind(status: int, body: Body, phase: Phase, promises: Promises) -> Kind:
-    """Classify a complete HTTP answer."""
-    if phase is Phase.AFTER:
-        return Kind.ANNOUNCED if 200 <= status < 300 and body is Body.LABEL else Kind.UNKNOWN
-    if status == 401:
-        return Kind.REFUSED
-    if status == 409 and phase is Phase.BUYING:
-        return Kind.UNKNOWN  # "duplicate reference": it may have sold this one before
-    if status == 429:
-        return Kind.THROTTLED
-    if status not in NO_REFUSAL and body is Body.REFUSAL and _may_refuse(status, promises):
-        return Kind.REFUSED
-    if phase is Phase.BUYING and 200 <= status < 300 and body is Body.LABEL:
-        return Kind.ANNOUNCED
-    return Kind.NOT_SENT if phase is Phase.BEFORE else Kind.UNKNOWN
-
-
-def _may_refuse(status: int, promises: Promises) -> bool:
-    return 400 <= status < 500 or status in promises.refusal_statuses
 
 
 def unknown_reason(status: int) -> str:
@@ -105,10 +60,11 @@ def unknown_reason(status: int) -> str:
 
 
 def trouble(error: CarrierError, *, buy_sent: bool) -> NotSent | Unknown:
-    """Turn an error on the wire into an outcome."""
-    if trouble_kind(type(error), buy_sent=buy_sent) is Kind.UNKNOWN:
-        return Unknown(error.reason, str(error))
-    return NotSent(error.reason, str(error))
+    """Turn an error on the wire into an outcome; `buy_sent`: a purchase's first byte was sent.
+
+    Whatever the error: a DNS failure *after* a purchase leaves it as unknown as a reset does.
+    """
+    return (Unknown if buy_sent else NotSent)(error.reason, str(error))
 
 
 def answer(
@@ -122,17 +78,19 @@ def answer(
 
     `refusal` is what the adapter read, if the body had the documented shape.
     """
-    if phase is Phase.BUYING and refusal is not None and refusal.code in DUPLICATE:
+    buying = phase is Phase.BUYING
+    if buying and refusal is not None and refusal.code in DUPLICATE:
         return Unknown("conflict", f"HTTP {status}")
-    body = Body.REFUSAL if refusal else Body.UNREADABLE
-    kind = answer_kind(status, body, phase, promises)
-    if kind is Kind.REFUSED:
-        return _refused(status, refusal)
     wait = seconds(retry_after, now=datetime.now(UTC))
-    if kind is Kind.THROTTLED:
-        nothing_made = promises.throttle_promises_nothing or phase is Phase.BEFORE
-        return Throttled(wait, nothing_made)
-    if kind is Kind.NOT_SENT:
+    if phase is not Phase.AFTER:  # then nothing takes the purchase back
+        if status == 429:
+            return Throttled(wait, promises.throttle_promises_nothing or phase is Phase.BEFORE)
+        may_refuse = 400 <= status < 500 or status in promises.refusal_statuses
+        # 409, "duplicate reference": it may have sold this one before.
+        unclear = status in NO_REFUSAL or (status == 409 and buying)
+        if status == 401 or (refusal is not None and may_refuse and not unclear):
+            return _refused(status, refusal)
+    if phase is Phase.BEFORE:
         return NotSent(unknown_reason(status), f"HTTP {status} before any purchase")
     return Unknown(unknown_reason(status), f"HTTP {status}", wait)
 

@@ -2,18 +2,17 @@
 
 ::
 
-    CarrierError(message, *, permanent, sent)
-    ├── CarrierNotSent                 nothing of this request left us        sent=False
+    CarrierError
+    ├── CarrierNotSent                 nothing of this request left us
     │   ├── CarrierUnreachable         DNS, refused, connect time-out
     │   ├── CarrierTlsError            the handshake failed
     │   ├── SendForbidden              the guard said no before the first byte
-    │   └── RequestUnbuildable         our own data doesn't fit in HTTP       permanent=True
-    └── CarrierSilent                  the request left us, the answer is missing  sent=True
+    │   └── RequestUnbuildable         our own data doesn't fit in HTTP
+    └── CarrierSilent                  the request left us, the answer is missing
         ├── CarrierTimeout             the total deadline or a read's time-out passed
         ├── CarrierReset               the connection was cut before an answer
         └── CarrierAnswerUnreadable    there was an answer, and it makes no sense
 
-`permanent` says whether the same call may work later; `sent` whether the carrier may have acted.
 A class's docstring is its default message. The transports turn all of these into outcomes:
 `carriers.transport.perform` raises none of them.
 """
@@ -25,21 +24,9 @@ class CarrierError(Exception):
     """The carrier could not be used"""
 
     reason = "carrier_error"
-    permanent = False
-    sent = False
 
-    def __init__(
-        self,
-        message: str | None = None,
-        *,
-        permanent: bool | None = None,
-        sent: bool | None = None,
-    ) -> None:
+    def __init__(self, message: str | None = None) -> None:
         super().__init__(message or self.__doc__)
-        if permanent is not None:
-            self.permanent = permanent
-        if sent is not None:
-            self.sent = sent
 
 
 class CarrierNotSent(CarrierError):
@@ -70,14 +57,12 @@ class RequestUnbuildable(CarrierNotSent):
     """The request holds something that HTTP can't carry"""
 
     reason = "unbuildable"
-    permanent = True
 
 
 class CarrierSilent(CarrierError):
     """The request was sent and its answer is missing"""
 
     reason = "silent"
-    sent = True
 
 
 class CarrierTimeout(CarrierSilent):
