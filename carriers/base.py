@@ -20,7 +20,6 @@ from carriers.messages import (
     CarrierResponse,
     Consignment,
     Credentials,
-    Item,
     Purchase,
 )
 from carriers.methods import ShippingMethod
@@ -55,7 +54,6 @@ __all__ = [
     "Document",
     "Format",
     "Found",
-    "Item",
     "LookupResult",
     "NotSent",
     "Outcome",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from decimal import Decimal
 
 Credentials = Mapping[str, str]
 
@@ -27,19 +26,6 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One line of a parcel's contents, for customs; `value` and `weight_g` are per piece."""
-
-    description: str
-    quantity: int
-    weight_g: int
-    value: Decimal
-    hs_code: str = ""
-    origin_country: str = ""
-    sku: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Consignment:
     """All that an adapter needs to announce one parcel.
 
@@ -53,8 +39,6 @@ class Consignment:
     sender: Address
     weight_g: int
     credentials: Credentials = field(repr=False)
-    order_number: str = ""
-    items: tuple[Item, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,9 +68,8 @@ class CarrierRequest:
 
 @dataclass(frozen=True, slots=True)
 class CarrierResponse:
-    """One complete HTTP answer; header names in lower case, `elapsed` in seconds."""
+    """One complete HTTP answer; header names in lower case."""
 
     status: int
     headers: Mapping[str, str]
     body: bytes
-    elapsed: float = 0.0

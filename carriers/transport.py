@@ -83,7 +83,6 @@ def perform(
 
 
 def _fetch(call: Call, request: CarrierRequest, tls: ssl.SSLContext | None) -> CarrierResponse:
-    started = time.monotonic()
     call.begin(request)
     wire = _Wire(call, tls)
     try:
@@ -98,7 +97,7 @@ def _fetch(call: Call, request: CarrierRequest, tls: ssl.SSLContext | None) -> C
     if wire.was_cut():  # a cut looks like the end of a body that has no length
         raise CarrierTimeout
     headers = {name.lower(): value for name, value in response.headers.items()}
-    return CarrierResponse(response.status_code, headers, body, time.monotonic() - started)
+    return CarrierResponse(response.status_code, headers, body)
 
 
 def _send(call: Call, request: CarrierRequest, wire: _Wire) -> requests.Response:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import asyncio
 import socket
 import ssl
-import time
 from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
@@ -72,7 +71,6 @@ async def perform(
 
 
 async def _fetch(call: Call, tls: ssl.SSLContext | None) -> CarrierResponse:
-    started = time.monotonic()
     url = urlsplit(call.base_url)
     context = (tls or default_tls()) if url.scheme == "https" else None
     transport, answer = await _connect(call, url.hostname or "", url.port, context)
@@ -85,7 +83,7 @@ async def _fetch(call: Call, tls: ssl.SSLContext | None) -> CarrierResponse:
         # Else both would be kept for as long as the carrier takes.
         del message
         call.request = None
-        return CarrierResponse(*await answer.whole, time.monotonic() - started)
+        return CarrierResponse(*await answer.whole)
     finally:
         answer.whole.cancel()
         transport.abort()

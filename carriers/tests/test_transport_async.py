@@ -207,7 +207,6 @@ async def test_an_answer_has_its_status_headers_and_whole_body():
     (response,) = seen
     assert (response.status, response.body) == (418, b"x" * 300_000)
     assert response.headers["x-own"] == "1"
-    assert 0 < response.elapsed < DEADLINE
 
 
 async def test_nothing_is_sent_on_a_connection_that_is_closed_already(monkeypatch):

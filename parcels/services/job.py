@@ -11,7 +11,6 @@ import json
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal
 from time import monotonic
 from typing import Any
 
@@ -20,7 +19,7 @@ from django.db import Error
 from django.utils.crypto import salted_hmac
 
 from carriers import registry
-from carriers.base import Address, Carrier, Consignment, Item
+from carriers.base import Address, Carrier, Consignment
 from carriers.outcomes import Announced, Outcome
 from parcels.models import Account, Announcement, CarrierContract, Parcel
 from parcels.representation import divide_address
@@ -164,20 +163,6 @@ def consignment(announcement: Announcement, credentials: dict[str, str]) -> Cons
         sender=sender,
         weight_g=int(parcel.weight * 1000),
         credentials=credentials,
-        order_number=parcel.order_number,
-        items=tuple(_item(item) for item in parcel.parcel_items),
-    )
-
-
-def _item(item: dict[str, Any]) -> Item:
-    return Item(
-        description=item["description"],
-        quantity=item["quantity"],
-        weight_g=int(Decimal(item.get("weight") or 0) * 1000),
-        value=Decimal(item.get("value") or 0),
-        hs_code=item["hs_code"],
-        origin_country=item["origin_country"],
-        sku=item["sku"],
     )
 
 

@@ -235,7 +235,7 @@ def test_one_of_a_group_that_meets_a_database_away_is_for_its_caller_to_try_agai
 
 def test_one_that_can_t_be_prepared_keeps_no_other_from_it() -> None:
     rows = awaited(3)
-    rows[1].parcel.parcel_items = [{}]
+    rows[1].parcel.from_address = ["no object"]
     rows[1].parcel.save()
     assert {job.announcement for job in prepare([row.pk for row in rows])} == {rows[0], rows[2]}
     rows[1].refresh_from_db()
