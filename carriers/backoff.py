@@ -13,15 +13,13 @@ from typing import Literal
 from carriers.base import Repeats
 from carriers.outcomes import (
     Absent,
-    Found,
-    LookupResult,
     NotSent,
     Refused,
     Throttled,
     Unknown,
 )
 
-State = Literal["announced", "failed", "pending", "unknown", "needs_review"]
+State = Literal["failed", "pending", "unknown", "needs_review"]
 
 # Refused by our own guards: the carrier was not tried, so the tries don't count it.
 OWN_GUARDS = frozenset({"breaker_open", "bulkhead_full", "send_forbidden"})
@@ -111,7 +109,7 @@ def _unknown(tries: int, age: float, rng: random.Random, policy: Policy) -> Deci
 
 
 def decide_lookup(
-    result: LookupResult,
+    result: Absent | NotSent | Unknown,
     *,
     settled_for: float,
     unknown_age: float,
@@ -129,10 +127,8 @@ def decide_lookup(
     `settled_for` in seconds since the call ended; `absences` counts the looks *after* the settling
     window that found nothing, this one included; `looks` all of them; `repeats` the purchases after
     a proved absence. `refused`: the last purchase was. `believed`: the carrier was asked with the
-    credentials that bought. Found several: the first is adopted, and the caller voids the rest.
+    credentials that bought.
     """
-    if isinstance(result, Found):
-        return Decision("announced")
     if isinstance(result, Absent):
         if settled_for < settling:
             # A lookup costs little, and a client may be waiting for a label that is there earlier.

@@ -8,7 +8,7 @@ from decimal import Decimal
 import pytest
 
 from carriers.backoff import DEFAULT, decide, decide_lookup, jittered
-from carriers.outcomes import Absent, Announced, Found, NotSent, Refused, Throttled, Unknown
+from carriers.outcomes import Absent, Announced, NotSent, Refused, Throttled, Unknown
 
 LABEL = Announced("1", "T1", Decimal("1.00"), ())
 REFUSED = Refused("X", "no")
@@ -68,7 +68,6 @@ def test_a_try_is_decided(outcome, tries, repeats, unknown, again, age, state, b
 
 LOOKUPS = [
     # result, settled_for, absences, repeats, refused, believed, state, delay between, remark
-    (Found((LABEL,)), 1, 0, 0, False, True, "announced", (0, 0), "adopt it"),
     (Absent(), 10, 0, 0, False, True, "unknown", (5, 5), "within the window: no absence"),
     (Absent(), 27, 0, 0, False, True, "unknown", (3, 3), "its end is near"),
     (Absent(), 30, 1, 0, False, True, "unknown", (1, 6), "once is not enough"),

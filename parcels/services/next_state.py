@@ -16,7 +16,7 @@ from django.db.models.functions import Coalesce
 from carriers import registry
 from carriers.backoff import DEFAULT, Decision, Policy, decide, decide_lookup, jittered
 from carriers.base import Carrier
-from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, Refused, Throttled, Unknown
+from carriers.outcomes import Absent, Announced, NotSent, Outcome, Refused, Throttled, Unknown
 from parcels.models import Announcement, Attempt, Parcel, State
 from parcels.services.clock import DatabaseNow, now_sql
 from parcels.services.ending import OURS, Ending, end, ours
@@ -61,7 +61,7 @@ def after_buying(job: Job, outcome: Refused | Throttled | NotSent | Unknown) -> 
     )
 
 
-def after_lookup(job: Job, result: LookupResult) -> Decision:
+def after_lookup(job: Job, result: Absent | NotSent | Unknown) -> Decision:
     """Decide after a lookup; `absences` counts this one, if it can be believed."""
     announcement = job.announcement
     attempts = Attempt.objects.filter(announcement=announcement)
