@@ -1,10 +1,9 @@
 """Calls to a Redis that may be down, with a limit on what its absence costs.
 
-Errors are logged, counted and answered by the caller's fallback, never raised. While it is known to
+Errors are logged and answered by the caller's fallback, never raised. While it is known to
 be down, only one caller per second asks it: a Redis that swallows packets would otherwise add its
-socket time-out to each call. The client should be made with short time-outs and no retries:
-`Redis.from_url(url, socket_timeout=0.25, socket_connect_timeout=0.25, retry=Retry(NoBackoff(),
-0))`.
+socket time-out to each call. The client is `offload.redis_clients.sync_client`'s, or alike: with
+short time-outs and no retries.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class Gone(Exception):
 class RedisGuard:
     """Asks Redis, or says at once that it is gone. One per process and purpose; thread-safe.
 
-    `troubles` counts failed questions; `on_trouble` is called with the purpose for each.
+    `on_trouble` is called with the purpose for each question that failed.
     """
 
     def __init__(
@@ -49,7 +48,6 @@ class RedisGuard:
     ) -> None:
         self.client = client
         self.purpose = purpose
-        self.troubles = 0
         self._on_trouble = on_trouble
         self._clock = clock
         self._lock = threading.Lock()
@@ -76,7 +74,6 @@ class RedisGuard:
 
     def _note(self, error: Exception) -> None:
         with self._lock:
-            self.troubles += 1
             self._gone_until = self._clock() + COOL_DOWN
         logger.warning("redis is gone for the %s: %s", self.purpose, type(error).__name__)
         if self._on_trouble is not None:
