@@ -7,7 +7,6 @@ is asked adds them up. The hub has no Django and shows its own on its own addres
 from __future__ import annotations
 
 import functools
-import os
 import re
 import secrets
 import threading
@@ -15,6 +14,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import psutil
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
@@ -65,18 +65,8 @@ def forget_dead_processes(directory: Path) -> None:
     """Remove the gauges of killed processes, which couldn't decrease them."""
     for path in directory.glob("gauge_live*.db"):
         match = _LIVE.fullmatch(path.name)
-        if match and not _lives(int(match[1])):
+        if match and not psutil.pid_exists(int(match[1])):
             mark_process_dead(int(match[1]), str(directory))
-
-
-def _lives(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
 
 
 class Counted(MultiProcessCollector):

@@ -117,8 +117,6 @@ else:
     )
     # They outlast their transaction, and would lose their server behind a pooler. We have none.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True
-# Under ASGI each request has a thread of its own: kept connections would never be used again.
-CONN_MAX_AGE = 0
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 # One for all that follows, unless an address of its own is given.

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import psutil
 import pytest
 import requests
 from prometheus_client.multiprocess import MultiProcessCollector
@@ -94,10 +95,10 @@ def test_two_scrapes_differ_by_all_that_was_asked_between_them(stack):
 def test_a_killed_process_stays_counted_and_is_not_busy(stack):
     spread(stack)
     before, _ = scrape(stack)
-    killed = next(pid for pid in by_process(stack) if is_there(pid))
+    killed = next(pid for pid in by_process(stack) if psutil.pid_exists(pid))
     os.kill(killed, signal.SIGKILL)
     # uvicorn, where it has just asked this process whether it lives, waits a minute for the answer.
-    until(lambda: not is_there(killed), "its end", 90)
+    until(lambda: not psutil.pid_exists(killed), "its end", 90)
     until(lambda: serves(stack), "somebody who answers")
     counted, busy = scrape(stack)
     assert counted >= before
@@ -105,14 +106,6 @@ def test_a_killed_process_stays_counted_and_is_not_busy(stack):
     assert not list((stack.plan.run_dir / "metrics").glob(f"gauge_live*_{killed}.db"))
     # Its successor answers, too. uWSGI, told to stop while a worker loads, takes its whole time.
     spread(stack)
-
-
-def is_there(pid):
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def serves(stack):
