@@ -60,7 +60,7 @@ class ParcelRow:
 
 @dataclass(frozen=True, slots=True)
 class AnnouncementRow:
-    """An announcement as stored; `ever_unknown` stays true for ever."""
+    """An announcement as stored."""
 
     id: int
     parcel: int
@@ -69,10 +69,6 @@ class AnnouncementRow:
     state: str
     tries: int
     tracking_number: str
-    ever_unknown: bool = False
-    claims: int = 0
-    repeats: int = 0
-    late_looks: int = 0
     error: str = ""
 
 
@@ -84,8 +80,6 @@ class AttemptRow:
     kind: str
     outcome: str
     detail: str = ""
-    tracking_number: str = ""
-    recorded: bool = True
     duration: float = 0.0
 
 
@@ -96,7 +90,6 @@ class SpareRow:
     announcement: int
     tracking_number: str
     state: str
-    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,26 +103,22 @@ class EventRow:
 
 @dataclass(frozen=True, slots=True)
 class WebhookSeen:
-    """One delivery as the shop's endpoint saw it; `at` in seconds since the epoch."""
+    """One delivery as the shop's endpoint saw it."""
 
     id: str
     parcel: int
     status: int
-    intent: str = ""
-    at: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Booking:
-    """A line of the ledger; `by` is "call" or "late commit", `at` seconds since the epoch."""
+    """A line of the ledger."""
 
     carrier: str
     reference: str
     shipment: str
     tracking_number: str
     event: str = "booked"
-    by: str = "call"
-    at: float = 0.0
 
 
 @dataclass(slots=True)
@@ -218,22 +207,22 @@ class Database:
         """Return every announcement with its parcel's tracking number."""
         sql = (
             "SELECT a.id, a.parcel_id, a.carrier, a.reference, a.state, a.tries,"
-            " p.tracking_number, a.unknown_since IS NOT NULL, a.claims, a.repeats, a.late_looks,"
-            " a.error FROM parcels_announcement a JOIN parcels_parcel p ON p.id = a.parcel_id"
+            " p.tracking_number, a.error"
+            " FROM parcels_announcement a JOIN parcels_parcel p ON p.id = a.parcel_id"
         )
         return [AnnouncementRow(*row) for row in self.ask(sql)]
 
     def attempts(self) -> list[AttemptRow]:
         """Return every try, oldest first."""
         sql = (
-            "SELECT announcement_id, kind, outcome, detail, tracking_number, recorded, duration"
+            "SELECT announcement_id, kind, outcome, detail, duration"
             " FROM parcels_attempt ORDER BY id"
         )
         return [AttemptRow(*row) for row in self.ask(sql)]
 
     def spares(self) -> list[SpareRow]:
         """Return every spare label."""
-        sql = "SELECT announcement_id, tracking_number, state, source FROM parcels_sparelabel"
+        sql = "SELECT announcement_id, tracking_number, state FROM parcels_sparelabel"
         return [SpareRow(*row) for row in self.ask(sql)]
 
     def outbox(self) -> list[EventRow]:
@@ -257,8 +246,6 @@ def read_ledger(path: Path) -> list[Booking]:
             entry["shipment_id"],
             entry["tracking_number"],
             entry["event"],
-            entry["by"],
-            entry["at"],
         )
         for entry in _lines(path)
     ]

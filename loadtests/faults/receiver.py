@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 
@@ -27,8 +26,6 @@ class Handler(BaseHTTPRequestHandler):
             "id": self.headers["webhook-id"],
             "parcel": body["parcel"]["id"],
             "status": body["parcel"]["status"]["id"],
-            "intent": body["parcel"]["order_number"],
-            "at": time.time(),
         }
         os.write(self.file, json.dumps(seen).encode() + b"\n")
         self._answer(204)

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-import base64
 import contextlib
-import json
 import random
 import shutil
 import sys
 import tempfile
 import time
-import urllib.request
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from deploy.child import Child
+from deploy.loopback import ask_json
 from deploy.plan import ROOT
 from deploy.ports import free_port
 from deploy.readiness import wait_until_ready
@@ -181,11 +179,6 @@ class Rig:
         """Write into the schedule what is being done."""
         self.schedule.append((round(time.monotonic() - self._started, 2), what))
 
-    @staticmethod
-    def clock() -> float:
-        """Return seconds that only go forward."""
-        return time.monotonic()
-
     @property
     def base_url(self) -> str:
         """Return the address that clients use, without `/api/v2`."""
@@ -244,13 +237,8 @@ class Rig:
 
     def simulator(self, method: str, path: str, payload: Any = None) -> Any:
         """Call the simulator's control API."""
-        request = urllib.request.Request(  # noqa: S310 # our own loopback
-            self.stack.env["SIMULATOR_URL"] + path,
-            method=method,
-            data=None if payload is None else json.dumps(payload).encode(),
-        )
-        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-            return json.loads(response.read() or b"null")
+        url = self.stack.env["SIMULATOR_URL"] + path
+        return ask_json(url, payload, method=method, seconds=10)
 
     def fault(self, carrier: str, kind: str, **parameters: Any) -> None:
         """Have a carrier misbehave."""
@@ -262,19 +250,9 @@ class Rig:
         self.note("carriers healed")
         self.simulator("DELETE", "/faults")
 
-    def ask(
-        self, path: str, payload: Any = None, *, account: int = 0, method: str | None = None
-    ) -> Any:
-        """GET from the API, or POST a payload to it (`method`: something else)."""
-        login = base64.b64encode(self.logins[account].encode()).decode()
-        request = urllib.request.Request(  # noqa: S310 # our own loopback
-            self.base_url + path,
-            method=method,
-            data=None if payload is None else json.dumps(payload).encode(),
-            headers={"Authorization": f"Basic {login}", "Content-Type": "application/json"},
-        )
-        with urllib.request.urlopen(request, timeout=10) as response:  # noqa: S310
-            return json.loads(response.read() or b"null")
+    def ask(self, path: str, payload: Any = None, *, account: int = 0) -> Any:
+        """GET from the API, or POST a payload to it."""
+        return ask_json(self.base_url + path, payload, login=self.logins[account], seconds=10)
 
     # Processes -----------------------------------------------------------------------------
 
@@ -332,10 +310,10 @@ class Rig:
             time.sleep(every)
         return True
 
-    def wait_for_work(self, load: Load, rows: int = 10) -> None:
-        """Wait until so many announcements are under way, or the load has ended."""
+    def wait_for_work(self, load: Load) -> None:
+        """Wait until ten announcements are under way, or the load has ended."""
         self.wait_until(
-            lambda: self.database.unfinished() > rows or not load.is_alive(), 10, every=0.05
+            lambda: self.database.unfinished() > 10 or not load.is_alive(), 10, every=0.05
         )
 
     def finish_loads(self) -> None:
@@ -351,11 +329,9 @@ class Rig:
             shutil.copy(log, kept / "-".join(log.relative_to(folder).parts))
         print(f"the logs are in {kept}", file=sys.stderr)
 
-    def rest(self, seconds: float) -> float:
-        """Wait until nothing is left to do by itself; return how long that took."""
-        begun = time.monotonic()
+    def rest(self, seconds: float) -> None:
+        """Wait until nothing is left to do by itself."""
         self.wait_until(lambda: self.database.outstanding() == 0, seconds)
-        return time.monotonic() - begun
 
     def journals(self) -> Journals:
         """Read them all, as far as they are about this run."""

@@ -33,9 +33,9 @@ def sound() -> Journals:
         announcements=[ROW],
         ledger=[SOLD],
         accounts={0: 7, 1: 8},
-        attempts=[AttemptRow(1, "announce", "announced", "", "T1")],
+        attempts=[AttemptRow(1, "announce", "announced")],
         outbox=[EventRow("e1", 1, 1000)],
-        events=[WebhookSeen("e1", 1, 1000, "one")],
+        events=[WebhookSeen("e1", 1, 1000)],
     )
 
 
@@ -235,7 +235,7 @@ def test_a_delivery_that_comes_twice_is_one_event() -> None:
 
 def test_a_delivery_of_no_event() -> None:
     journals = sound()
-    journals.events.append(WebhookSeen("e9", 1, 1000, "one"))
+    journals.events.append(WebhookSeen("e9", 1, 1000))
     assert broken(journals) == {"I11"}
 
 
@@ -317,5 +317,5 @@ def test_a_cancellation_that_failed_is_no_end_of_its_own() -> None:
     journals = sound()
     journals.parcels = [ParcelRow(1, 7, "one", 94, "T1")]
     journals.outbox = [EventRow("e1", 1, 94)]
-    journals.events = [WebhookSeen("e1", 1, 94, "one")]
+    journals.events = [WebhookSeen("e1", 1, 94)]
     assert broken(journals) == set()
