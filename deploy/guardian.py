@@ -74,12 +74,12 @@ def signal_group(group: int, number: int) -> bool:
     return True
 
 
-def end_groups(groups: set[int], grace: float = GRACE_SECONDS) -> None:
+def end_groups(groups: set[int]) -> None:
     """Ask the groups to end, then make them."""
     for group in groups:
         signal_group(group, signal.SIGTERM)
         signal_group(group, signal.SIGCONT)
-    end = time.monotonic() + grace
+    end = time.monotonic() + GRACE_SECONDS
     while time.monotonic() < end and any(signal_group(group, 0) for group in groups):
         time.sleep(0.05)
     for group in groups:
