@@ -1,9 +1,9 @@
 """Calls to a Redis that may be down, with a limit on what its absence costs.
 
-Errors are logged and answered by the caller's fallback, never raised. While it is known to
-be down, only one caller per second asks it: a Redis that swallows packets would otherwise add its
-socket time-out to each call. The client is `offload.redis_clients.sync_client`'s, or alike: with
-short time-outs and no retries.
+Errors are logged and answered by the caller's fallback, never raised. While it is known to be down,
+only one caller per second asks it: a Redis that swallows packets would otherwise add its socket
+time-out to each call. The client has short time-outs and no retries, as one of
+`offload.redis_clients.sync_client`.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ import subprocess
 import pytest
 from django.core.management import call_command
 
-from offload.management.commands.offload_config import KINDS, Command
+from offload.management.commands.offload_config import KINDS, TEMPLATES, Command
 from offload.tests import releases
 from offload.tests.processes import Process, answers_at, free_port, start_hub, until
 
@@ -35,6 +35,14 @@ def printed(kind, **options):
     out = io.StringIO()
     call_command(Command(), kind, stdout=out, **options)
     return out.getvalue()
+
+
+@pytest.mark.parametrize("file", ["to_http.conf", "to_uwsgi.conf", "hold.conf"])
+def test_there_is_time_to_pass_over_four_dead_nodes(file):
+    text = (TEMPLATES / file).read_text()
+    in_all = int(re.search(r"next_upstream_timeout (\d+)s;", text)[1])
+    each = int(re.search(r"connect_timeout (\d+)s;", text)[1])
+    assert in_all > 4 * each
 
 
 def location(text, name):

@@ -100,8 +100,11 @@ async def test_a_coroutine_waits_without_the_connections_of_a_synchronous_view(
 ):
     offload_settings(BACKEND="async", REDIS_URL=redis_server.url)
     in_view, given_back = [], []
-    note = lambda: given_back.append(threading.get_ident())  # noqa: E731
-    monkeypatch.setattr(async_wait, "give_connections_back", note)
+
+    def give_back():
+        given_back.append(threading.get_ident())
+
+    monkeypatch.setattr(async_wait, "give_connections_back", give_back)
 
     def view(request):
         in_view.append(threading.get_ident())

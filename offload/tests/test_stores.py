@@ -1,6 +1,7 @@
 """One contract for both stores: what is released is heard, once, and found when it was not."""
 
 import asyncio
+import importlib
 import importlib.util
 import shutil
 import signal
@@ -278,6 +279,21 @@ async def test_a_host_that_is_dark_leaves_the_next_one_its_time(server):
         await eventually(lambda: hub._counts.own[REDIS_UP])
         await hub.pipe.ask("PING")
         await hub.stop()
+
+
+async def test_a_name_s_second_address_has_its_time_too(monkeypatch):
+    psycopg = pytest.importorskip("psycopg")
+    listening = importlib.import_module("offload.postgresql.listening")
+
+    async def connect(*_, connect_timeout, **__):
+        await asyncio.sleep(1.5 * connect_timeout)  # the first takes all of its own
+        raise psycopg.OperationalError("the second was asked")
+
+    monkeypatch.setattr(listening, "CONNECT_TIMEOUT", 0.2)
+    monkeypatch.setattr(psycopg.AsyncConnection, "connect", connect)
+    store = listening.PostgresStore("postgresql://two.example/db", print)
+    with pytest.raises(psycopg.OperationalError, match="second"):
+        await store._connect()
 
 
 @only_postgresql

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import signal
 import subprocess
@@ -71,6 +72,17 @@ def test_a_label_passes_all_points_in_order(monkeypatch: pytest.MonkeyPatch) -> 
     ]
 
 
+def test_no_module_that_announces_is_without_points() -> None:
+    """Each has names of its own for these functions: one that is added must be in PLACES."""
+    named = {"prepare", "buy_async", "buy", "finish"}
+    places = {place[:2] for place in faults.PLACES}
+    for path in Path(announce.__file__).parent.glob("*.py"):
+        module = importlib.import_module(f"parcels.services.{path.stem}")
+        for name in named & set(vars(module)):
+            if getattr(module, name).__module__ != module.__name__:  # imported, so called here
+                assert (module, name) in places
+
+
 async def test_a_coroutine_passes_them_too(monkeypatch: pytest.MonkeyPatch) -> None:
     passed: list[str] = []
 
@@ -83,7 +95,7 @@ async def test_a_coroutine_passes_them_too(monkeypatch: pytest.MonkeyPatch) -> N
     monkeypatch.setattr(faults, "PLACES", [each for each in faults.PLACES if each[:2] == place])
     monkeypatch.setattr(faults, "passing", passed.append)
     faults.install()
-    assert await announcer.buy_async("a job") == "bought"  # type: ignore[arg-type]
+    assert await announcer.buy_async("a job") == "bought"  # type: ignore[arg-type] # passed on as it is
     assert passed == ["after_intent", "a job", "after_reply"]
 
 
