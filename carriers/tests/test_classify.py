@@ -33,6 +33,8 @@ ANSWERS = [
     (407, REFUSAL, BUYING, NOTHING, Unknown, "of a proxy"),
     (499, REFUSAL, BUYING, NOTHING, Unknown, "a gateway's own time-out"),
     (408, REFUSAL, BUYING, NOTHING, Unknown, "it timed out: how far did it get?"),
+    (409, REFUSAL, BUYING, NOTHING, Unknown, "in any words: it may have sold this one before"),
+    (409, REFUSAL, VOIDING, NOTHING, Refused, "on its way already"),
     (422, REFUSAL, BUYING, NOTHING, Refused, "the usual refusal"),
     (429, REFUSAL, BUYING, PROMISES, Throttled, "before the body says anything"),
     (429, UNREADABLE, BUYING, NOTHING, Throttled, "throttled; whether it may be repeated: below"),
