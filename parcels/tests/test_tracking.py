@@ -178,7 +178,7 @@ def test_an_event_that_was_ahead_of_its_label_does_not_hide_a_newer_one(
 def test_two_sweepers_with_events_of_one_parcel_take_turns(shop: Shop, feed: Feed) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account)
     early = event(parcel, 1, 22)
-    TrackingEvent.objects.create(**early | {"at": timezone.now()})
+    TrackingEvent.objects.create(**early | {"at": timezone.now() - timedelta(minutes=1)})
     feed(early, event(parcel, 2, 11))
 
     def read() -> None:
