@@ -51,15 +51,17 @@ install_bjoern() {
 }
 has_chromium() { has chromium || has google-chrome || any_file '/Applications/Chromium.app' || any_file '/Applications/Google Chrome.app'; }
 
-# Prints the lines of the components that are not there.
-missing() {
-    local name check rest
+# Prints every component's line, with "there" or "missing" in place of the check.
+list() {
+    local name check rest state
     while IFS='|' read -r name check rest; do
         [ -n "$name" ] || continue
         # shellcheck disable=SC2086  # a check may have arguments
-        $check || printf '%s|%s|%s\n' "$name" "$check" "$rest"
+        if $check; then state=there; else state=missing; fi
+        printf '%s|%s|%s\n' "$name" "$state" "$rest"
     done <<<"$COMPONENTS"
 }
+missing() { list | grep "|missing|" || true; }
 
 column() { cut -d'|' -f"$1" | tr '\n' ' '; }
 
@@ -98,16 +100,7 @@ report() {
     fi
 }
 
-# `setup.sh --list`, for `manage.py doctor`: every component, with "there" or "missing". Installs nothing.
-list() {
-    local name check rest state
-    while IFS='|' read -r name check rest; do
-        [ -n "$name" ] || continue
-        # shellcheck disable=SC2086  # a check may have arguments
-        if $check; then state=there; else state=missing; fi
-        printf '%s|%s|%s\n' "$name" "$state" "$rest"
-    done <<<"$COMPONENTS"
-}
+# For `manage.py doctor`: installs nothing.
 if [ "${1:-}" = --list ]; then
     list
     exit 0
