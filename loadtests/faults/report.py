@@ -137,7 +137,8 @@ def write(
             new = result.as_json() | dict(made)
             runs = [run for run in runs if _key(run) != _key(new)] + [new]
         runs.sort(key=lambda run: (int(run["fault"][1:]), *map(str, _key(run))))
-        path.write_text(json.dumps(runs, indent=1) + "\n")
+        # One run a line: a diff shows which were made anew.
+        path.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
         (folder / "report.md").write_text(render(runs, faults, str(made["commit"])))
 
 
