@@ -61,6 +61,18 @@ READ_BY = {
 NOT_THE_APPLICATION_S = {"FRONT_CONNECTIONS_PER_ADDRESS"}
 
 
+def test_the_image_has_nothing_that_is_not_named_for_it():
+    """A value in .env, a dump of the database beside it: in a layer all could read them."""
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    patterns = [line for line in lines if not line.startswith("#")]
+    named = {line.removeprefix("!") for line in patterns if line.startswith("!")}
+    assert patterns[0] == "*"
+    assert named == {
+        *("carriers", "deploy", "offload", "parcels", "shipping"),
+        *("manage.py", "requirements*.txt"),
+    }
+
+
 def services():
     return composition(**GIVEN)["services"]
 
