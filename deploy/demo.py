@@ -186,7 +186,7 @@ class Demo:
         well = seconds <= (DEAD if self._heard.get((name, "alive"), True) else WELL)
         if self._turned((name, "alive"), well):
             if seconds > DEAD:
-                busy = f"{target['waiting']} of {target['slots']} workers wait for a carrier"
+                busy = f"{target['waiting']} of {target['slots'] or '∞'} workers wait for a carrier"
                 self.say(f"{name}: another page now takes over {DEAD:g} s ({busy}).", loud=True)
             else:
                 self.say(f"{name}: another page takes {duration(seconds)} again.", loud=True)
@@ -204,7 +204,7 @@ class Demo:
 def _line(target: dict[str, Any]) -> str:
     return (
         f"{target['name']}: other pages {duration(canary_of(target))}, "
-        f"{target['goodput']:.1f} labels/s, {target['serving']}/{target['slots']} busy, "
+        f"{target['goodput']:.1f} labels/s, {target['serving']}/{target['slots'] or '∞'} busy, "
         f"{target['holds']} held"
     )
 

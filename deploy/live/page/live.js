@@ -44,9 +44,10 @@ class StackView {
 
   show(figures) {
     this.diagram.feed(figures);
-    const seconds = figures.canary.now, { waiting, slots, holds, at_door: atDoor } = figures;
+    const seconds = figures.canary.now, { waiting, holds, at_door: atDoor } = figures;
+    const slots = figures.slots ?? Infinity;
     this.answer("other", otherPages(seconds), seconds === null || seconds > DEAD, seconds > SLOW);
-    this.answer("stuck", `${waiting} of ${slots ?? "∞"}`, waiting > 0 && waiting >= slots, waiting > slots / 2);
+    this.answer("stuck", `${waiting} of ${figures.slots ?? "∞"}`, waiting > 0 && waiting >= slots, waiting > slots / 2);
     const where = [atDoor && `${atDoor} in the queue`, holds && `${holds} held`].filter(Boolean);
     this.answer("waiting", String(figures.clients.open), atDoor > slots, false, where.join(", "));
     TILES.forEach(([, , text, isBad], index) => {

@@ -64,6 +64,17 @@ REFUSED = """
     const answer = document.querySelector(".answers .other");
     return [answer.querySelector("dd").textContent, answer.classList.contains("bad")];
 """
+# The page's own figures, but nothing bounds the server's workers, and some clients wait.
+UNBOUNDED = """
+    const page = window.live, show = page.show.bind(page);
+    page.show = () => {};
+    const figures = structuredClone(page.figures), first = figures.targets[0];
+    [first.slots, first.waiting, first.at_door] = [null, 3, 3];
+    show(figures);
+    delete page.show;
+    const answers = [".stuck", ".waiting"].map(name => document.querySelector(`.answers ${name}`));
+    return answers.some(each => each.matches(".bad, .warns"));
+"""
 # Each frame is drawn eighty times.
 CLUMSY = """
     const clumsy = [...window.live.stacks.values()][0].diagram, draw = clumsy.draw.bind(clumsy);
@@ -214,6 +225,10 @@ def test_the_figures_are_the_simulators_own(page, run):
 
 def test_a_server_that_refuses_connections_is_red(page):
     assert page.execute_script(REFUSED) == ["no answer", True]
+
+
+def test_who_waits_at_a_server_without_bound_is_no_trouble(page):
+    assert page.execute_script(UNBOUNDED) is False
 
 
 def words_of(process):
