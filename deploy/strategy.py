@@ -23,7 +23,7 @@ STRATEGIES = Path(__file__).parent / "strategies"
 FAMILIES = ("waits in the worker", "is held by a front")
 BACKENDS = ("inline", "async", "asgi", "accel", "njs", "poll", "uwsgi")
 
-# A plain user's PATH on Debian lacks sbin, where nginx and haproxy are.
+# A plain user's PATH on Debian lacks sbin, where nginx is.
 SYSTEM_PATH = "/usr/local/sbin:/usr/sbin:/sbin:/opt/homebrew/bin:/usr/local/bin:/usr/bin:/bin"
 # `nginx -V` and the like answer at once; a check that hangs is a check that fails.
 CHECK_SECONDS = 10

@@ -33,7 +33,8 @@ def setup(tmp_path):
             (tmp_path / name).chmod(0o755)
         path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
         return subprocess.run(
-            ["bash", str(tmp_path / "setup.sh")],
+            ["bash", "setup.sh"],
+            cwd=tmp_path,
             env={"PATH": path, "FOLDER": str(tmp_path), **environment},
             capture_output=True,
             text=True,
@@ -49,6 +50,35 @@ def test_a_plain_user_is_told_what_is_skipped_and_how_to_install_it(setup, tmp_p
     assert "unheard-of    skipped without it: its tests" in done.stdout
     assert "sudo apt-get install unheard-of-package" in done.stdout
     assert not (tmp_path / "apt.log").exists()
+
+
+def test_a_mac_is_told_lines_that_its_shell_runs(tmp_path):
+    """What Homebrew doesn't have is in no line, casks have one of their own."""
+    text = (ROOT / "deploy" / "setup.sh").read_text()
+    (tmp_path / "setup.sh").write_text(re.sub(r"(?m)^([a-z0-9]+)\|[^|]+\|", r"\1|false|", text))
+    for name, script in {"brew": 'echo "$*" >>brew.log', "id": "echo 1000"}.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
+        (tmp_path / name).chmod(0o755)
+    path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
+    script = "bash setup.sh | sed -n 's/^Install with: //p' | sh"
+    subprocess.run(["sh", "-c", script], cwd=tmp_path, env=path, check=True, timeout=60)
+    formulae, casks = (tmp_path / "brew.log").read_text().splitlines()
+    assert formulae.startswith("install docker-compose haproxy libev nginx ")
+    assert casks == "install --cask chromedriver chromium docker"
+
+
+def test_a_plain_user_s_bjoern_is_compiled_where_its_header_is(setup, tmp_path):
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/pip.log\n[ "$1" != -c ]\n')
+    python.chmod(0o755)
+    (tmp_path / "setup.sh").write_text(
+        (tmp_path / "setup.sh")
+        .read_text()
+        .replace("\nhas_chromium", "\nhas_libev() { :; }\nhas_chromium")
+    )
+    setup(1000)
+    assert "--require-hashes -r requirements-bjoern.txt" in (tmp_path / "pip.log").read_text()
 
 
 def test_in_ci_a_missing_component_is_a_failure(setup):

@@ -74,11 +74,14 @@ def _components() -> list[Row]:
     rows = [line.split("|") for line in done.stdout.splitlines()]
     brew = sys.platform == "darwin"
     return [
-        _row(name, state == "there",
-             f"brew install {formula}" if brew else f"apt-get install {package}",
+        _row(name, state == "there", _install(formula) if brew else f"apt-get install {package}",
              f"skipped: {skipped}")
         for name, state, package, formula, skipped in rows
     ]  # fmt: skip
+
+
+def _install(formula: str) -> str:
+    return f"brew install {formula.replace('cask:', '--cask ')}" if formula else ""
 
 
 def _descriptors() -> Row:
