@@ -8,6 +8,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from string import digits
 
 from deploy.env_file import read_env_file, write_env_file
 from deploy.ports import LOWEST, free_ports, take
@@ -131,7 +132,7 @@ def make_plan(
 def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
     if not count.isdecimal() or int(count) < 1:
         raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
-    more = [f"worker-{number}" for number in range(2, int(count) + 1) if "worker" in lines]
+    more = [f"worker{number}" for number in range(2, int(count) + 1) if "worker" in lines]
     return {**lines, **{name: f"WORKER={name} {lines['worker']}" for name in more}}
 
 
@@ -226,7 +227,7 @@ def front_values(environment: Mapping[str, str]) -> dict[str, str]:
 def _process(
     strategy: Strategy, name: str, command: str, environment: Mapping[str, str]
 ) -> PlannedProcess:
-    kind = name.partition("-")[0]
+    kind = name.rstrip(digits)  # `worker2` is a worker
     known = READINESS.get(kind, ANY_OTHER).replace(f"{kind}.ready", f"{name}.ready")
     question = strategy.readiness.get(name) or known
     if not is_question(question):

@@ -14,6 +14,7 @@ from deploy import plan as plan_module
 from deploy.plan import ROOT, make_plan
 from deploy.ports import LOWEST, is_free
 from deploy.prepare import PrepareError, prepare
+from deploy.processes import Processes
 from deploy.strategy import StrategyError, load, names
 from deploy.tests.tiny import tiny_strategy
 from deploy.tests.waiting import alive, until
@@ -154,9 +155,23 @@ def test_secrets_stay_the_same_in_a_run_directory(strategy, plan, tmp_path):
 def test_more_workers_are_processes_with_names_of_their_own(strategy, tmp_path):
     plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": "3"})
     workers = {each.name: each for each in plan.processes if each.name.startswith("worker")}
-    assert list(workers) == ["worker", "worker-2", "worker-3"]
-    assert workers["worker-3"].command == f"WORKER=worker-3 {workers['worker'].command}"
-    assert workers["worker-3"].readiness == f"file {tmp_path}/worker-3.ready"
+    assert list(workers) == ["worker", "worker2", "worker3"]
+    assert workers["worker3"].command == f"WORKER=worker3 {workers['worker'].command}"
+    assert workers["worker3"].readiness == f"file {tmp_path}/worker3.ready"
+
+
+@pytest.mark.parametrize("name", names())
+def test_no_two_processes_tell_by_one_file_that_they_are_ready(name, tmp_path):
+    plan = make_plan(load(name), run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": "3"})
+    files = [each.readiness for each in plan.processes if each.readiness.startswith("file ")]
+    assert sorted(files) == sorted(set(files))
+    assert f"file {tmp_path}/worker3.ready" in files
+
+
+def test_figures_of_several_workers_have_one_name(strategy, tmp_path):
+    plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": "3"})
+    figures = Processes({each.name: os.getpid() for each in plan.processes}).memory()
+    assert [name for name in figures if name.startswith("worker")] == ["worker"]
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "two", ""])

@@ -39,7 +39,7 @@ def deployment():
 
 
 def kill_one_of_each(stack):
-    for name in ("web1", "hub1", "worker1"):
+    for name in ("web1", "hub1", "worker"):
         time.sleep(2)
         stack.kill(name)
 
@@ -55,7 +55,7 @@ def test_one_node_of_each_kind_is_killed_under_load(deployment):
         time.sleep(PACE)
     answers = [client.result() for client in clients]
     killer.join()
-    assert not any(stack.running(name) for name in ("web1", "hub1", "worker1"))
+    assert not any(stack.running(name) for name in ("web1", "hub1", "worker"))
 
     outcomes = Counter(getattr(answer, "status", repr(answer)) for answer in answers)
     print(f"\nscale-out: {dict(outcomes)}")
@@ -90,6 +90,6 @@ def test_who_comes_afterwards_is_served_by_the_rest(deployment):
     stack = deployment.stack
     answers = [deployment.shop.post(order()) for _ in range(6)]
     assert {answer.json["parcel"]["status"]["id"] for answer in answers} == {1000}
-    stack.start("web1", "hub1", "worker1")
+    stack.start("web1", "hub1", "worker")
     answers = [deployment.shop.post(order()) for _ in range(6)]
     assert {answer.json["parcel"]["status"]["id"] for answer in answers} == {1000}
