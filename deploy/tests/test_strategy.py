@@ -8,7 +8,7 @@ from deploy.tests.tiny import TOML, tiny_strategy
 @pytest.mark.parametrize("name", names())
 def test_each_folder_is_a_strategy(name):
     strategy = load(name)
-    kinds = {process.rstrip("0123456789") for process in strategy.processes}  # worker1, worker2
+    kinds = {process.rstrip("0123456789") for process in strategy.processes}  # web1, web2
     assert {"worker", "sweeper", "simulator"} <= kinds
     assert kinds & {"web", "app"}
     assert (STRATEGIES / name / "README.md").read_text().startswith(f"# {name}\n")
@@ -23,6 +23,11 @@ def test_the_default_needs_nothing_that_is_not_in_the_lock():
 def test_uvicorn_is_started_with_a_limit_on_headers(name):
     lines = [line for line in load(name).processes.values() if "uvicorn " in line]
     assert all(" --http offload.header_limit:HeaderLimit " in line for line in lines)
+
+
+def test_no_file_is_a_copy_of_another_strategy_s():
+    texts = [path.read_text() for path in STRATEGIES.glob("*/*.in") if not path.is_symlink()]
+    assert len(texts) == len(set(texts)) > 10
 
 
 def test_a_folder_is_all_it_takes(tmp_path):
