@@ -98,11 +98,10 @@ bench-data: .venv/dev.stamp ## Cost of 1,000,000 parcels against 1,000
 	@$(PYTHON) -m loadtests.bench_data $(ARGS)
 
 lock: .venv/dev.stamp ## Resolve requirements*.in into the hash-locked requirements*.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements.in --output-file requirements.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-redis.in --output-file requirements-redis.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-s3.in --output-file requirements-s3.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-dev.in --output-file requirements-dev.txt
-	.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --custom-compile-command "make lock" requirements-bjoern.in --output-file requirements-bjoern.txt
+	@for list in requirements requirements-redis requirements-s3 requirements-dev requirements-bjoern; do \
+		.venv/bin/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes \
+			--custom-compile-command "make lock" $$list.in --output-file $$list.txt || exit 1; \
+	done
 
 setup: .venv/dev.stamp ## Install everything for development (system packages only as root with apt)
 	@bash deploy/setup.sh

@@ -10,7 +10,7 @@ pid=$RUN_DIR/${config%.conf}.pid
 directives="daemon off; pid $pid;"
 
 # A dynamic module is named by its path, and each system has another one.
-if grep -q '^js_import\|^ *js_import' "$RUN_DIR/$config"; then
+if grep -q '^ *js_import' "$RUN_DIR/$config"; then
     for folder in /usr/lib/nginx/modules /usr/lib64/nginx/modules /usr/share/nginx/modules \
         /opt/homebrew/lib/nginx/modules /usr/local/lib/nginx/modules; do
         if [ -e "$folder/ngx_http_js_module.so" ]; then
