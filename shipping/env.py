@@ -23,6 +23,8 @@ TRUE = {"1", "true", "yes", "on"}
 FALSE = {"0", "false", "no", "off", ""}
 # Seconds: a century. Dates so far away, or infinitely far, can't be computed when they are needed.
 LONGEST = 100 * 365 * 24 * 3600
+# What a PostgreSQL's address may ask of libpq: the rest is ours to say (`shipping.postgresql`).
+TLS = {"sslmode", "sslrootcert", "sslcert", "sslkey"}
 
 
 def text(name: str, default: str | None = None) -> str:
@@ -147,33 +149,48 @@ def store(name: str, default: str, *others: str) -> str:
     schemes = ("redis", "rediss", BY_SENTINEL, *others)
     try:
         watched(url)
-    except ValueError as error:
-        raise ImproperlyConfigured(f"{name}: {error}") from None
-    if urlsplit(url).scheme not in schemes:
+        parts = urlsplit(url)
+        if parts.scheme in ("redis", "rediss"):  # redis-py would say so at the first request
+            _ = parts.port, int(parts.path.strip("/") or 0)
+    except ValueError:  # whose words may show a piece of the password
+        raise ImproperlyConfigured(
+            f"{name} is not like redis://:password@host:6379/0, nor like {BY_SENTINEL}"
+            "://:password@host:26379,host:26379/name/0 (in a password, %2F is /)"
+        ) from None
+    if parts.scheme not in schemes:
         raise ImproperlyConfigured(f"{name} begins with none of {', '.join(schemes)}")
     return url
 
 
-def database(name: str, default: str) -> dict[str, object]:
+def database(name: str, default: str) -> dict[str, Any]:
     """Return Django's database settings from `sqlite:///path` or `postgresql://user:pw@host:port/db`.
 
-    Several hosts, parted by commas, are handed on to libpq, which takes lists of both.
+    Several hosts, parted by commas, are handed on to libpq, which takes lists of both; so are the
+    options for TLS, as `?sslmode=verify-full&sslrootcert=/ca.pem`.
     """
-    url = urlsplit(secret(name, development=default))
-    if url.scheme == "sqlite":
-        return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
-    if url.scheme in {"postgres", "postgresql"} and url.path.strip("/"):
-        places = [urlsplit(f"//{place}") for place in url.netloc.rpartition("@")[2].split(",")]
-        return {
-            "ENGINE": "shipping.postgresql",
-            "NAME": unquote(url.path[1:]),
-            "USER": unquote(url.username or ""),
-            "PASSWORD": unquote(url.password or ""),
-            "HOST": ",".join(place.hostname or "" for place in places),
-            "PORT": ",".join(str(place.port or "") for place in places),
-        }
+    given = secret(name, development=default)
+    try:
+        url = urlsplit(given)
+        options = dict(parse_qsl(url.query, keep_blank_values=True))
+        if url.scheme == "sqlite" and not options:
+            return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
+        named = url.scheme in {"postgres", "postgresql"} and url.path.strip("/")
+        if named and options.keys() <= TLS:
+            places = [urlsplit(f"//{place}") for place in url.netloc.rpartition("@")[2].split(",")]
+            return {
+                "ENGINE": "shipping.postgresql",
+                "NAME": unquote(url.path[1:]),
+                "USER": unquote(url.username or ""),
+                "PASSWORD": unquote(url.password or ""),
+                "HOST": ",".join(place.hostname or "" for place in places),
+                "PORT": ",".join(str(place.port or "") for place in places),
+                "OPTIONS": options,
+            }
+    except ValueError:  # whose words may show a piece of the password
+        pass
     raise ImproperlyConfigured(
-        f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name"
+        f"{name} is neither sqlite:////absolute/path nor postgresql://user:password@host:port/name "
+        f"(in a password, %2F is /; options: {', '.join(sorted(TLS))})"
     )
 
 

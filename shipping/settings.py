@@ -90,7 +90,7 @@ TEMPLATES = [
 # milliseconds.
 DATABASE_STATEMENT_TIMEOUT = env.seconds("DATABASE_STATEMENT_TIMEOUT", 10, maximum=2_000_000)
 DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
-if DATABASES["default"]["ENGINE"].endswith("sqlite"):  # type: ignore[attr-defined] # a str here
+if DATABASES["default"]["ENGINE"].endswith("sqlite"):
     DATABASES["default"]["OPTIONS"] = {
         # A deferred transaction that turns into a writer can't wait for the lock: it fails at once.
         "transaction_mode": "IMMEDIATE",
@@ -105,7 +105,7 @@ else:
     from shipping.postgresql import bounds
 
     # Threads that wait for a carrier give their connection back: 2,500 of them share a pool.
-    DATABASES["default"]["OPTIONS"] = bounds.options(
+    DATABASES["default"]["OPTIONS"] |= bounds.options(
         pool=env.integer("DATABASE_POOL", 16, minimum=1),
         statement_timeout=DATABASE_STATEMENT_TIMEOUT,
         connect_timeout=env.integer("DATABASE_CONNECT_TIMEOUT", 5, minimum=2),
@@ -113,7 +113,7 @@ else:
         prepare=env.choice("DATABASE_PREPARE", "auto", ("auto", "0", "1")),
         # libpq's own variable, which ours would replace.
         server_options=env.text("PGOPTIONS", ""),
-        several="," in str(DATABASES["default"]["HOST"]),
+        several="," in DATABASES["default"]["HOST"],
     )
     # They outlast their transaction, and would lose their server behind a pooler. We have none.
     DATABASES["default"]["DISABLE_SERVER_SIDE_CURSORS"] = True

@@ -88,6 +88,10 @@ def test_a_good_value_is_read(
         (some_redis, "postgresql://host/name"),
         (some_redis, "amqp://host//"),
         (some_redis, "redis+sentinel://a,b"),
+        (some_redis, "redis://host:port/0"),
+        (some_redis, "redis://host:99999/0"),
+        (some_redis, "rediss://host:6379/nought"),
+        (some_redis, "redis://:se/cret@host:6379/0"),
         (env.storage, "/srv/labels"),
         (env.storage, "file:///"),
         (env.storage, "file://srv/labels"),
@@ -95,6 +99,10 @@ def test_a_good_value_is_read(
         (env.storage, "s3://bucket?secret_key=x"),
         (lambda name: env.database(name, ""), "mysql://db/parcels"),
         (lambda name: env.database(name, ""), "postgresql://db"),
+        (lambda name: env.database(name, ""), "postgresql://db/parcels?sslmod=require"),
+        (lambda name: env.database(name, ""), "postgresql://me:se/cret@db/parcels"),
+        (lambda name: env.database(name, ""), "postgresql://[::1/parcels"),
+        (lambda name: env.database(name, ""), "sqlite:////tmp/db?timeout=5"),
         (optional_secret, None),
     ],
 )
@@ -104,8 +112,9 @@ def test_a_bad_value_is_refused_by_name(
     monkeypatch.delenv("SOME_NAME", raising=False)
     if value is not None:
         monkeypatch.setenv("SOME_NAME", value)
-    with pytest.raises(ImproperlyConfigured, match="SOME_NAME"):
+    with pytest.raises(ImproperlyConfigured, match="SOME_NAME") as refused:
         read("SOME_NAME")
+    assert "'se'" not in str(refused.value)  # a piece of a password
 
 
 def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -146,6 +155,13 @@ def test_the_database_s_address_is_taken_apart(monkeypatch: pytest.MonkeyPatch) 
     database = env.database("SOME_NAME", "")
     assert (database["HOST"], database["PORT"], database["NAME"]) == ("db", "5432", "parcels")
     assert (database["USER"], database["PASSWORD"]) == ("me", "p@ss")
+
+
+def test_a_database_may_be_asked_for_by_tls(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = "?sslmode=verify-full&sslrootcert=/ca.pem"
+    monkeypatch.setenv("SOME_NAME", f"postgresql://me@db/parcels{asked}")
+    options = env.database("SOME_NAME", "")["OPTIONS"]
+    assert options == {"sslmode": "verify-full", "sslrootcert": "/ca.pem"}
 
 
 def test_a_database_may_have_several_hosts(monkeypatch: pytest.MonkeyPatch) -> None:
