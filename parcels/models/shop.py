@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.core.exceptions import ValidationError
 from django.db import models
+from django_countries import countries
 
 from parcels.models.account import Account
 
@@ -54,6 +56,12 @@ class SenderAddress(models.Model):
 
     def __str__(self) -> str:
         return f"{self.company_name or self.contact_name}, {self.city}"
+
+    def clean(self) -> None:
+        """Refuse a country that is none: with it customs would be told nothing."""
+        self.country = self.country.upper()
+        if countries.alpha2(self.country) != self.country:
+            raise ValidationError({"country": "A two-letter country code is needed."})
 
     def save(self, *args: Any, **options: Any) -> None:
         """Store it; an account without a default address gets it as its default."""

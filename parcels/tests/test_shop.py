@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from django.core.management import call_command
+from django.test import Client
 
 from parcels.models import (
     Account,
@@ -60,6 +61,18 @@ def test_the_account_is_where_its_first_address_is(shop: Shop, address: SenderAd
 
 def test_a_bare_account_is_a_user_too(shop: Shop) -> None:
     assert shop.get("user").json()["user"]["address"] == ""
+
+
+@pytest.mark.parametrize(("country", "stored"), [("nl", "NL"), ("XX", None), ("", None)])
+def test_an_address_s_country_is_one(
+    shop: Shop, admin_client: Client, country: str, stored: str | None
+) -> None:
+    """From "nl", or nowhere, no parcel to another country needed customs' documents."""
+    fields = {"street": "Kanaalweg", "postal_code": "3526 KL", "city": "Utrecht"}
+    page = "/admin/parcels/senderaddress/add/"
+    admin_client.post(page, fields | {"account": shop.account.pk, "country": country})
+    found = SenderAddress.objects.filter(account=shop.account, street="Kanaalweg").first()
+    assert (found and found.country) == stored
 
 
 def test_addresses_brands_and_integrations_are_listed(shop: Shop, address: SenderAddress) -> None:
