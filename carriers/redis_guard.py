@@ -53,6 +53,11 @@ class RedisGuard:
         self._lock = threading.Lock()
         self._gone_until: float | None = None
 
+    @property
+    def gone(self) -> bool:
+        """Whether the last question got no answer."""
+        return self._gone_until is not None
+
     def ask(self, question: Callable[[], Any]) -> Any:
         """Put a question to Redis; raise Gone where there is no answer."""
         if self._gone_until is not None:

@@ -24,7 +24,7 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from carriers import registry
-from carriers.guards import CarrierGuards
+from carriers.guards import CarrierGuards, modes
 from carriers.redis_guard import RedisGuard
 from deploy.metric_files import readable
 from offload.redis_clients import sync_client
@@ -102,8 +102,10 @@ def _families() -> list[GaugeMetricFamily]:
     breakers = GaugeMetricFamily(
         "carrier_breaker_state", "0 closed, 1 half-open, 2 open", labels=["carrier"]
     )
-    for carrier, breaker in _breakers().items():
-        breakers.add_metric([carrier], _BREAKER[breaker.mode()])
+    every = _breakers()
+    for guards, mode in zip(every, modes(every), strict=True):
+        if not guards.redis.gone:  # missing, not 0: each process has breakers of its own then
+            breakers.add_metric([guards.carrier], _BREAKER[mode])
     try:
         return [*_queues(queue_figures()), _holds(count_open_holds()), breakers]
     except DatabaseError:
@@ -111,9 +113,9 @@ def _families() -> list[GaugeMetricFamily]:
 
 
 @functools.cache
-def _breakers() -> dict[str, CarrierGuards]:
+def _breakers() -> list[CarrierGuards]:
     guard = RedisGuard(sync_client(settings.GUARDS_URL, time_out=_TIME_OUT), "metrics")
-    return {code: CarrierGuards(guard, code) for code in registry.CARRIERS}
+    return [CarrierGuards(guard, code) for code in registry.CARRIERS]
 
 
 def _queues(figures: list[QueueFigures]) -> list[GaugeMetricFamily]:
