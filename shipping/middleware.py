@@ -118,9 +118,11 @@ def _end(
     method = request.method if request.method in _METHODS else "other"
     match = request.resolver_match
     route = (match.view_name if match else "") or "unmatched"
-    metrics.REQUESTS.labels(method, route, response.status_code).inc()
+    # Of a hold this is the late answer, which few clients get.
+    status = "held" if hasattr(response, "offload_hold") else response.status_code
+    metrics.REQUESTS.labels(method, route, status).inc()
     metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
-    said = {"method": method, "route": route, "status": response.status_code}
+    said = {"method": method, "route": route, "status": status}
     log.info("answered", extra=said | {"seconds": round(seconds, 4)})
     api = request.path.lstrip("/").startswith("api/")  # as the routes have it
     response.headers.setdefault("Content-Security-Policy", API_POLICY if api else PAGE_POLICY)

@@ -5,17 +5,25 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import uuid
 from pathlib import Path
 from typing import Any
 
 import pytest
+import redis
 from django.conf import settings as project
+from django.http import HttpResponse
 from django.test import Client
 
+import offload
+from carriers.guards import CarrierGuards
+from carriers.redis_guard import RedisGuard
+from offload.redis_clients import sync_client
 from parcels import metrics
 from parcels.tests.factories import AnnouncementFactory
 from shipping import metrics as shipping_metrics
 from shipping.metrics import STORED, forget_dead_processes
+from shipping.middleware import RequestMiddleware
 
 CHILD = """
 import os, sys, signal
@@ -28,17 +36,12 @@ if {killed}:
 """
 
 
-class Breaker:
-    """A closed one, without Redis."""
-
-    def mode(self) -> str:
-        return "closed"
-
-
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     STORED._read_at = float("-inf")
-    monkeypatch.setattr("shipping.metrics._breakers", lambda: {"postnl": Breaker()})
+    guard = RedisGuard(sync_client("redis://127.0.0.1:1/0"), "metrics")
+    monkeypatch.setattr(guard, "ask", lambda _: [None])  # it knows of no breaker: all are closed
+    monkeypatch.setattr("shipping.metrics._breakers", lambda: [CarrierGuards(guard, "postnl")])
 
 
 @pytest.fixture
@@ -56,6 +59,34 @@ def test_the_queues_are_shown(client: Client, open_: None) -> None:
     assert "announcement_queue_age_seconds" in text
     assert "holds_open 0.0" in text
     assert 'carrier_breaker_state{carrier="postnl"} 0.0' in text
+
+
+def refuse(_: object) -> None:
+    raise redis.ConnectionError("refused")
+
+
+@pytest.mark.django_db
+def test_breakers_that_only_workers_know_are_not_said_to_be_closed(
+    client: Client, open_: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    guard = RedisGuard(sync_client("redis://127.0.0.1:1/0"), "metrics")
+    every = [CarrierGuards(guard, "postnl"), CarrierGuards(guard, "dhl")]
+    monkeypatch.setattr(every[0], "ask_modes", refuse)
+    monkeypatch.setattr("shipping.metrics._breakers", lambda: every)
+    for _ in range(2):  # the second isn't even asked
+        STORED._read_at = float("-inf")
+        assert "carrier_breaker_state{" not in client.get("/metrics").content.decode()
+
+
+def test_a_held_request_is_not_counted_as_its_late_answer(rf: Any) -> None:
+    def view(_: Any) -> HttpResponse:
+        return offload.hold(str(uuid.uuid4()), late=HttpResponse(status=202))
+
+    held = metrics.REQUESTS.labels("POST", "unmatched", "held")._value.get
+    late = metrics.REQUESTS.labels("POST", "unmatched", 202)._value.get
+    before = held(), late()
+    RequestMiddleware(view)(rf.post("/"))
+    assert (held(), late()) == (before[0] + 1, before[1])
 
 
 @pytest.mark.django_db
