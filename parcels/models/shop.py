@@ -57,16 +57,16 @@ class SenderAddress(models.Model):
     def __str__(self) -> str:
         return f"{self.company_name or self.contact_name}, {self.city}"
 
+    def save(self, *args: Any, **options: Any) -> None:
+        """Store it; an account without a default address gets it as its default."""
+        super().save(*args, **options)
+        Account.objects.filter(pk=self.account_id, sender_address=None).update(sender_address=self)
+
     def clean(self) -> None:
         """Refuse a country that is none: with it customs would be told nothing."""
         self.country = self.country.upper()
         if countries.alpha2(self.country) != self.country:
             raise ValidationError({"country": "A two-letter country code is needed."})
-
-    def save(self, *args: Any, **options: Any) -> None:
-        """Store it; an account without a default address gets it as its default."""
-        super().save(*args, **options)
-        Account.objects.filter(pk=self.account_id, sender_address=None).update(sender_address=self)
 
 
 class Integration(models.Model):

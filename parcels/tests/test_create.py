@@ -100,6 +100,24 @@ def test_verbose_errors_let_the_good_ones_through(shop: Shop) -> None:
     ]
 
 
+def test_verbose_errors_name_a_reference_that_is_taken(shop: Shop) -> None:
+    drafted = body(external_reference="draft", shipment={"id": 8}, weight="99")
+    stored = shop.post("parcels", {"parcels": [drafted, body(external_reference="r")]})
+    assert stored.status_code == 200
+    bad = [
+        body(external_reference="r", name="Another"),
+        body(external_reference="new", name="Another"),
+        drafted | {"request_label_async": True},  # too heavy for its method
+    ]
+    good = [body(external_reference="new"), body(external_reference="r")]
+    answer = shop.post("parcels?errors=verbose", {"parcels": good + bad}).json()
+    assert [each["external_reference"] for each in answer["parcels"]] == ["new", "r"]
+    assert [each["parcel"] for each in answer["failed_parcels"]] == bad
+    taken = {"external_reference": ["It names another parcel of yours."]}
+    assert [each["errors"] for each in answer["failed_parcels"]][:2] == [taken, taken]
+    assert Parcel.objects.count() == 3
+
+
 def test_verbose_errors_name_what_cannot_be_announced(shop: Shop) -> None:
     heavy = body(request_label_async=True, shipment=8, weight="900")
     response = shop.post("parcels?errors=verbose", {"parcels": [heavy]})

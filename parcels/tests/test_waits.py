@@ -12,6 +12,7 @@ from django.db import OperationalError
 from django.http import HttpResponse
 
 import offload
+from parcels import metrics
 from parcels.models import Parcel
 from parcels.services import answering, holds, waits
 from parcels.services.awaiting import PendingResponse, finish
@@ -124,7 +125,10 @@ def test_a_label_that_finds_no_thread_is_queued(
     occupy(0, 1, True)
     occupy(shop.account.pk, 10, True)
     payload = {"parcel": body(request_label=True, shipment={"id": 8})}
+    cut_short = metrics.NOT_WAITED.labels("buys")._value.get
+    before = cut_short()
     answer = shop.post("parcels", payload)
+    assert cut_short() - before == (status == 202)
     assert answer.status_code == status
     assert answer.json()["parcel"]["status"]["id"] == Status.BEING_ANNOUNCED
     assert len(no_broker) + len(begun) == 1

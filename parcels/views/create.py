@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from django.http import HttpResponse
@@ -13,9 +12,10 @@ from rest_framework.views import APIView
 
 from parcels import limits
 from parcels.json_values import check_sizes
+from parcels.models import Parcel
 from parcels.selectors import Owned
 from parcels.serializers import PARCEL_IN
-from parcels.services.accept import Mode, Order, create_parcels, new_colli, order_of
+from parcels.services.accept import Mode, Order, create_parcels, order_of, sort_out
 from parcels.services.answering import replay
 from parcels.services.holds import Asked
 from parcels.services.idempotency import find, read_key
@@ -70,12 +70,13 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
     verbose = many and how.question.errors == "verbose"
     orders: list[Order] = []
     owned = Owned(how.account)
+    known: dict[str, list[Parcel]] = {}
     failed: list[dict[str, Any]] = []
     for body in bodies:
         try:
             order = order_of(PARCEL_IN.run_validation(body))
-            if verbose:  # sort it out before anything is stored; one stands for all its colli
-                new_colli(replace(order, colli=1), owned)
+            if verbose:
+                sort_out(order, owned, known)
             orders.append(order)
         except ValidationError as error:
             if not verbose:
