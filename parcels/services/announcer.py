@@ -21,11 +21,10 @@ from typing import Any, Generic, TypeVar
 import structlog
 import uvloop
 from django.conf import settings
-from django.db import InterfaceError, OperationalError
 
 from carriers import transport_async
 from parcels.services import protect
-from parcels.services.claim import LEASE_SHARE, prepare
+from parcels.services.claim import prepare
 from parcels.services.job import Job, Result
 from parcels.services.record import finish
 from parcels.services.wake import next_in_turn
@@ -45,10 +44,6 @@ os.environ.setdefault("UV_THREADPOOL_SIZE", f"{4 * LARGEST}")
 # Seconds between the beginnings of two groups. The call beside it takes seconds; a group of five
 # costs half as much for each as five groups of one.
 APART = 0.05
-# What `finish` raises for a group while the database is down, and the seconds between two tries: it
-# restarts within some, and the answer is worth a lookup, or a person where there is none.
-DATABASE_AWAY = (OperationalError, InterfaceError)
-AGAIN = 1.0
 # Seconds for which a worker asks again when its queue is empty: no message is sent meanwhile. One
 # costs ten times as much as asking; at over seven announcements a second there are none.
 LISTENING = 3 * APART
@@ -240,17 +235,8 @@ class Loop:
         structlog.contextvars.bind_contextvars(announcement=job.announcement.pk)
         task = asyncio.current_task()
         self._calls.add(task)
-        gives_up = time.monotonic() + settings.ANNOUNCEMENT_LEASE * (1 - LEASE_SHARE)
         try:
-            result = await buy_async(job)
-            while True:
-                try:
-                    return await self._finished(result)
-                except DATABASE_AWAY as error:  # the label is bought, and nobody else knows it
-                    if time.monotonic() + AGAIN > gives_up:
-                        raise
-                    log.warning("%s is not recorded yet: %s", job.announcement.reference, error)
-                    await asyncio.sleep(AGAIN)
+            await self._finished(await buy_async(job))
         except Exception:
             log.exception("announcement %s", job.announcement.pk)  # its lease runs out
         finally:

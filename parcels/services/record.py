@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
+from time import monotonic, sleep
 
 from django.conf import settings
 from django.db import InterfaceError, OperationalError, connection, transaction
@@ -26,43 +27,59 @@ from parcels.services.spares import extras, keep_spare, note_spares
 
 log = logging.getLogger(__name__)
 
+# What is raised while the database is down, and the seconds between two tries: it restarts within
+# some.
+DATABASE_AWAY = (OperationalError, InterfaceError)
+AGAIN = 1.0
 
-def finish(results: Sequence[Result]) -> Sequence[Exception | None]:
+
+def finish(results: Sequence[Result]) -> Sequence[None]:
     """Give the permissions back, record the outcomes and tell the clients that wait.
 
-    One that can't be recorded is left until its lease expires, and blocks no other. Closes the
-    database connection; returns for each an error after which it may be tried again, or None.
+    One that can't be recorded blocks no other. While the database is away it tries again until the
+    leases are over: nobody else knows what was bought, and not each carrier can be asked. Closes
+    the database connection; returns None for each.
     """
-    troubles: Sequence[Exception | None] = [None] * len(results)
     protect.leave((each.job, each.outcome, each.duration) for each in results)
-    try:
-        record(results)
-    except Exception as error:
-        if len(results) == 1 or _is_away(error):
-            raise
-        troubles = [_record_alone(each) for each in results]
-    finally:
-        connection.close()
-    return troubles
+    gives_up = monotonic() + settings.ANNOUNCEMENT_LEASE - max(each.duration for each in results)
+    left = results
+    while left:
+        try:
+            record(left)
+            left = ()
+        except Exception as error:
+            left = left if _is_away(error) else _each_alone(left)
+            log.warning("%d answers are to be recorded again: %s", len(left), error)
+        finally:
+            connection.close()
+        if left and monotonic() + AGAIN > gives_up:
+            for each in left:
+                log.error("%s: its answer is not recorded", each.job.announcement.reference)
+            break
+        if left:
+            sleep(AGAIN)
+    return [None] * len(results)
 
 
 def _is_away(error: Exception) -> bool:
     """Distinguish a database that is down from two groups that waited for each other's rows.
 
-    A statement whose time is over counts as down: each of the group might wait as long. The caller
-    tries again.
+    A statement whose time is over counts as down: each of the group might wait as long.
     """
-    return isinstance(error, OperationalError | InterfaceError) and not lost_a_race(error)
+    return isinstance(error, DATABASE_AWAY) and not lost_a_race(error)
 
 
-def _record_alone(result: Result) -> Exception | None:
-    try:
-        record([result])
-    except (OperationalError, InterfaceError) as error:
-        return error
-    except Exception:
-        log.exception("%s can't be recorded", result.job.announcement.reference)
-    return None
+def _each_alone(results: Sequence[Result]) -> list[Result]:
+    """Record each by itself; return those that are to be tried again."""
+    left = []
+    for each in results:
+        try:
+            record([each])
+        except DATABASE_AWAY:
+            left.append(each)
+        except Exception:
+            log.exception("%s can't be recorded", each.job.announcement.reference)
+    return left
 
 
 def record(results: Sequence[Result]) -> None:

@@ -39,6 +39,7 @@ from parcels.models import Document as DocumentRow
 from parcels.representation import Question, final_answer
 from parcels.selectors import in_order
 from parcels.services import carrier_guards, protect, reconcile
+from parcels.services.announce import announce
 from parcels.services.announcer import buy_async
 from parcels.services.call_and_wait import buy
 from parcels.services.cancel import CANCELLED, cancel
@@ -215,22 +216,65 @@ def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
     assert len(told) == 2
 
 
-def test_one_of_a_group_that_meets_a_database_away_is_for_its_caller_to_try_again(
+def test_one_of_a_group_that_meets_a_database_away_is_tried_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     away, refused = OperationalError("it restarts"), DataError("a value is out of range")
+    tried: list[list[Any]] = []
 
     def refuse(results: Sequence[Any]) -> None:
+        tried.append([each.outcome for each in results])
         if len(results) > 1:
             raise refused
-        if outcome := results[0].outcome:
+        if (outcome := results[0].outcome) and tried.count([outcome]) == 1:
             raise outcome
 
     monkeypatch.setattr("parcels.services.record.record", refuse)
+    monkeypatch.setattr("parcels.services.record.AGAIN", 0.0)
     monkeypatch.setattr(protect, "leave", lambda _: None)
     job: Any = SimpleNamespace(announcement=AnnouncementFactory.build())
     outcomes: list[Any] = [None, away, refused]
-    assert finish([Result(job, each, 1.0) for each in outcomes]) == [None, away, None]
+    finish([Result(job, each, 1.0) for each in outcomes])
+    assert tried == [outcomes, [None], [away], [refused], [away]]
+
+
+def away_twice(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have the database be away for the first two tries; return the sizes of all."""
+    tried: list[int] = []
+
+    def away(results: Sequence[Result]) -> None:
+        tried.append(len(results))
+        if len(tried) < 3:
+            raise OperationalError("the database is away")
+        record(results)
+
+    monkeypatch.setattr("parcels.services.record.record", away)
+    monkeypatch.setattr("parcels.services.record.AGAIN", 0.2)
+    return tried
+
+
+@pytest.mark.parametrize(("lease", "tries"), [(75, 3), (0.1, 1)])
+def test_an_answer_waits_for_a_database_that_is_away_while_its_lease_lasts(
+    monkeypatch: pytest.MonkeyPatch, settings: Any, lease: float, tries: int
+) -> None:
+    tried = away_twice(monkeypatch)
+    jobs = prepare([row.pk for row in awaited(2)])
+    settings.ANNOUNCEMENT_LEASE = lease
+    finish([Result(job, label(number), 0.0) for number, job in enumerate(jobs)])
+    assert tried == [2] * tries
+    announced = Announcement.objects.filter(state=State.ANNOUNCED).count()
+    assert announced == (2 if tries == 3 else 0)
+
+
+def test_a_label_of_a_carrier_that_can_t_be_asked_waits_for_the_database_in_a_thread_too(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    row = awaited(1)[0]
+    tried = away_twice(monkeypatch)
+    monkeypatch.setattr(transport, "perform", lambda steps, *_, **__: steps.close() or label(1))
+    announce(row.pk)
+    row.refresh_from_db()
+    assert (tried, row.state) == ([1, 1, 1], State.ANNOUNCED)
 
 
 def test_one_that_can_t_be_prepared_keeps_no_other_from_it() -> None:
@@ -415,21 +459,25 @@ def test_permissions_go_back_once_and_before_the_answers_are_recorded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Also where the database is away then."""
+    monkeypatch.setattr("parcels.services.record.AGAIN", 0.0)
     rows = awaited(2)
     jobs = prepare([row.pk for row in rows])
     slots = [job.slot for job in jobs]
     left: list[dict[str, Any]] = []
     monkeypatch.setattr(CarrierGuards, "leave", lambda _, **given: left.append(given))
 
+    tried: list[int] = []
+
     def away(results: Sequence[Result]) -> None:
         assert len(left) == 1
-        raise OperationalError("the database is away")
+        tried.append(len(results))
+        if len(tried) < 3:
+            raise OperationalError("the database is away")
 
     monkeypatch.setattr("parcels.services.record.record", away)
     results = [Result(job, label(number), 1.5) for number, job in enumerate(jobs)]
-    for _ in range(2):
-        with pytest.raises(OperationalError):
-            finish(results)
+    finish(results)
+    assert len(tried) == 3
     (given,) = left
     assert all(slots)
     assert given["slots"] == slots
@@ -442,31 +490,27 @@ class _SaidByPostgreSQL(Exception):
         self.sqlstate = sqlstate
 
 
-@pytest.mark.parametrize(("sqlstate", "recorded"), [("40P01", 2), ("57014", 0)])
+@pytest.mark.parametrize(("sqlstate", "sizes"), [("40P01", [3, 1, 1, 1, 1]), ("57014", [3, 3, 3])])
 def test_a_row_that_another_process_has_locked_loses_no_answer(
-    monkeypatch: pytest.MonkeyPatch, sqlstate: str, recorded: int
+    monkeypatch: pytest.MonkeyPatch, sqlstate: str, sizes: list[int]
 ) -> None:
     """Of a deadlock the others are recorded at once; after a time-out all are tried again."""
     jobs = prepare([row.pk for row in awaited(3)])
-    locked = [jobs[0].announcement.pk]
+    tried: list[int] = []
+    locked: list[int] = []
 
     def record_unless_locked(results: Sequence[Result]) -> None:
-        if set(locked) & {each.job.announcement.pk for each in results}:
+        tried.append(len(results))
+        if jobs[0] in [each.job for each in results] and len(locked) < 2:
+            locked.append(1)
             raise OperationalError("canceled") from _SaidByPostgreSQL(sqlstate)
         record(results)
 
     monkeypatch.setattr("parcels.services.record.record", record_unless_locked)
-    results = [Result(job, label(number), 1.0) for number, job in enumerate(jobs)]
-    if recorded:
-        finish(results)
-    else:
-        with pytest.raises(OperationalError):
-            finish(results)
-    announced = Announcement.objects.filter(state=State.ANNOUNCED)
-    assert announced.count() == recorded
-    locked.clear()
-    finish(results[:1] if recorded else results)
-    assert announced.count() == 3
+    monkeypatch.setattr("parcels.services.record.AGAIN", 0.0)
+    finish([Result(job, label(number), 1.0) for number, job in enumerate(jobs)])
+    assert tried == sizes
+    assert Announcement.objects.filter(state=State.ANNOUNCED).count() == 3
 
 
 @pytest.mark.django_db(transaction=True)

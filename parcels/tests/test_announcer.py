@@ -15,7 +15,6 @@ from typing import Any
 
 import pytest
 import uvloop
-from django.db import OperationalError
 from structlog import contextvars
 
 from carriers import transport_async
@@ -446,29 +445,6 @@ def test_a_queue_that_got_no_thread_is_served_by_the_next_message(
     loop.ring("announce.lantern", [3])
     loop.drain()
     assert sorted(carrier.seen) == [1, 3]
-
-
-@pytest.mark.parametrize("lease", [75, 0.1])
-def test_an_answer_waits_for_a_database_that_is_away_while_its_lease_lasts(
-    carrier: SimpleNamespace, monkeypatch: pytest.MonkeyPatch, settings: Any, lease: float
-) -> None:
-    settings.ANNOUNCEMENT_LEASE = lease
-    monkeypatch.setattr(module, "AGAIN", 0.2)
-    carrier.go.set()
-    tried: list[int] = []
-
-    def finish(results: Sequence[Any]) -> list[None]:
-        tried.append(len(results))
-        if len(tried) < 3:
-            raise OperationalError("the database is away")
-        carrier.seen += [result.job.announcement.pk for result in results]
-        return [None] * len(results)
-
-    monkeypatch.setattr(module, "finish", finish)
-    loop = Loop()
-    loop.ring(POSTNL, [1])
-    loop.drain()
-    assert (tried, carrier.seen) == (([1, 1, 1], [1]) if lease > 1 else ([1], []))
 
 
 def test_a_queues_backlog_keeps_no_other_queue_waiting(carrier: SimpleNamespace) -> None:
