@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
@@ -158,7 +158,7 @@ def _void(spare: SpareLabel) -> None:
     row = SpareLabel.objects.filter(pk=spare.pk)
     row.update(tries=F("tries") + 1)  # before the call: a process that dies in it leaves no attempt
     purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
-    result, duration = call_void(job, purchase, tries=spare.tries + 1)
+    result, duration = call_void(job, purchase, tries=spare.tries + 1, since=spare.date_created)
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
         row.update(tries=F("tries") - 1, run_at=DatabaseNow(result.retry_after))
         return
@@ -179,13 +179,16 @@ def _void(spare: SpareLabel) -> None:
             _put_off(spare, delay * settings.TIME_SCALE, type(result).__name__)
 
 
-def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, float]:
+def call_void(
+    job: Job, purchase: Purchase, *, tries: int, since: datetime | None
+) -> tuple[VoidResult, float]:
     """Ask the carrier to take a label back; a refusal is checked by looking the label up.
 
     Where the label was voided before and the answer was lost, the carrier refuses: what it doesn't
     list any more is voided. A carrier that can't be asked is believed to have voided at a try
     whose answer was lost, as a label that is void must not be printed. `tries` are the claims of
-    this voiding, this one included: a process that died left no attempt.
+    this voiding, this one included: a process that died left no attempt. `since` is when the label
+    came: a list may need a while to have it.
     """
     result, duration = call_carrier(job, job.carrier.void(purchase, job.credentials))
     if not isinstance(result, Refused) or "void_check" in settings.FAULT_GUARDS_OFF:
@@ -196,46 +199,37 @@ def call_void(job: Job, purchase: Purchase, *, tries: int) -> tuple[VoidResult, 
         unsure = not job.changed and _was_unsure(job, purchase, tries)
         return (Voided() if unsure else result), duration
     held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
-    return _checked(job, purchase, result, held), duration + looked
+    return _checked(job, purchase, result, held, since), duration + looked
 
 
-def _checked(job: Job, purchase: Purchase, refused: Refused, held: LookupResult) -> VoidResult:
+def _checked(
+    job: Job, purchase: Purchase, refused: Refused, held: LookupResult, since: datetime | None
+) -> VoidResult:
     match held:
         case Found(announced=labels):
             by_id = job.carrier.voids_by_id  # some lists spell a number in another way
-            listed = any(
+            gone = not any(
                 label.tracking_number == purchase.tracking_number
                 or (by_id and label.carrier_id == purchase.carrier_id)
                 for label in labels
             )
-            return refused if listed else Voided()
-        case Absent() if _may_lag(job):
-            return Unknown("unsettled", "a label so young need not be listed yet")
         case Absent():
-            # Other credentials list nothing, whatever was sold.
-            return refused if job.changed else Voided()
+            gone = not job.changed  # other credentials list nothing, whatever was sold
+        case NotSent(reason=reason):  # the void was sent
+            return Unknown(reason, "a refusal that could not be checked")
         case _:
             return held
-
-
-def _may_lag(job: Job) -> bool:
-    """Tell whether the label is younger than the carrier's lists need to settle."""
-    ended = job.announcement.date_ended
-    return ended is not None and timezone.now() - ended < timedelta(seconds=settling(job.carrier))
+    if gone and since and timezone.now() - since < timedelta(seconds=settling(job.carrier)):
+        return Unknown("unsettled", "a label so young need not be listed yet")
+    return Voided() if gone else refused
 
 
 def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     """Tell whether an earlier try may have voided the label: it got no answer, or left none.
 
-    Not where the carrier's feed shows it on its way: that is why it was refused.
+    Where it got no answer or left none, not if the carrier's feed shows it on its way: that is why
+    it was refused.
     """
-    moved = TrackingEvent.objects.filter(
-        Q(parcel=job.parcel) | Q(parcel=None),
-        tracking_number=purchase.tracking_number,
-        seq__isnull=False,
-    )
-    if moved.exists():
-        return False
     earlier = list(
         Attempt.objects.filter(
             announcement=job.announcement,
@@ -243,12 +237,21 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
             tracking_number=purchase.tracking_number,
         ).values_list("outcome", "detail")
     )
+    moved = TrackingEvent.objects.filter(
+        Q(parcel=job.parcel) | Q(parcel=None),
+        tracking_number=purchase.tracking_number,
+        seq__isnull=False,
+    )
+    is_moving = moved.exists()
     connection.close()
+    # By a process that came back when its claim was over: what it was told is the later answer.
+    if any(outcome == "voided" for outcome, _ in earlier):
+        return True
     lost = any(
         outcome in ("unknown", "not_sent") and reason not in NEVER_LEFT
         for outcome, reason in earlier
     )
-    return lost or len(earlier) < tries - 1
+    return not is_moving and (lost or len(earlier) < tries - 1)
 
 
 def _close(spare: SpareLabel, state: SpareState) -> None:

@@ -45,7 +45,8 @@ def void(announcement_id: int) -> None:
         purchase = Purchase(
             job.announcement.reference, job.announcement.carrier_id, job.parcel.tracking_number
         )
-        _record(job, *call_void(job, purchase, tries=job.announcement.claims))
+        row = job.announcement
+        _record(job, *call_void(job, purchase, tries=row.claims, since=row.date_ended))
     connection.close()
 
 

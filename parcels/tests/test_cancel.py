@@ -272,6 +272,43 @@ def test_a_void_whose_claim_is_lost_records_nothing(shop: Shop, bought: Announce
     assert void._claim(bought.pk) is None
 
 
+@pytest.mark.parametrize("code", ["lantern", "colibri"])
+def test_a_void_that_was_answered_to_a_lost_claim_is_one(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """The second try is refused because the first one, whose worker was paused, has voided it."""
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier=code)
+    row = AnnouncementFactory.create(parcel=parcel, carrier=code, state=State.ANNOUNCED)
+    cancel(shop, parcel)
+    paused = void._claim(row.pk)
+    assert paused
+    Announcement.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
+
+    def perform(steps: Any, *_: Any, **__: Any) -> Refused:
+        void._record(paused, Voided(), 1.0)
+        return Refused("NOT_VOIDABLE", "voided already")
+
+    monkeypatch.setattr("carriers.transport.perform", perform)
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLED
+
+
+def test_a_refusal_without_room_to_check_it_is_a_try(
+    shop: Shop, bought: Announcement, carrier_says: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else the void would be sent again each second, and written down nowhere."""
+    cancel(shop, bought.parcel)
+    carrier_says(Refused("NOT_VOIDABLE", "on its way"))
+    enters: list[dict[int, NotSent]] = [{}, {bought.pk: NotSent("bulkhead_full", retry_after=1.0)}]
+    monkeypatch.setattr(protect, "enter", lambda _: enters.pop(0))
+    void.void(bought.pk)
+    attempt = Attempt.objects.get()
+    assert (attempt.kind, attempt.outcome, attempt.detail) == ("void", "unknown", "bulkhead_full")
+    row = Announcement.objects.get()
+    assert row.claims == 1
+    assert row.wake_at > timezone.now() + timedelta(seconds=30)
+
+
 def test_a_worker_that_died_is_followed_by_another(
     shop: Shop, bought: Announcement, carrier_says: Answers
 ) -> None:
