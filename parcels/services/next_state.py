@@ -99,16 +99,16 @@ def backoff(announcement: Announcement) -> float:
 def hand_back(rows: Sequence[tuple[Announcement, float]], error: str = "") -> None:
     """Give back claims whose call was never sent: pending again, each so many seconds from now.
 
-    With an `error` the claims still count: a row that can't be prepared goes to a person.
+    These claims count only with an `error`: a row that can't be prepared goes to a person.
     """
     due = now_sql("given.delay")
     change_rows(
         Announcement,
         [{"id": row.pk, "fence": row.fence, "delay": float(delay)} for row, delay in rows],
         f"state = '{State.PENDING.value}', lease_until = NULL, run_at = {due},"
-        f" wake_at = {due}, claims = own.claims * %s, error = coalesce(nullif(%s, ''), own.error)",
+        f" wake_at = {due}, claims = own.claims - %s, error = coalesce(nullif(%s, ''), own.error)",
         ours(),
-        set_values=[int(bool(error)), error],
+        set_values=[int(not error), error],
     )
 
 

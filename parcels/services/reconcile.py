@@ -40,6 +40,8 @@ from parcels.services.spares import note_spares
 log = logging.getLogger(__name__)
 
 ROWS_AT_ONCE = 100
+# A claim without a call shows nothing of a row that may kill whoever reads its answer.
+UNUSED = {"claims": F("claims") - 1}
 
 
 def reconcile(announcement_id: int) -> None:
@@ -77,7 +79,7 @@ def _for_a_person(announcement: Announcement) -> str:
 
 def _send_again(job: Job) -> None:
     if protect.enter([job]):
-        move_on(job.announcement, State.UNKNOWN, 0.0)
+        move_on(job.announcement, State.UNKNOWN, 0.0, **UNUSED)
         return
     try:
         passed = guard([job])
@@ -85,7 +87,7 @@ def _send_again(job: Job) -> None:
         protect.leave([(job, None, 0.0)])
         raise
     if not passed:
-        move_on(job.announcement, State.UNKNOWN, backoff(job.announcement))
+        move_on(job.announcement, State.UNKNOWN, backoff(job.announcement), **UNUSED)
         return
     connection.close()
     finish([buy(job)])
@@ -99,7 +101,7 @@ def _look_up(job: Job) -> None:
         record([Result(job, first, duration, "lookup", others)])
         return
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
-        move_on(announcement, State.UNKNOWN, 0.0)
+        move_on(announcement, State.UNKNOWN, 0.0, **UNUSED)
         return
     note_attempt(announcement, "lookup", result, duration)
     believed = isinstance(result, Absent) and announcement.settled_for >= settling(job.carrier)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
@@ -13,7 +15,17 @@ from django.test.utils import override_settings
 from django.utils import timezone
 
 from carriers import transport
-from carriers.outcomes import Absent, Announced, Document, Found, NotSent, Refused, Unknown, Voided
+from carriers.outcomes import (
+    Absent,
+    Announced,
+    Document,
+    Found,
+    LookupResult,
+    NotSent,
+    Refused,
+    Unknown,
+    Voided,
+)
 from parcels.models import (
     Announcement,
     Attempt,
@@ -26,7 +38,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.models import Document as DocumentRow
-from parcels.services import carrier_guards, spares, sweep
+from parcels.services import carrier_guards, protect, spares, sweep
 from parcels.services.announce import announce
 from parcels.services.claim import claim, prepare
 from parcels.services.job import Result
@@ -58,6 +70,15 @@ def contract_with(key: str, row: Announcement) -> CarrierContract:
     return CarrierContract.objects.create(
         account=row.account, carrier=row.carrier, credentials=credentials
     )
+
+
+class Killed(BaseException):
+    """What ends the process."""
+
+
+def kill(steps: Any, *_: Any, **__: Any) -> None:
+    steps.close()
+    raise Killed
 
 
 class Carrier:
@@ -273,6 +294,25 @@ def test_a_label_for_a_lost_row_is_kept_and_voided(carrier: Carrier) -> None:
         "unknown", "voided"]  # fmt: skip
 
 
+@pytest.mark.parametrize("listed", [Absent(), Found((label("3S1"),))])
+def test_a_second_label_that_is_not_listed_yet_is_not_gone(
+    carrier: Carrier, listed: LookupResult
+) -> None:
+    """Counted from when it came, also where its announcement ended long ago."""
+    ended = timezone.now() - timedelta(days=1)
+    row = AnnouncementFactory.create(
+        state=State.ANNOUNCED, date_ended=ended, parcel__tracking_number="3S1"
+    )
+    spares.note_spares(spares.extras(row, [label("3S2")]), "answer")
+    spare = SpareLabel.objects.get()
+    for state in (SpareState.OPEN, SpareState.GONE):
+        carrier.answers = [Refused("NOT_VOIDABLE", "still in process"), listed]
+        spares.settle_spare(spare.pk)
+        spare.refresh_from_db()
+        assert spare.state == state
+        SpareLabel.objects.update(date_created=ended)
+
+
 def test_a_label_for_a_lost_row_may_be_its_own(carrier: Carrier) -> None:
     row = AnnouncementFactory.create()
     [late] = prepare([row.pk])
@@ -403,6 +443,25 @@ def test_a_row_that_kills_its_workers_goes_to_a_person(carrier: Carrier) -> None
         pass_time(80)
         sweep.end_leases()
         Announcement.objects.filter(state=State.UNKNOWN).update(state=State.PENDING)
+    row.refresh_from_db()
+    assert row.state == State.NEEDS_REVIEW
+
+
+@pytest.mark.parametrize("code", ["postnl", "colibri"])
+def test_a_deadly_answer_goes_to_a_person_also_where_the_carrier_is_busy(
+    carrier: Carrier, monkeypatch: pytest.MonkeyPatch, code: str
+) -> None:
+    """A claim that was turned away shows nothing of what reading its answer does."""
+    row = begun(carrier, code)
+    monkeypatch.setattr(transport, "perform", kill)
+    enter, rounds = protect.enter, itertools.count()
+    full = {row.pk: NotSent("bulkhead_full")}
+    monkeypatch.setattr(protect, "enter", lambda js: full if next(rounds) % 3 == 2 else enter(js))
+    for _ in range(30):
+        pass_time(80)
+        with contextlib.suppress(Killed):
+            reconcile(row.pk)
+        sweep.end_leases()
     row.refresh_from_db()
     assert row.state == State.NEEDS_REVIEW
 
