@@ -23,7 +23,7 @@ from django.conf import settings
 from django.db import IntegrityError, OperationalError, transaction
 from django.http import HttpResponse
 from django.utils import timezone
-from rest_framework.exceptions import APIException, ValidationError
+from rest_framework.exceptions import APIException
 
 import offload
 from parcels.models import Account, Announcement, Hold, Parcel
@@ -58,12 +58,9 @@ class Mode(Enum):
     ASYNC = "async"  # the client looks again
 
 
-TAKEN = "It names another parcel of yours."
-
-
 class ReferenceTaken(APIException):
     status_code = 409
-    default_detail = f"external_reference: '{TAKEN}'"
+    default_detail = "external_reference: 'It names another parcel of yours.'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -222,25 +219,6 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
     new.sort(key=lambda colli: colli[0].external_reference or "")
     insert([parcel for colli in new for parcel in colli])
     return result, queue(announced)
-
-
-def sort_out(order: Order, owned: Owned, known: dict[str, list[Parcel]]) -> None:
-    """Raise a ValidationError where storing it would fail: it alone is refused, not its batch.
-
-    `known` are the colli of the references of those before it. One collo stands for all.
-    """
-    reference = order.fields.get("external_reference")
-    if reference and reference not in known:
-        known |= colli_by_reference(owned.account, [reference])
-    colli = known.get(reference or "")
-    if colli is None:
-        colli = new_colli(replace(order, colli=1), owned)
-        if reference:
-            known[reference] = colli
-    elif colli[0].fingerprint != order.fingerprint:
-        raise ValidationError({"external_reference": [TAKEN]})
-    elif order.mode is not Mode.STORE and colli[0].status == Status.NO_LABEL:
-        make_announceable(colli[0], owned.account)
 
 
 def new_colli(order: Order, owned: Owned) -> list[Parcel]:

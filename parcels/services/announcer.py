@@ -52,14 +52,13 @@ LISTENING = 3 * APART
 class Grouped(Generic[T, R]):
     """Calls `function` with groups of at most `largest`, in at most `at_once` threads.
 
-    It returns a result for each item, or an exception that the item gets; what it raises goes to
-    each member of the group. Groups begin at least APART seconds after each other, unless they are
-    full.
+    It returns a result for each item; what it raises goes to each member of the group. Groups begin
+    at least APART seconds after each other, unless they are full.
     """
 
     def __init__(
         self,
-        function: Callable[[Sequence[T]], Sequence[R | Exception]],
+        function: Callable[[Sequence[T]], Sequence[R]],
         *,
         at_once: int,
         largest: int,
@@ -108,11 +107,7 @@ class Grouped(Generic[T, R]):
     ) -> None:
         try:
             for (_, future), result in zip(group, done.result(), strict=True):
-                if future.cancelled():
-                    continue
-                if isinstance(result, Exception):
-                    future.set_exception(result)
-                else:
+                if not future.cancelled():
                     future.set_result(result)
         except Exception as error:
             for _, future in group:

@@ -137,16 +137,6 @@ def test_names_that_resolve_slowly_leave_threads_for_the_others() -> None:
     assert int(done.stdout) > 2 * module.LARGEST
 
 
-async def test_a_result_that_is_an_error_is_its_own_member_s() -> None:
-    def own(numbers: Sequence[int]) -> list[int | Exception]:
-        return [OSError("mine") if number == 2 else number for number in numbers]
-
-    grouped = Grouped(own, at_once=1, largest=3)
-    tasks = await asked(grouped, 1, 2, 3)
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [str(result) for result in results] == ["1", "mine", "3"]
-
-
 async def test_a_group_without_a_thread_fails_for_each_and_the_next_one_works(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -28,7 +28,7 @@ from parcels.fields import ItemIn, Text
 from parcels.models import Announcement, IdempotencyKey, Parcel, WebhookEndpoint
 from parcels.openapi.document import document
 from parcels.serializers import PARCEL_IN
-from parcels.services import accept
+from parcels.services import sort_out
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop, body
 from shipping.management.commands.limits import PAGE, rows, written
@@ -327,13 +327,13 @@ def test_a_batch_with_many_colli_is_sorted_out_by_one_of_each(
 ) -> None:
     """They validate alike, and a hundred orders of twenty would be two thousand parcels."""
     made: list[int] = []
-    new_colli = accept.new_colli
+    new_colli = sort_out.new_colli
 
     def counting(order: Any, owned: Any) -> Any:
         made.append(order.colli)
         return new_colli(order, owned)
 
-    monkeypatch.setattr(accept, "new_colli", counting)
+    monkeypatch.setattr(sort_out, "new_colli", counting)
     bodies = [body(**MANY)] * 40
     assert send(place, Call("POST", "parcels?errors=verbose", {"parcels": bodies}))[0] == 400
     assert made == [1] * 40

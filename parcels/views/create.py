@@ -15,10 +15,11 @@ from parcels.json_values import check_sizes
 from parcels.models import Parcel
 from parcels.selectors import Owned
 from parcels.serializers import PARCEL_IN
-from parcels.services.accept import Mode, Order, create_parcels, order_of, sort_out
+from parcels.services.accept import Mode, Order, create_parcels, order_of
 from parcels.services.answering import replay
 from parcels.services.holds import Asked
 from parcels.services.idempotency import find, read_key
+from parcels.services.sort_out import sort_out
 from parcels.views.request import account_of, asked, count
 
 
