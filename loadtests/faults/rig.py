@@ -240,6 +240,12 @@ class Rig:
         url = self.stack.env["SIMULATOR_URL"] + path
         return ask_json(url, payload, method=method, seconds=10)
 
+    def simulated(self, carrier: str) -> dict[str, int]:
+        """Return the simulator's figures of a carrier: its calls by kind, and those in flight."""
+        carriers = self.simulator("GET", "/carriers")["carriers"]
+        found: dict[str, int] = next(each for each in carriers if each["code"] == carrier)
+        return found
+
     def fault(self, carrier: str, kind: str, **parameters: Any) -> None:
         """Have a carrier misbehave."""
         self.note(f"{carrier}: {kind} {parameters}")

@@ -14,6 +14,9 @@ from loadtests.faults.rig import MIX, Rig
 AWAY = 17.0
 # Seconds: an immediate stop takes a moment.
 STOP_SECONDS = 20.0
+# Ten seconds at full scale, and so many calls of it at least.
+SLOW = "tortoise"
+UNDER_WAY = 3
 
 
 @register
@@ -27,13 +30,15 @@ class PostgresqlCrash(Fault):
     controls = {"unknown": Control(SOLD_TWICE)}
 
     def strike(self, rig: Rig) -> None:
-        # The slow one's calls are under way at the moment of the crash.
-        carriers = (*MIX, "tortoise")
+        carriers = (*MIX, SLOW)
         wishes = rig.wishes(self.dose.requests, synchronous=0.2, carriers=carriers)
         load = rig.send(wishes, at_once=40)
         for left in reversed(range(self.dose.strikes)):
-            rig.wait_for_work(load)
-            time.sleep(rig.rng.uniform(0.2, 1.0))
+            # Its calls are under way at the moment of the crash: their answers are lost.
+            rig.wait_until(
+                lambda: rig.simulated(SLOW)["in_flight"] >= UNDER_WAY or not load.is_alive(), 10
+            )
+            time.sleep(rig.rng.uniform(0.0, 3.0) * rig.scale)
             rig.note("postgresql: immediate restart")
             rig.cluster.child.signal(signal.SIGQUIT, leader_only=True)  # as `-m immediate`
             rig.cluster.child.wait(STOP_SECONDS)

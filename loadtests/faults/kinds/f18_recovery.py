@@ -54,39 +54,34 @@ class Recovery(Fault):
         rig.heal()
         self._count_early(rig)
         rig.rest(self.rest * rig.scale)
-        self.peak = self._simulated(rig)["peak_in_flight"]
+        self.peak = rig.simulated("tortoise")["peak_in_flight"]
 
     def _count_probes(self, rig: Rig) -> None:
         """Count all that the carrier hears, from all processes, while its breaker is open."""
-        before, begun = self._simulated(rig)["calls"], time.monotonic()
+        before, begun = rig.simulated("tortoise")["calls"], time.monotonic()
         time.sleep(self.dose.seconds)
-        self.probes = self._simulated(rig)["calls"] - before
+        self.probes = rig.simulated("tortoise")["calls"] - before
         self.open_for = time.monotonic() - begun
         rig.note(f"{self.probes} calls in {self.open_for:.2f} s")
 
     def _count_early(self, rig: Rig) -> None:
         """Count the purchases from the breaker's closing until a part of the ramp is over."""
-        before = self._simulated(rig)["buys"]
+        before = rig.simulated("tortoise")["buys"]
         rig.wait_until(lambda: self._mode(rig) == "closed", 30, every=0.05)
         begun = time.monotonic()
         time.sleep(PART * RAMP_FOR * rig.scale)
-        self.early = self._simulated(rig)["buys"] - before
+        self.early = rig.simulated("tortoise")["buys"] - before
         # With thousands on their way the count itself may come a second late.
         self.early_for = time.monotonic() - begun
         rig.note(f"{self.early} calls in the ramp's first {self.early_for:.2f} s")
 
     def _is_out(self, rig: Rig) -> bool:
         """Tell whether no purchase is under way any more, and none can begin."""
-        return self._mode(rig) != "closed" and not self._simulated(rig)["in_flight"]
+        return self._mode(rig) != "closed" and not rig.simulated("tortoise")["in_flight"]
 
     def _mode(self, rig: Rig) -> str:
         shown = rig.ask("/api/v2/carriers")["carriers"]
         return str(next(each["breaker"] for each in shown if each["code"] == "tortoise"))
-
-    def _simulated(self, rig: Rig) -> dict[str, int]:
-        carriers = rig.simulator("GET", "/carriers")["carriers"]
-        tortoise: dict[str, int] = next(each for each in carriers if each["code"] == "tortoise")
-        return tortoise
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         limit = LIMITS["short" if self.dose is self.doses["short"] else "full"]

@@ -50,7 +50,8 @@ class TwoHang(Fault):
         """Wait until as many calls hang as will."""
 
         def steady() -> bool:
-            before, self.hanging = self.hanging, _in_flight(rig)
+            before = self.hanging
+            self.hanging = sum(rig.simulated(code)["in_flight"] for code in HANGING)
             return 0 < self.hanging <= before
 
         rig.wait_until(steady, 60, every=STEADY)
@@ -65,8 +66,3 @@ class TwoHang(Fault):
             Measure("others' p99 before, s", before, "-", True),
             Measure(DURING, during, f"{limit}", during <= limit),
         ]
-
-
-def _in_flight(rig: Rig) -> int:
-    carriers = rig.simulator("GET", "/carriers")["carriers"]
-    return sum(int(each["in_flight"]) for each in carriers if each["code"] in HANGING)
