@@ -121,14 +121,12 @@ def create_parcels(
             return replay(asked=asked, row=known.row)
         if not synchronous:
             return unfinished_answer(question, parcels)
-        if out and held_off(parcels, out):
+        if (out and held_off(parcels, out)) or (hold and waits and not free):
             return unfinished_answer(question, parcels, late=True)
         if here:
             return announce_here(asked, question, parcels, announcements)
         if hold is None:
             return final_answer(question, parcels)
-        if waits and not free:
-            return unfinished_answer(question, parcels, late=True)
         return wait_for(asked, question, hold, parcels)
 
 

@@ -57,11 +57,7 @@ class Grouped(Generic[T, R]):
     """
 
     def __init__(
-        self,
-        function: Callable[[Sequence[T]], Sequence[R]],
-        *,
-        at_once: int,
-        largest: int,
+        self, function: Callable[[Sequence[T]], Sequence[R]], *, at_once: int, largest: int
     ) -> None:
         self._function = function
         self._largest = largest

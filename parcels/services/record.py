@@ -27,8 +27,7 @@ from parcels.services.spares import extras, keep_spare, note_spares
 
 log = logging.getLogger(__name__)
 
-# What is raised while the database is down, and the seconds between two tries: it restarts within
-# some.
+# What is raised while the database is down, and the seconds between two tries.
 DATABASE_AWAY = (OperationalError, InterfaceError)
 AGAIN = 1.0
 
@@ -37,13 +36,12 @@ def finish(results: Sequence[Result]) -> Sequence[None]:
     """Give the permissions back, record the outcomes and tell the clients that wait.
 
     One that can't be recorded blocks no other. While the database is away it tries again until the
-    leases are over: nobody else knows what was bought, and not each carrier can be asked. Closes
-    the database connection; returns None for each.
+    leases are over: not each carrier can be asked what it sold. Closes the connection.
     """
     protect.leave((each.job, each.outcome, each.duration) for each in results)
     gives_up = monotonic() + settings.ANNOUNCEMENT_LEASE - max(each.duration for each in results)
     left = results
-    while left:
+    while True:
         try:
             record(left)
             left = ()
@@ -52,12 +50,11 @@ def finish(results: Sequence[Result]) -> Sequence[None]:
             log.warning("%d answers are to be recorded again: %s", len(left), error)
         finally:
             connection.close()
-        if left and monotonic() + AGAIN > gives_up:
-            for each in left:
-                log.error("%s: its answer is not recorded", each.job.announcement.reference)
+        if not left or monotonic() + AGAIN > gives_up:
             break
-        if left:
-            sleep(AGAIN)
+        sleep(AGAIN)
+    for each in left:
+        log.error("%s: its answer is not recorded", each.job.announcement.reference)
     return [None] * len(results)
 
 

@@ -12,7 +12,6 @@ from rest_framework.views import APIView
 
 from parcels import limits
 from parcels.json_values import check_sizes
-from parcels.models import Parcel
 from parcels.selectors import Owned
 from parcels.serializers import PARCEL_IN
 from parcels.services.accept import Mode, Order, create_parcels, order_of
@@ -71,7 +70,7 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
     verbose = many and how.question.errors == "verbose"
     orders: list[Order] = []
     owned = Owned(how.account)
-    known: dict[str, list[Parcel]] = {}
+    known: dict[str, list[Any]] = {}
     failed: list[dict[str, Any]] = []
     for body in bodies:
         try:
