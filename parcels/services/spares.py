@@ -225,10 +225,9 @@ def _checked(
 
 
 def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
-    """Tell whether an earlier try may have voided the label: it got no answer, or left none.
+    """Tell whether an earlier try has voided the label, or may have: its answer was lost.
 
-    Where it got no answer or left none, not if the carrier's feed shows it on its way: that is why
-    it was refused.
+    A label that the carrier's feed shows on its way was refused for that, and no answer was lost.
     """
     earlier = list(
         Attempt.objects.filter(
@@ -244,7 +243,7 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     )
     is_moving = moved.exists()
     connection.close()
-    # By a process that came back when its claim was over: what it was told is the later answer.
+    # A process whose claim was over was told so.
     if any(outcome == "voided" for outcome, _ in earlier):
         return True
     lost = any(
