@@ -11,7 +11,7 @@ from uuid import UUID
 from asgiref.sync import sync_to_async
 from django.http import HttpResponse
 
-from offload import conf, resolving, store
+from offload import resolving, store
 from offload.counting import here
 from offload.fronts import Hold
 from offload.protocol import Answer, Message, check_hold_id
@@ -42,9 +42,7 @@ async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:
         return await sync_to_async(store.eager.answer)(hold_id)
     loop = asyncio.get_running_loop()
     if loop not in _waiters:
-        settings = conf.current()
-        resolve = resolving.resolve_in_thread if settings.resolve else None
-        _waiters[loop] = Waiters(store.url(), resolve=resolve, counts=here())
+        _waiters[loop] = Waiters(store.url(), resolve=resolving.resolve_in_thread, counts=here())
         _waiters[loop].start()
         _waiters[loop].run("close", partial(_close_with, loop))
     ending = await _waiters[loop].wait(hold_id, time.time() + seconds, _never)

@@ -154,7 +154,11 @@ class Doubts:
 
     async def late(self, ticket: Ticket, packed: bytes | None) -> Answer:
         """Return the late answer: the given one, or Redis', or the app's, or a bare 202."""
-        late = await self._late(ticket, packed)
+        late = await self.stored_late(ticket, packed)
+        if late is None:
+            with contextlib.suppress(Exception):  # logged where it was asked
+                late = await self._late_questions.ask(ticket.hold_id)
+        late = late or NOTHING_KNOWN
         return late._replace(headers=public_headers(late.headers))
 
     async def stored_late(self, ticket: Ticket, packed: bytes | None) -> Answer | None:
@@ -169,14 +173,6 @@ class Doubts:
             except ValueError:
                 logger.exception("the stored late answer is unreadable")
         return None
-
-    async def _late(self, ticket: Ticket, packed: bytes | None) -> Answer:
-        stored = await self.stored_late(ticket, packed)
-        if stored is not None:
-            return stored
-        with contextlib.suppress(Exception):  # logged where it was asked
-            return await self._late_questions.ask(ticket.hold_id) or NOTHING_KNOWN
-        return NOTHING_KNOWN
 
     async def _ask(self) -> None:
         doubted = self._in_doubt()

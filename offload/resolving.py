@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any, Protocol, cast
+from typing import Any, Protocol
 
 from asgiref.sync import sync_to_async
 from django.core.asgi import get_asgi_application as django_asgi_application
@@ -34,16 +34,11 @@ class ResolveFunction(Protocol):
     ) -> Mapping[Any, HttpResponse]: ...
 
 
-def resolve_function() -> ResolveFunction:
-    """Return the project's function; ImportError if there is none."""
-    return cast(ResolveFunction, import_string(conf.current().resolve))
-
-
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, Answer]:
     """Return what the app knows of these holds."""
-    responses = resolve_function()(hold_ids, final_only=final_only)
+    of_project: ResolveFunction = import_string(conf.current().resolve)
     answers = {}
-    for key, response in responses.items():
+    for key, response in of_project(hold_ids, final_only=final_only).items():
         try:
             hold_id = check_hold_id(key)
         except ValueError:
@@ -94,7 +89,7 @@ def hold_middleware_options() -> dict[str, Any]:
     return {
         "redis_url": store.url(),
         "secret": settings.secret,
-        "resolve": resolve_in_thread if settings.resolve else None,
+        "resolve": resolve_in_thread,
         "max_concurrency": settings.max_concurrency,
         "max_holds": settings.max_holds,
         "max_holds_per_account": settings.max_holds_per_account,

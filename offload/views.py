@@ -82,7 +82,8 @@ def poll(ticket: str) -> HttpResponse:
         return to_response(merge(answer, late))
     if not over:
         return HttpResponse(status=204, headers={"Retry-After": POLL_INTERVAL})
-    return to_response(late or _from_app(read, final_only=False) or NOTHING_KNOWN)
+    late = late or resolving.resolve_one(read.hold_id, final_only=False)
+    return to_response(late or NOTHING_KNOWN)
 
 
 def late(name: str) -> HttpResponse:
@@ -99,7 +100,8 @@ def late(name: str) -> HttpResponse:
     answer, stored = _stored(read)
     if answer is not None:
         return to_response(merge(answer, stored))
-    return to_response(stored or _from_app(read, final_only=False) or NOTHING_KNOWN)
+    stored = stored or resolving.resolve_one(read.hold_id, final_only=False)
+    return to_response(stored or NOTHING_KNOWN)
 
 
 def _read(text: str, now: float) -> Ticket:
@@ -130,7 +132,7 @@ def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Ans
         kept = [None, None]
     released, late = (_decoded(each) for each in kept)
     if released is None and (ask_app or late is None or kept[0] is not None):
-        released = _from_app(ticket, final_only=True)
+        released = resolving.resolve_one(ticket.hold_id, final_only=True)
     return released, late
 
 
@@ -140,9 +142,3 @@ def _decoded(kept: bytes | None) -> Answer | None:
     except ValueError:
         logger.exception("a stored answer is unreadable")
         return None
-
-
-def _from_app(ticket: Ticket, *, final_only: bool) -> Answer | None:
-    if not conf.current().resolve:
-        return None
-    return resolving.resolve_one(ticket.hold_id, final_only=final_only)

@@ -115,8 +115,6 @@ def _ask_app(hold_id: str) -> Answer | None:
 
     But in a transaction, whose rows no other thread sees, as in a TestCase.
     """
-    if not conf.current().resolve:
-        return None
     if any(each.in_atomic_block for each in connections.all(initialized_only=True)):
         return resolving.resolve_one(hold_id, final_only=True)
     answer: Future[Answer | None] = Future()
