@@ -73,48 +73,44 @@ class OffloadMiddleware:
         # HoldMiddleware's, where there is one, else now.
         noted = (getattr(request, "scope", None) or request.META).get(ARRIVED_AT)
         request.offload_arrived_at = noted or time.monotonic()  # type: ignore[attr-defined] # our mark, for arrived_at
+        if FRONTS[conf.current().backend].remote:
+            # Nothing tells a front that is there; these two never have one. The first is Django's
+            # mark on each request of its test client, and DRF's; other middleware may set it, too.
+            has_front = not (
+                hasattr(request, "_dont_enforce_csrf_checks")
+                or request.META.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")  # runserver
+            )
+        else:
+            has_front = noted is not None  # HoldMiddleware handles this request
         if self._is_async:
-            return self._answer_async(request, in_process=noted is not None)
+            return self._answer_async(request, has_front=has_front)
         # Before all other middleware: the hub's questions know no host, no scheme and no user.
         if request.path_info.startswith(INTERNAL_PATH):
             return views.internal(request)
         response: HttpResponseBase = self._get_response(request)
         if not hasattr(response, "offload_hold"):
             return response
-        answer = hand_over(request, response, in_process=noted is not None)
+        answer = hand_over(request, response, has_front=has_front)
         return wait_here(response) if answer is None else answer
 
-    async def _answer_async(self, request: HttpRequest, *, in_process: bool) -> HttpResponseBase:
+    async def _answer_async(self, request: HttpRequest, *, has_front: bool) -> HttpResponseBase:
         if request.path_info.startswith(INTERNAL_PATH):
             return await sync_to_async(views.internal)(request)
         response: HttpResponseBase = await self._get_response(request)
         if not hasattr(response, "offload_hold"):
             return response
         if FRONTS[conf.current().backend].remote:  # the late answer is stored
-            in_thread = sync_to_async(hand_over, thread_sensitive=False)
-            answer = await in_thread(request, response, in_process=in_process)
+            answer = await sync_to_async(hand_over)(request, response, has_front=has_front)
         else:
-            answer = hand_over(request, response, in_process=in_process)
+            answer = hand_over(request, response, has_front=has_front)
         return await wait_in_this_loop(response) if answer is None else answer
 
 
-def hand_over(request: HttpRequest, late: Any, *, in_process: bool) -> HttpResponse | None:
-    """Return the answer that tells the front to hold the client; None if none holds it.
-
-    `in_process`: HoldMiddleware handles this request.
-    """
+def hand_over(request: HttpRequest, late: Any, *, has_front: bool) -> HttpResponse | None:
+    """Return the answer that tells the front to hold the client; None if none holds it."""
     settings = conf.current()
     front = FRONTS[settings.backend]
-    if front.remote:
-        # Nothing tells a front that is there; these two never have one. The first is Django's mark
-        # on each request of its test client, and DRF's.
-        holds = not (
-            hasattr(request, "_dont_enforce_csrf_checks")
-            or request.META.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")  # runserver
-        )
-    else:
-        holds = front.holds and in_process
-    if not holds or store.eager is not None:
+    if not (has_front and front.holds) or store.eager is not None:
         return None
     mark: Hold = late.offload_hold
     ticket = make_ticket(

@@ -152,6 +152,38 @@ def test_a_front_is_believed_to_be_there_under_any_other_server(offload_settings
     assert {"X-Offload-Ticket", "X-Accel-Redirect"} & set(answer.headers)
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_view_without_csrf_is_no_test_client(offload_settings, hold_id, front):
+    offload_settings(BACKEND=front)
+
+    def view(request):
+        request._dont_enforce_csrf_checks = True  # a common way for an API
+        return offload.hold(hold_id, late=late(), wait=10)
+
+    answer: Any = OffloadMiddleware(view)(RequestFactory().get("/"))
+    assert {"X-Offload-Ticket", "X-Accel-Redirect"} & set(answer.headers)
+
+
+async def test_a_late_answer_is_stored_by_the_view_s_own_connection(
+    offload_settings, hold_id, monkeypatch
+):
+    offload_settings(BACKEND="accel", STORE="postgresql")
+    threads = []
+    monkeypatch.setattr(
+        "offload.middleware.keep_late", lambda *_: threads.append(threading.get_ident())
+    )
+
+    def view(request):
+        threads.append(threading.get_ident())
+        return offload.hold(hold_id, late=late(), wait=0.2)
+
+    middleware: Any = OffloadMiddleware(sync_to_async(view))
+    async with ThreadSensitiveContext():
+        await middleware(AsyncRequestFactory().get("/"))
+    assert threads == threads[:1] * 2
+
+
 def test_the_asgi_middleware_is_known_by_its_mark(offload_settings, hold_id):
     offload_settings(BACKEND="asgi")
     request = RequestFactory().get("/")
