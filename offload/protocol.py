@@ -141,7 +141,7 @@ BODILESS = frozenset({204, 304})
 _LATE_ONLY = frozenset([
     "location", "retry-after", "preference-applied", "content-length", "content-type",
     "content-encoding", "content-language", "content-disposition", "content-range",
-    "content-location", "etag", "last-modified"
+    "content-location", "content-digest", "repr-digest", "etag", "last-modified", "link", "refresh"
 ])  # fmt: skip
 
 

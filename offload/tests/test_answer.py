@@ -62,6 +62,7 @@ def test_public_headers_leave_out_hop_by_hop_and_internal():
     [
         pytest.param([("X-Frame-Options", "DENY")], [], {"X-Frame-Options: DENY"}, id="stack's"),
         pytest.param([("Location", "/")], [], set(), id="late only"),
+        pytest.param([("Refresh", "5"), ("Repr-Digest", "sha=:x:")], [], set(), id="reloads"),
         pytest.param([("ETag", "e"), ("content-encoding", "gzip")], [], set(), id="late's body"),
         pytest.param([], [("Location", "/new")], {"Location: /new"}, id="released's own location"),
         pytest.param([("A", "1")], [("a", "2")], {"a: 2"}, id="released wins"),
