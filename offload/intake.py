@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from ipaddress import ip_address
 from typing import Any
 
 from offload.keys import KEEPS_PLACE, LEAVE_PLACE
@@ -160,4 +161,8 @@ def _address(scope: Message) -> str:
     if not client:  # a Unix socket: its peer counts the connections
         return ""
     host: str = client[0]
-    return ":".join(host.split(":")[:4])
+    try:
+        address = ip_address(host)
+    except ValueError:
+        return host
+    return host if address.version == 4 or address.ipv4_mapped else address.packed[:8].hex()

@@ -11,7 +11,7 @@ import sys
 import pytest
 
 from offload.asgi import HoldMiddleware
-from offload.intake import LARGE, Intake, _Body
+from offload.intake import LARGE, Intake, _address, _Body
 from offload.tests.processes import ROOT, Process, free_port, until
 from offload.threads import InThreads
 
@@ -242,6 +242,24 @@ async def test_an_address_has_so_many_requests_under_way():
     assert {(await task)[0] for task in tasks} == {200}
     assert (await ask(intake, chunks(1)))[0] == 200
     assert not intake._under_way
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2001:db8::1:2:3:4", "2001:db8:0:0:5::6"),
+        ("2001:db8:1::5", "2001:db8:1:0:1::5"),
+        ("fe80::1%eth0", "fe80::2%eth0"),
+    ],
+)
+def test_a_short_form_of_an_address_is_in_the_same_half(one, other):
+    assert _address({"client": (one, 1)}) == _address({"client": (other, 1)})
+    assert _address({"client": ("2001:db9::1", 1)}) != _address({"client": (one, 1)})
+
+
+def test_other_addresses_are_whole():
+    for host in ("192.0.2.7", "::ffff:192.0.2.7", "testclient"):
+        assert _address({"client": (host, 1)}) == host
 
 
 async def test_without_a_number_there_is_no_limit():
