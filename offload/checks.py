@@ -82,7 +82,7 @@ def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
         )
     elif offload.store == "postgresql" and not (
         apps.is_installed("offload.postgresql")
-        and "postgresql" in str(settings.DATABASES[offload.database]["ENGINE"])
+        and "postgresql" in str(settings.DATABASES.get(offload.database, {}).get("ENGINE"))
     ):
         yield Error(
             "OFFLOAD['STORE'] = 'postgresql' has no table, or no PostgreSQL.",

@@ -48,6 +48,12 @@ def test_right_settings_are_silent(offload_settings, front):
         ),
         pytest.param({"STORE": "pigeon"}, {}, "offload.E011", id="unknown store"),
         pytest.param({"STORE": "postgresql"}, {}, "offload.E011", id="no table"),
+        pytest.param(
+            {"STORE": "postgresql", "DATABASE": "none"},
+            {"INSTALLED_APPS": ["offload", "offload.postgresql"]},
+            "offload.E011",
+            id="no such database",
+        ),
         pytest.param({"RESOLVE": ""}, {}, "offload.E004", id="no resolve"),
         pytest.param({"RESOLVE": "no.such.thing"}, {}, "offload.E004", id="resolve not there"),
         pytest.param({"RESOLVE": "offload.tests.outcomes.known"}, {}, "offload.E004", id="no call"),
