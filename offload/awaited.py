@@ -7,12 +7,12 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 from uuid import uuid4
 
-from django.db import models
+from django.db import models, router
 from django.http import HttpResponse, JsonResponse
 from django.utils import timezone
 
 from offload import conf
-from offload.responses import to_response
+from offload.responses import MOST_TEXT, to_response
 from offload.store import Released, to_answer
 
 logger = logging.getLogger("offload")
@@ -40,7 +40,7 @@ class Awaited(models.Model):
     # When the wait ends. OFFLOAD["ANSWER_TTL"] later the outcome is no longer available.
     hold_until = models.DateTimeField(null=True, editable=False)
     # How DRF's responses are rendered for this client.
-    hold_renderer = models.CharField(max_length=255, default="", blank=True, editable=False)
+    hold_renderer = models.CharField(max_length=MOST_TEXT, default="", blank=True, editable=False)
 
     class Meta:
         abstract = True
@@ -67,13 +67,15 @@ class Awaited(models.Model):
             "hold_until": timezone.now() + timedelta(seconds=seconds),
             "hold_renderer": renderer,
         }
-        manager = type(self)._base_manager.using(self._state.db)
+        # The row may have been read from a replica.
+        alias = router.db_for_write(type(self), instance=self)
+        rows = type(self)._base_manager.using(alias)
         # Of two requests at once one changes the row, and the other one sees it.
-        if manager.filter(pk=self.pk, hold_id=self.hold_id).update(**new):
+        if rows.filter(pk=self.pk, hold_id=self.hold_id).update(**new):
             for name, value in new.items():
                 setattr(self, name, value)
             return True
-        self.refresh_from_db(fields=list(new))
+        self.refresh_from_db(using=alias, fields=list(new))
         return False
 
     def hold_answer(self) -> HttpResponse:

@@ -10,6 +10,8 @@ from django.utils.module_loading import import_string
 
 from offload.protocol import BODILESS, Answer
 
+MOST_TEXT = 255  # characters of Renderer.of
+
 
 class Renderer(NamedTuple):
     """How one client wants DRF's responses: a renderer's class and its media type."""
@@ -25,7 +27,9 @@ class Renderer(NamedTuple):
         if renderer is None or renderer.format == "api":
             return ""
         kind = type(renderer)
-        return f"{kind.__module__}.{kind.__qualname__} {request.accepted_media_type}"
+        text = f"{kind.__module__}.{kind.__qualname__} {request.accepted_media_type}"
+        # The client's own parameters may be longer than the column.
+        return text if len(text) <= MOST_TEXT else text.partition(" ")[0] + f" {kind.media_type}"
 
     @classmethod
     def from_text(cls, text: str) -> Renderer:

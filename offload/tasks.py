@@ -9,13 +9,15 @@ import logging
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from copy import deepcopy
 from functools import partial, update_wrapper
 from importlib.util import find_spec
 from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
 
-from django.db import connections, transaction
+from django.core.exceptions import ImproperlyConfigured
+from django.db import connections, router, transaction
 from django.db.models import Field
 from django.db.models.fields.files import FieldFile
 from django.http import HttpResponse
@@ -60,7 +62,8 @@ class Task(Generic[Row]):
         A row whose work has ended is only released again: a queue may deliver twice. A row with a
         newer wait is left to that one.
         """
-        row = self.model._base_manager.filter(pk=pk, hold_id=hold_id).first()
+        alias = router.db_for_write(self.model)  # a replica may not have the row yet
+        row = self.model._base_manager.using(alias).filter(pk=pk, hold_id=hold_id).first()
         if row is None:
             logger.warning("%s: nobody waits for %s any more", self.path, pk)
             return
@@ -73,14 +76,18 @@ class Task(Generic[Row]):
                 self._function(row)
                 row.hold_state = HoldState.DONE
                 # Only what the work has changed: others may have written meanwhile.
-                changed = [name for name, value in _values(row).items() if before[name] != value]
+                changed = [
+                    field.attname
+                    for field, value in _values(row).items()
+                    if before[field] != value or getattr(field, "auto_now", False)
+                ]
             except Exception as error:
                 failure = error
                 row.hold_state = HoldState.FAILED
                 changed = ["hold_state"]
         # PostgreSQL tells of the release at the commit; Redis would before.
-        at_commit = conf.current().in_database
-        with transaction.atomic(using=row._state.db):
+        at_commit = conf.current().in_database and conf.current().database == alias
+        with transaction.atomic(using=alias):
             row.save(update_fields=changed)  # of nothing it is nothing
             if at_commit:
                 failure = _release(row) or failure
@@ -115,7 +122,8 @@ def run(
         if store.eager is not None:
             store.eager.work(work, row)
         else:
-            transaction.on_commit(partial(_start, work, row), using=row._state.db)
+            alias = router.db_for_write(type(row), instance=row)
+            transaction.on_commit(partial(_start, work, row), using=alias)
     return hold(str(row.hold_id), late=late or row.late(), wait=seconds, account=account)
 
 
@@ -130,15 +138,19 @@ def _start(work: Task[Any], row: Awaited) -> None:
         work.enqueue(row)
     except Exception:
         # Otherwise the next request would join a wait for work that is never done.
-        row.hold_state = HoldState.FAILED
-        row.save(update_fields=["hold_state"])
+        alias = router.db_for_write(type(row), instance=row)
+        # An answer of the broker's may be lost, and the work done.
+        unbegun = type(row)._base_manager.using(alias).filter(pk=row.pk, hold_id=row.hold_id)
+        unbegun.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
         raise
 
 
 def _release(row: Awaited) -> Exception | None:
     """Release the row's answer, or a 500 if none can be made; return what then was wrong."""
     try:
-        answer, failure = row.hold_answer(), None
+        # What the database refuses there must not undo the work, whose transaction this may be.
+        with transaction.atomic(using=row._state.db):
+            answer, failure = row.hold_answer(), None
     except Exception as error:
         answer, failure = HttpResponse(status=500), error
     for _ in range(RELEASES):
@@ -148,16 +160,19 @@ def _release(row: Awaited) -> Exception | None:
     return failure
 
 
-def _values(row: Awaited) -> dict[str, object]:
-    fields: list[Field[Any, Any]] = [
-        field for field in row._meta.concrete_fields if not field.primary_key
-    ]
-    values = {field.attname: field.value_from_object(row) for field in fields}
-    # What can be changed in its place: JSON, and the name of a file.
+def _values(row: Awaited) -> dict[Field[Any, Any], object]:
     return {
-        name: value.name if isinstance(value, FieldFile) else deepcopy(value)
-        for name, value in values.items()
+        field: _copied(field.value_from_object(row))
+        for field in row._meta.concrete_fields
+        if not field.primary_key
     }
+
+
+def _copied(value: object) -> object:
+    if isinstance(value, FieldFile):
+        return value.name
+    # psycopg2's bytes can't be copied; JSON can be changed in its place.
+    return bytes(value) if isinstance(value, memoryview) else deepcopy(value)
 
 
 # Runners -----------------------------------------------------------------------------------------
@@ -189,9 +204,12 @@ if find_spec("celery"):
 if find_spec("django.tasks"):
     from django.tasks import task as django_task
 
-    @django_task
-    def by_django(path: str, pk: str, hold_id: str) -> None:
-        """Stand under the name by which Django's worker looks the task up."""
-        execute(path, pk, hold_id)
+    # The decorator wants a queue "default". A project without one uses another runner.
+    with suppress(ImproperlyConfigured, ValueError):
 
-    RUNNERS["django"] = by_django.enqueue
+        @django_task
+        def by_django(path: str, pk: str, hold_id: str) -> None:
+            """Stand under the name by which Django's worker looks the task up."""
+            execute(path, pk, hold_id)
+
+        RUNNERS["django"] = by_django.enqueue

@@ -13,6 +13,7 @@ class Order(offload.Awaited):
     label = models.CharField(max_length=50, default="")
     note = models.CharField(max_length=50, default="")
     parts = models.JSONField(default=dict)
+    updated_at = models.DateTimeField(auto_now=True)
     objects: ClassVar[models.Manager] = models.Manager()
 
     class Meta:
@@ -23,6 +24,8 @@ class Order(offload.Awaited):
             return Response({"order": self.pk, "label": self.label})
         if self.note == "unspeakable":
             raise LookupError(self.note)
+        if self.note == "clash":
+            Order.objects.create(pk=self.pk)
         return JsonResponse({"order": self.pk, "label": self.label})
 
 

@@ -4,7 +4,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
-from django.db import connection, transaction
+from django.db import IntegrityError, connection, transaction
 from django.http import HttpResponse, JsonResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path
@@ -120,6 +120,51 @@ def test_work_that_raises_keeps_nothing_but_that(stored):
     assert resolve([order.hold_id])[order.hold_id].status_code == 500
 
 
+@pytest.mark.django_db(transaction=True)
+def test_an_outcome_that_the_database_refuses_does_not_undo_the_work(stored, offload_settings):
+    offload_settings(STORE="postgresql", BACKEND="inline")
+    order = Order.objects.create(note="clash")
+    order.begin_hold(30, "")
+    with pytest.raises(IntegrityError):
+        buy_label.work(str(order.pk), str(order.hold_id))
+    order.refresh_from_db()
+    assert (order.hold_state, order.label) == (HoldState.DONE, f"label of {order.pk}")
+    assert stored[order.hold_id].status == 500
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("database", "within"), [("default", True), ("another", False)])
+def test_only_the_store_s_own_database_is_released_in_the_transaction(
+    offload_settings, monkeypatch, database, within
+):
+    offload_settings(STORE="postgresql", BACKEND="inline", DATABASE=database)
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    at = []
+    monkeypatch.setattr("offload.tasks.release", lambda *_: at.append(connection.in_atomic_block))
+    monkeypatch.setattr("offload.tasks.RELEASES", 1)
+    monkeypatch.setattr("offload.tasks.AGAIN", 0.0)
+    buy_label.work(str(order.pk), str(order.hold_id))
+    assert at == [within]
+
+
+class Primary:
+    def db_for_write(self, model, **hints):
+        return "default"
+
+
+def test_a_row_of_a_replica_is_changed_where_it_may_be(stored, django_capture_on_commit_callbacks):
+    order = Order.objects.create()
+    order._state.db = "replica"
+    with (
+        override_settings(DATABASE_ROUTERS=[f"{__name__}.Primary"]),
+        mock.patch.dict(tasks.RUNNERS, {"thread": tasks.execute}),
+        django_capture_on_commit_callbacks(execute=True),
+    ):
+        offload.run(buy_label, order)
+    assert Order.objects.get().hold_state == HoldState.DONE
+
+
 def test_on_commit_of_a_view_s_own_is_run_in_a_testcase(offload_eager):
     assert list(Client().post("/by-hand").json()) == ["by"]
 
@@ -142,6 +187,17 @@ def test_drf_s_answer_is_rendered_as_the_client_asked(offload_eager, accept, kin
     assert answer.content == body % ((pk,) * body.count(b"%d"))
 
 
+def test_a_client_s_long_parameters_are_left_out(offload_eager):
+    Client().post("/api", headers={"Accept": f"application/json; a={'b' * 230}"})
+    assert Order.objects.get().hold_renderer.endswith(".JSONRenderer application/json")
+    Client().post("/api", headers={"Accept": "application/json; a=b"})
+    assert Order.objects.latest("pk").hold_renderer.endswith(" application/json; a=b")
+
+
+def test_bytes_of_psycopg2_are_copied():
+    assert tasks._copied(memoryview(b"x")) == b"x"
+
+
 def test_only_what_the_work_changed_is_written(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")
@@ -152,8 +208,10 @@ def test_only_what_the_work_changed_is_written(stored):
 
     with mock.patch.object(buy_label, "_function", meanwhile):
         buy_label.work(str(order.pk), str(order.hold_id))
+    before = order.updated_at
     order.refresh_from_db()
     assert (order.label, order.note) == ("mine", "by another")
+    assert order.updated_at > before
 
 
 @pytest.mark.django_db(transaction=True)
@@ -252,6 +310,19 @@ def test_no_queue_is_an_error_now_and_not_a_wait(monkeypatch, django_capture_on_
     with pytest.raises(ConnectionError), django_capture_on_commit_callbacks(execute=True):
         buy(RequestFactory().post("/"))
     assert Order.objects.get().hold_state == HoldState.FAILED
+
+
+def test_a_broker_s_lost_answer_undoes_no_work(
+    monkeypatch, stored, django_capture_on_commit_callbacks
+):
+    def taken(*names):
+        tasks.execute(*names)
+        raise ConnectionError("time-out")
+
+    monkeypatch.setitem(tasks.RUNNERS, "thread", taken)
+    with pytest.raises(ConnectionError), django_capture_on_commit_callbacks(execute=True):
+        buy(RequestFactory().post("/"))
+    assert Order.objects.get().hold_state == HoldState.DONE
 
 
 def test_resolve_tells_what_it_may():
