@@ -54,13 +54,16 @@ def parcels_of(account: Account) -> QuerySet[Parcel]:
     return Parcel.objects.filter(account=account)
 
 
-def colli_by_reference(account: Account, references: Sequence[str]) -> dict[str, list[Parcel]]:
-    """Return the colli by reference, locked: of two requests, the second finds them announced."""
-    parcels = parcels_of(account).select_for_update(no_key=True)
+def colli_by_reference(
+    parcels: QuerySet[Parcel], references: Sequence[str]
+) -> dict[str, list[Parcel]]:
+    """Return the colli of an account's `parcels` by reference."""
     return {
         str(first.external_reference): [first]
         if first.collo_count == 1
-        else list(parcels.filter(colli_uuid=first.colli_uuid).order_by("collo_nr"))
+        else list(
+            parcels.filter(colli_uuid=first.colli_uuid, collo_count__gt=1).order_by("collo_nr")
+        )
         for first in parcels.filter(external_reference__in=references).order_by("pk")
     }
 

@@ -100,6 +100,7 @@ def test_verbose_errors_let_the_good_ones_through(shop: Shop) -> None:
     ]
 
 
+@pytest.mark.django_db(transaction=True)  # nothing is locked before there is one
 def test_verbose_errors_name_a_reference_that_is_taken(shop: Shop) -> None:
     drafted = body(external_reference="draft", shipment={"id": 8}, weight="99")
     stored = shop.post("parcels", {"parcels": [drafted, body(external_reference="r")]})
