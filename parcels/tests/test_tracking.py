@@ -235,7 +235,11 @@ def test_an_event_that_sets_no_status_hides_none(shop: Shop, feed: Feed) -> None
     assert status_of(parcel) == 22
 
 
-def test_a_page_is_told_in_the_order_in_which_it_happened(shop: Shop, feed: Feed) -> None:
+def test_a_page_is_told_in_the_order_in_which_it_happened(
+    shop: Shop, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = timezone.now()
+    monkeypatch.setattr(timezone, "now", lambda: now)
     WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
     parcel = LabelledParcelFactory.create(account=shop.account)
     late = event(parcel, 1, 11)
@@ -243,6 +247,9 @@ def test_a_page_is_told_in_the_order_in_which_it_happened(shop: Shop, feed: Feed
     tracking_feed.read_page()
     assert told() == [22, 91, 11]
     assert status_of(parcel) == 11
+    # A receiver tells by the timestamp, which has milliseconds.
+    stamps = [int(each.date_created.timestamp() * 1000) for each in WebhookEvent.objects.all()]
+    assert len(set(stamps)) == 3
 
 
 def test_another_carrier_s_number_is_another_parcel_s(shop: Shop, feed: Feed) -> None:
