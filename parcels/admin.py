@@ -32,6 +32,7 @@ from parcels.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
+from parcels.models.webhook import NO_FAILURES
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key, signing_with
@@ -319,7 +320,8 @@ class WebhookEndpointAdmin(admin.ModelAdmin):
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
         """Try it again after a change, as the API does."""
         if obj.is_active:
-            obj.forget_failures()
+            for name, value in NO_FAILURES.items():
+                setattr(obj, name, value)
         super().save_model(request, obj, *args)
 
 

@@ -18,13 +18,16 @@ from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from threading import BoundedSemaphore
+from typing import Any
 from uuid import UUID
 
+from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
+from rest_framework.exceptions import NotFound
 
 from parcels import metrics
 from parcels.models import (
@@ -36,7 +39,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.models.webhook import new_secret
+from parcels.models.webhook import NO_FAILURES, new_secret
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.limiter import KeyedLimiter
 from parcels.services.wake import WEBHOOK_QUEUE, send
@@ -172,8 +175,11 @@ def claim(delivery_id: int) -> WebhookDelivery | None:
 
 def _send(delivery: WebhookDelivery, body: bytes) -> Answer:
     endpoint = delivery.endpoint
-    event_id = str(delivery.event_id)
-    headers = signature_headers(endpoint.secret, event_id, int(time.time()), body)
+    try:
+        secret = endpoint.secret
+    except InvalidToken:
+        return Answer(None, "its secret can't be read", 0.0)
+    headers = signature_headers(secret, str(delivery.event_id), int(time.time()), body)
     return post(
         endpoint.url, body, headers, policy=current_policy(), deadline=settings.WEBHOOK_DEADLINE
     )
@@ -212,16 +218,18 @@ def _record_endpoint(endpoint: WebhookEndpoint, answer: Answer) -> None:
             row.update(failures=0, failing_since=None, retry_at=None)
         return
     delay = min(LONGEST_DELAY, ENDPOINT_DELAY * 2 ** min(endpoint.failures, TRIES))
-    # Of those that were under way together, the first that failed has counted for all.
-    row.filter(failures=endpoint.failures).update(
+    # Of those that were under way together, the first that failed has counted for all. One from
+    # before a change or a success says nothing about the endpoint.
+    counted = row.filter(failures=endpoint.failures).update(
         failures=F("failures") + 1,
         failing_since=Coalesce("failing_since", DatabaseNow()),
         retry_at=DatabaseNow(delay),
     )
     before = timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP)
     # Not after a failure long ago and another today: it must have been tried in between.
-    if endpoint.failures >= TRIES and endpoint.failing_since and endpoint.failing_since < before:
-        _switch_off(endpoint, f"every try has failed since {endpoint.failing_since:%Y-%m-%d}")
+    since = endpoint.failing_since
+    if counted and endpoint.failures >= TRIES and since and since < before:
+        _switch_off(endpoint, f"every try has failed since {since:%Y-%m-%d}")
 
 
 def _switch_off(endpoint: WebhookEndpoint, reason: str) -> None:
@@ -283,34 +291,49 @@ def create_endpoint(
 def update_endpoint(
     *, endpoint: WebhookEndpoint, url: str | None, secret: str | None, is_active: bool | None
 ) -> WebhookEndpoint:
-    """Change what is given, and try it again; switched off, what waits for it fails when due."""
-    endpoint.url = url or endpoint.url
-    if secret:  # the former one need not be readable
-        endpoint.secret = secret
-    endpoint.is_active = endpoint.is_active if is_active is None else is_active
-    if endpoint.is_active:
-        endpoint.forget_failures()
-    endpoint.save()
+    """Change what is given, and try it again; switched off, what waits for it fails when due.
+
+    Raises:
+        NotFound: it was deleted meanwhile.
+    """
+    given = {"url": url, "secret": secret, "is_active": is_active}
+    changed: dict[str, Any] = {
+        name: value for name, value in given.items() if value not in (None, "")
+    }
+    if changed.get("is_active", endpoint.is_active):
+        changed |= NO_FAILURES
+    # Only these columns: others may have written meanwhile.
+    if changed and not WebhookEndpoint.objects.filter(pk=endpoint.pk).update(**changed):
+        raise NotFound("No Webhook matches the given query.")
+    for name, value in changed.items():
+        setattr(endpoint, name, value)
     return endpoint
 
 
-@transaction.atomic
 def delete_endpoint(endpoint_id: int) -> None:
-    """Delete an endpoint with its deliveries, however many there are."""
+    """Delete an endpoint with its deliveries, however many there are.
+
+    In portions, each with a commit: sweepers and workers don't wait for the end.
+    """
     endpoint = WebhookEndpoint.objects.filter(pk=endpoint_id)
-    # Locked: an event that is spread meanwhile waits at its foreign key, and finds no endpoint.
-    list(endpoint.select_for_update().values_list("pk"))
-    # Locked, too: a try that is recorded meanwhile would be left without its delivery.
+    endpoint.update(is_active=False)
+    while _delete_deliveries(endpoint_id) == DELETED_AT_ONCE:
+        pass
+    with transaction.atomic():
+        # Locked: an event that is spread meanwhile waits at its foreign key, and finds no endpoint.
+        list(endpoint.select_for_update().values_list("pk"))
+        _delete_deliveries(endpoint_id)
+        endpoint.delete()
+
+
+@transaction.atomic
+def _delete_deliveries(endpoint_id: int) -> int:
+    # Locked: a try that is recorded meanwhile would be left without its delivery.
     rows = WebhookDelivery.objects.filter(endpoint=endpoint_id).select_for_update().order_by("pk")
-    last = 0
-    # Beyond the last: what this transaction has deleted is still in the index.
-    while ids := list(rows.filter(pk__gt=last).values_list("pk", flat=True)[:DELETED_AT_ONCE]):
-        WebhookAttempt.objects.filter(delivery__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
-        WebhookDelivery.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
-        if connection.vendor == "postgresql":
-            connection.check_constraints()  # or the commit checks all, which is one statement
-        last = ids[-1]
-    endpoint.delete()
+    ids = list(rows.values_list("pk", flat=True)[:DELETED_AT_ONCE])
+    WebhookAttempt.objects.filter(delivery__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
+    WebhookDelivery.objects.filter(pk__in=ids)._raw_delete(DEFAULT_DB_ALIAS)
+    return len(ids)
 
 
 def spread_forgotten() -> int:

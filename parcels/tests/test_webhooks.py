@@ -13,6 +13,7 @@ import pytest
 from cryptography.fernet import Fernet
 from django.db import IntegrityError, connection
 from django.utils import timezone
+from rest_framework.exceptions import NotFound
 
 from parcels import metrics
 from parcels.management.commands.sweeper import Sweeper
@@ -139,6 +140,29 @@ def test_an_endpoint_is_changed_and_deleted(shop: Shop) -> None:
     assert shop.get(f"webhooks/{endpoint.pk}").status_code == 404
 
 
+def test_a_change_writes_nothing_else_and_revives_nothing(shop: Shop) -> None:
+    endpoint = endpoint_of(shop.account)
+    WebhookEndpoint.objects.update(base_url="https://by-another.example")
+    change: dict[str, Any] = {
+        "endpoint": endpoint,
+        "url": f"{URL}2",
+        "secret": None,
+        "is_active": None,
+    }
+    webhooks.update_endpoint(**change)
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.base_url) == (f"{URL}2", "https://by-another.example")
+    WebhookEndpoint.objects.all().delete()
+    with pytest.raises(NotFound):
+        webhooks.update_endpoint(**change)
+    assert not WebhookEndpoint.objects.exists()
+
+
+def test_a_change_of_nothing_changes_nothing(shop: Shop) -> None:
+    endpoint = endpoint_of(shop.account, is_active=False)
+    assert shop.put(f"webhooks/{endpoint.pk}", {"webhook": {}}).status_code == 200
+
+
 def test_another_account_sees_nothing(shop: Shop, other_shop: Shop) -> None:
     delivery = delivery_for(shop.account)
     path = f"webhooks/{delivery.endpoint_id}"
@@ -182,13 +206,21 @@ def test_deleting_has_no_parameter_for_each_delivery(
         if "_webhookdelivery" in sql or "_webhookattempt" in sql:
             most = max(most, len(params))
 
-    with statements(count):
+    seen: list[bool] = []
+
+    def look(sql: str, params: Any) -> None:
+        count(sql, params)
+        if 'DELETE FROM "parcels_webhookdelivery"' in sql:
+            seen.append(WebhookEndpoint.objects.get(pk=endpoint.pk).is_active)
+
+    with statements(look):
         if owner == "address":
             shop.patch(f"integrations/{integration.pk}", {"webhook_url": ""})
         else:
             deleted = endpoint if owner == "webhook" else integration
             assert shop.delete(f"{owner}s/{deleted.pk}").status_code == 204
     assert most <= 4
+    assert seen == [False] * len(seen)  # no event is spread to it meanwhile
     assert [each.endpoint for each in WebhookDelivery.objects.all()] == [other] * 7
     assert not WebhookAttempt.objects.exists()
     assert WebhookEndpoint.objects.get() == other
@@ -413,7 +445,7 @@ def test_the_sweeper_finds_what_no_message_woke(shop: Shop, woken: list[Any]) ->
 
 
 def test_a_secret_that_no_key_reads_stops_no_other_account(
-    shop: Shop, other_shop: Shop, woken: list[Any]
+    shop: Shop, other_shop: Shop, woken: list[Any], sent: list[Any]
 ) -> None:
     old = timezone.now() - timedelta(seconds=10)
     for account in (shop.account, other_shop.account):
@@ -426,8 +458,14 @@ def test_a_secret_that_no_key_reads_stops_no_other_account(
     with connection.cursor() as cursor:
         mine = (unreadable, shop.account.pk)
         cursor.execute("UPDATE parcels_webhookendpoint SET secret = %s WHERE account_id = %s", mine)
-    assert len(webhooks.due_deliveries()) == 2
+    due = webhooks.due_deliveries()
+    assert len(due) == 2
     assert webhooks.spread_forgotten() == 2
+    for pk in due:
+        webhooks.deliver(pk)
+    tried = WebhookDelivery.objects.get(tries=1, endpoint__account=shop.account)
+    assert tried.last_error == "its secret can't be read"
+    assert tried.endpoint.failures == 1
 
 
 def test_a_keyed_limiter_has_two_limits() -> None:
@@ -687,6 +725,16 @@ def test_an_endpoint_that_fails_for_days_is_switched_off_with_a_notice(
     assert set(states) == {("failed", webhooks.SWITCHED_OFF)}
     again = shop.put(f"webhooks/{endpoint.pk}", {"webhook": {"active": True}}).json()["webhook"]
     assert (again["active"], again["failing_since"], again["disabled_reason"]) == (True, None, "")
+
+
+def test_an_old_try_switches_off_nothing_that_was_repaired_since(shop: Shop) -> None:
+    endpoint = failing(shop.account, days=5.1, failures=10)
+    old = webhooks.claim(delivery_for(shop.account).pk)
+    assert old
+    shop.put(f"webhooks/{endpoint.pk}", {"webhook": {"url": f"{URL}2"}})
+    webhooks.record(old, REFUSED)
+    endpoint.refresh_from_db()
+    assert (endpoint.is_active, endpoint.failures) == (True, 0)
 
 
 @pytest.mark.parametrize(("days", "failures"), [(4.9, 200), (30, 1)])
