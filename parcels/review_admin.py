@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 from django.utils.html import format_html_join
 
+from parcels.books.compare import voids_by_id
 from parcels.models import Announcement, Document, SpareLabel, State
 from parcels.papers.files import StorageAway
 from parcels.services import review
@@ -30,6 +31,7 @@ class AdoptForm(forms.Form):
 
     def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
+        self._carrier = announcement.carrier
         self.fields["spare"].queryset = SpareLabel.objects.filter(  # type: ignore[attr-defined] # is one
             pk__in=[spare.pk for spare in review.spares(announcement)]
         )
@@ -52,6 +54,9 @@ class AdoptForm(forms.Form):
             # Its papers would be kept, and the label voided as not the parcel's own.
             text = f"The spare label has another tracking number: {spare.tracking_number}."
             raise forms.ValidationError(text)
+        if not spare and not fields.get("carrier_id") and voids_by_id(self._carrier):
+            # By its number alone the label could neither be voided nor known in the carrier's list.
+            raise forms.ValidationError("This carrier voids a label by its own id: enter it, too.")
         return fields
 
     def as_label(self) -> review.Label:

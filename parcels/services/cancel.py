@@ -83,11 +83,17 @@ def _cancel(parcel: Parcel) -> Verdict | None:
         return CANCELLED if _delete(parcel) else None
     if parcel.status in _NOT_BOUGHT and withdraw_pending(parcel):
         return CANCELLED
-    if verdict := _SETTLED.get(parcel.status):
+    verdict = _SETTLED.get(parcel.status)
+    # Shown as failed, but a person may still find that it was bought.
+    if verdict and not (verdict is FAILED_BEFORE and _is_under_review(parcel)):
         return verdict
     if _age(parcel) > timedelta(days=CANCELLABLE_DAYS):
         return TOO_OLD
     return QUEUED if _request(parcel) else None
+
+
+def _is_under_review(parcel: Parcel) -> bool:
+    return Announcement.objects.filter(parcel=parcel, state=State.NEEDS_REVIEW).exists()
 
 
 def _age(parcel: Parcel) -> timedelta:

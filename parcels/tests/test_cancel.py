@@ -511,6 +511,17 @@ def test_adopting_goes_on_with_a_cancellation_that_was_promised(
     assert events() == [1999]
 
 
+def test_a_review_that_is_shown_as_failed_is_cancelled_as_any_other(shop: Shop) -> None:
+    row = AnnouncementFactory.create(
+        parcel__account=shop.account,
+        parcel__status=Status.ANNOUNCEMENT_FAILED,
+        state=State.NEEDS_REVIEW,
+    )
+    assert cancel(shop, row.parcel) == (202, "queued")
+    review.adopt(row, review.Label("3S1", "c-1"), by="operator")
+    assert status_of(row.parcel) == Status.CANCELLATION_REQUESTED
+
+
 def test_giving_up_ends_a_cancellation_that_was_promised(reviewed: Announcement) -> None:
     review.give_up(reviewed, by="operator")
     assert status_of(reviewed.parcel) == Status.CANCELLED

@@ -98,6 +98,18 @@ def test_a_label_is_typed_in(operator: Client, doubt: Announcement) -> None:
     assert bytes(Document.objects.get(parcel=doubt.parcel).content) == PDF
 
 
+def test_a_carrier_that_voids_by_id_wants_it(operator: Client, doubt: Announcement) -> None:
+    Announcement.objects.update(carrier="postnl")
+    page = act(operator, "adopt_label", doubt, adopt="Adopt", tracking_number="3S9")
+    assert "by its own id" in page.content.decode()
+    doubt.refresh_from_db()
+    assert doubt.state == State.NEEDS_REVIEW
+    typed = {"tracking_number": "3S9", "carrier_id": "c-9"}
+    act(operator, "adopt_label", doubt, adopt="Adopt", **typed)
+    doubt.refresh_from_db()
+    assert (doubt.state, doubt.carrier_id) == (State.ANNOUNCED, "c-9")
+
+
 @pytest.mark.parametrize(
     "typed", [{}, {"tracking_number": "3S9", "label": SimpleUploadedFile("x.pdf", b"no pdf")}]
 )
