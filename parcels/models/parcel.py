@@ -100,6 +100,11 @@ class Parcel(models.Model):
                 name="parcel_tracking",
                 condition=~models.Q(tracking_number=""),
             ),
+            models.Index(
+                fields=["colli_uuid"],
+                name="parcel_colli",
+                condition=models.Q(collo_count__gt=1),
+            ),
             # The cancellations under way, for the sweeper: a handful, whatever the history.
             models.Index(
                 fields=["date_cancel_requested"],

@@ -5,8 +5,11 @@ from __future__ import annotations
 import time
 
 import pytest
+from django.db import connection
 
+from parcels.selectors import colli_by_reference, parcels_of
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
+from parcels.tests.hold_plans import explaining
 from parcels.tests.requests import Shop
 
 pytestmark = pytest.mark.django_db
@@ -97,3 +100,14 @@ def test_reading_accept_takes_no_time(shop: Shop, accept: str, known: bool) -> N
     answer = shop.get(path, Accept=accept)
     assert time.thread_time() - began < 0.05
     assert answer.status_code in ({200, 406} if known else {404})
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite takes it for literals only")
+def test_the_colli_of_a_reference_are_found_by_an_index(shop: Shop) -> None:
+    ParcelFactory.create(account=shop.account, external_reference="r", collo_count=2)
+    with connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")  # as in a table of a million
+    plans: list[tuple[str, str]] = []
+    with connection.execute_wrapper(explaining(plans, '"colli_uuid" = ')):
+        colli_by_reference(parcels_of(shop.account), ["r"])
+    assert [("parcel_colli" in plan) for _, plan in plans] == [True]
