@@ -5,6 +5,7 @@ from datetime import timedelta
 
 import pytest
 from django.contrib.auth.models import User
+from django.db import connection
 from django.utils import timezone
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
@@ -163,6 +164,31 @@ def test_a_receiver_is_shown_by_its_host_alone(staff):
     assert "s3cret" not in page
     WebhookEndpoint.objects.update(url="https://[")  # typed in at the admin
     assert staff.get(f"/operator/parcels/{parcel.pk}").status_code == 200
+
+
+@pytest.mark.parametrize("query", ["q=3SLISTED", "carrier=postnl", "q=word&carrier=postnl"])
+def test_the_admin_reads_no_whole_table_for_its_list(staff, query):
+    kept = LabelledParcelFactory.create(carrier="postnl", tracking_number="3SLISTED")
+    ParcelFactory.create(carrier="lantern")
+    executed = []
+
+    def note(execute, sql, *given):
+        executed.append(sql)
+        return execute(sql, *given)
+
+    with connection.execute_wrapper(note):
+        answer = staff.get(f"/admin/parcels/parcel/?{query}")
+    assert [row.pk for row in answer.context["cl"].result_list] == [kept.pk] * ("word" not in query)
+    assert not [sql for sql in executed if "DISTINCT" in sql or "UPPER" in sql or "LIKE" in sql]
+
+
+@pytest.mark.parametrize("of", ["account", "webhookendpoint"])
+def test_what_has_rows_without_end_is_not_deleted_in_the_admin(staff, of):
+    _, delivery = parcel_with_a_life()
+    rows = {"account": delivery.endpoint.account, "webhookendpoint": delivery.endpoint}
+    page = f"/admin/parcels/{of}/{rows[of].pk}"
+    assert staff.get(f"{page}/change/").status_code == 200
+    assert staff.get(f"{page}/delete/").status_code == 403
 
 
 def test_what_a_client_wrote_is_text_and_no_markup(staff):
