@@ -1,12 +1,19 @@
-"""I1 to I11: what must hold whatever broke. Pure: journals in, violations out."""
+"""I1 to I12: what must hold whatever broke. Pure: journals in, violations out."""
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
+from operator import attrgetter
 
-from loadtests.faults.journals import UNFINISHED, AnnouncementRow, Booking, Journals
+from loadtests.faults.journals import (
+    CANCELLATION_REQUESTED,
+    UNFINISHED,
+    AnnouncementRow,
+    Booking,
+    Journals,
+)
 
 # Examples kept per invariant: enough to find the cause, few enough to read.
 EXAMPLES = 5
@@ -18,6 +25,15 @@ BEING_ANNOUNCED, READY, FAILED, CANCELLED = 1001, 1000, 1002, 2000
 TERMINAL = (READY, FAILED, CANCELLED)
 # Statuses that tracking gives to an announced parcel are under this.
 TRACKED_BELOW, CANCELLATION_FAILED = 999, 94
+# What a parcel may show when its last announcement has ended in a state. A label is shown with
+# READY and with what tracking tells (_terminal), and with no other.
+SHOWN = {
+    "announced": {READY, CANCELLATION_FAILED},
+    "failed": {FAILED, CANCELLED},
+    "cancelled": {CANCELLED},
+    "voided": {CANCELLED},
+    "needs_review": {BEING_ANNOUNCED, FAILED, CANCELLATION_REQUESTED, CANCELLATION_FAILED},
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,14 +58,14 @@ def _finding(invariant: str, checked: int, wrong: list[str]) -> Finding:
 def acknowledged_has_a_row(journals: Journals) -> Finding:
     """I1: each id that a client was told exists."""
     known = {parcel.id for parcel in journals.parcels}
-    told = [
-        (told.intent, parcel["id"])
-        for told in journals.told
-        if told.acknowledged
-        for parcel in told.parcels
-    ]
+    intents = {parcel.intent for parcel in journals.parcels}
+    acknowledged = [told for told in journals.told if told.acknowledged]
+    told = [(told.intent, parcel["id"]) for told in acknowledged for parcel in told.parcels]
     wrong = [f"{intent}: parcel {id_} is gone" for intent, id_ in told if id_ not in known]
-    return _finding("I1", len(told), wrong)
+    # Accepted by a front that could tell no more.
+    unnamed = [told.intent for told in acknowledged if not told.parcels]
+    wrong += [f"{intent}: nothing is stored" for intent in unnamed if intent not in intents]
+    return _finding("I1", len(told) + len(unnamed), wrong)
 
 
 def bought_once(journals: Journals) -> Finding:
@@ -254,6 +270,18 @@ def each_end_has_its_event(journals: Journals) -> Finding:
     return _finding("I11", len(journals.parcels), wrong)
 
 
+def each_parcel_shows_its_end(journals: Journals) -> Finding:
+    """I12: a client that asks sees what its announcement has come to."""
+    last = {row.parcel: row for row in sorted(journals.announcements, key=attrgetter("id"))}
+    wrong = [
+        f"parcel {parcel.id}: {row.state}, and shown as {parcel.status}"
+        for parcel in journals.parcels
+        if (row := last.get(parcel.id)) and row.state not in UNFINISHED
+        if (_terminal(parcel.status) or parcel.status) not in SHOWN[row.state]
+    ]
+    return _finding("I12", len(last), wrong)
+
+
 def _terminal(status: int) -> int:
     """Return the terminal status that a parcel has passed, 0 where it has none."""
     if status < TRACKED_BELOW and status != CANCELLATION_FAILED:
@@ -273,19 +301,10 @@ INVARIANTS: tuple[Callable[[Journals], Finding], ...] = (
     failed_means_refused,
     spares_are_known,
     each_end_has_its_event,
+    each_parcel_shows_its_end,
 )
 
 
 def check(journals: Journals) -> list[Finding]:
     """Check them all."""
     return [invariant(journals) for invariant in INVARIANTS]
-
-
-def purchases_by_intent(journals: Journals) -> dict[str, int]:
-    """Return the live purchases of each intent, for a fault's own questions."""
-    intents = {parcel.id: parcel.intent for parcel in journals.parcels}
-    counts: defaultdict[str, int] = defaultdict(int)
-    by_reference = {row.reference: intents[row.parcel] for row in journals.announcements}
-    for line in journals.live:
-        counts[by_reference.get(line.reference, "?")] += 1
-    return dict(counts)

@@ -15,8 +15,8 @@ import psycopg
 
 # States in which an announcement still has to become something by itself.
 UNFINISHED = ("pending", "announcing", "unknown")
-# A parcel whose cancellation was asked for and not decided yet.
-CANCELLATION_REQUESTED = 1999
+# A parcel whose cancellation was asked for, or is being asked of the carrier.
+CANCELLATION_REQUESTED, SUBMITTING_CANCELLATION = 1999, 2001
 
 
 @dataclass(slots=True)
@@ -191,9 +191,14 @@ class Database:
         return int(self.ask(sql)[0][0])
 
     def outstanding(self) -> int:
-        """Count what still has to happen: announcements, cancellations and spare labels."""
+        """Count what still has to happen: announcements, cancellations and spare labels.
+
+        Not a cancellation of what is under review: it waits for a person.
+        """
         cancelling = self.ask(
-            f"SELECT count(*) FROM parcels_parcel WHERE status = {CANCELLATION_REQUESTED}"  # noqa: S608
+            "SELECT count(*) FROM parcels_parcel p WHERE status"  # noqa: S608
+            f" IN ({CANCELLATION_REQUESTED}, {SUBMITTING_CANCELLATION}) AND NOT EXISTS ("
+            "SELECT 1 FROM parcels_announcement WHERE parcel_id = p.id AND state = 'needs_review')"
         )
         spare = self.ask("SELECT count(*) FROM parcels_sparelabel WHERE state = 'open'")
         return self.unfinished() + int(cancelling[0][0]) + int(spare[0][0])

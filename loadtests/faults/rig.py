@@ -335,9 +335,9 @@ class Rig:
             shutil.copy(log, kept / "-".join(log.relative_to(folder).parts))
         print(f"the logs are in {kept}", file=sys.stderr)
 
-    def rest(self, seconds: float) -> None:
-        """Wait until nothing is left to do by itself."""
-        self.wait_until(lambda: self.database.outstanding() == 0, seconds)
+    def rest(self, seconds: float) -> bool:
+        """Wait until nothing is left to do by itself; False if there still is."""
+        return self.wait_until(lambda: self.database.outstanding() == 0, seconds)
 
     def journals(self) -> Journals:
         """Read them all, as far as they are about this run."""

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import base64
-import http.client
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 
+from deploy.loopback import ask
 from loadtests.faults.rig import Rig
 
 AT_ONCE = 8
@@ -16,15 +15,8 @@ AT_ONCE = 8
 
 def status_of(rig: Rig, path: str, *, account: int, method: str = "GET") -> int:
     """Return the status of the API's answer to one of the accounts (0, 1)."""
-    login = base64.b64encode(rig.logins[account].encode()).decode()
-    connection = http.client.HTTPConnection("127.0.0.1", rig.port, timeout=30)
-    try:
-        connection.request(method, f"/api/v2/{path}", headers={"Authorization": f"Basic {login}"})
-        answer = connection.getresponse()
-        answer.read()
-        return answer.status
-    finally:
-        connection.close()
+    url = f"http://127.0.0.1:{rig.port}/api/v2/{path}"
+    return ask(url, method=method, login=rig.logins[account])[0]
 
 
 def accounts_by_parcel(rig: Rig) -> dict[int, int]:
@@ -37,14 +29,14 @@ def cancel(rig: Rig, parcels: Iterable[int]) -> Counter[int]:
     """Cancel parcels, several at once; return the answers' statuses."""
     owners = accounts_by_parcel(rig)
 
-    def ask(parcel: int) -> int:
+    def cancelled(parcel: int) -> int:
         path = f"parcels/{parcel}/cancel"
         return status_of(rig, path, account=owners[parcel], method="POST")
 
     wanted = list(parcels)
     rig.note(f"cancelling {len(wanted)}")
     with ThreadPoolExecutor(AT_ONCE) as pool:
-        return Counter(pool.map(ask, wanted))
+        return Counter(pool.map(cancelled, wanted))
 
 
 def can_be_printed(rig: Rig, parcel: int, account: int) -> bool:

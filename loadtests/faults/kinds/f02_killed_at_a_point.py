@@ -31,9 +31,9 @@ class KilledAtAPoint(Fault):
     doses = {"short": Dose(7 * 16, 1), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
     controls = {"unknown": Control(SOLD_TWICE)}
-    deaths = 0
 
     def strike(self, rig: Rig) -> None:
+        self.deaths: dict[str, int] = {}
         each = self.dose.requests // len(POINTS)
         # The control's guard matters where a label may have been bought and nobody wrote it down.
         for point in POINTS[2:5] if self.control else POINTS:
@@ -42,7 +42,7 @@ class KilledAtAPoint(Fault):
             worker = rig.one_more("worker", env={"FAULT_CRASH_AT": f"{point}:{every}"})
             carriers = DOUBLING if self.control else MIX
             load = rig.send(rig.wishes(each, carriers=carriers, prefix=point), at_once=20)
-            self.deaths += self._deaths(rig, worker, load)
+            self.deaths[point] = self._deaths(rig, worker, load)
             load.join()
             worker.kill()
         rig.stack.start("worker")
@@ -62,5 +62,5 @@ class KilledAtAPoint(Fault):
         return self.dose.strikes
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        wanted = 3 if self.control else len(POINTS)
-        return [Measure("deaths", self.deaths, f"{wanted} at least", self.deaths >= wanted)]
+        fewest = min(self.deaths.values())
+        return [Measure("deaths at each point, the fewest", fewest, "1 at least", fewest >= 1)]

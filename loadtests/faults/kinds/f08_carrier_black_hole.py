@@ -46,17 +46,12 @@ class CarrierBlackHole(Fault):
         rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50)
         others = rig.send(healthy(rig, half, "during"), at_once=8)
         rig.wait_until(lambda: _timed_out(rig) >= OPENING, DEADLINE * rig.scale + STARTING)
-        before = self._buys(rig)
+        before = rig.simulated("tortoise")["buys"]
         others.join()
         rig.send(rig.wishes(sick // 2, carriers=("tortoise",), prefix="more"), at_once=50).join()
         time.sleep(self.dose.seconds)
-        self.bought = self._buys(rig) - before
+        self.bought = rig.simulated("tortoise")["buys"] - before
         rig.heal()
-
-    def _buys(self, rig: Rig) -> int:
-        """Return how often the carrier was asked for a label: probes and lookups buy nothing."""
-        carriers = rig.simulator("GET", "/carriers")["carriers"]
-        return int(next(each["buys"] for each in carriers if each["code"] == "tortoise"))
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         before, during = (p99(journals, prefix) for prefix in ("before", "during"))

@@ -39,6 +39,15 @@ def sound() -> Journals:
     )
 
 
+def with_end(state: str, status: int, tracking_number: str = "T1") -> Journals:
+    journals = sound()
+    journals.parcels = [ParcelRow(1, 7, "one", status, "T1")]
+    journals.announcements = [replace(ROW, state=state, tracking_number=tracking_number)]
+    journals.outbox = [EventRow("e1", 1, status)]
+    journals.events = []
+    return journals
+
+
 def broken(journals: Journals) -> set[str]:
     return {finding.invariant for finding in check(journals) if not finding.holds}
 
@@ -47,12 +56,20 @@ def test_sound_journals_hold() -> None:
     assert broken(sound()) == set()
     checked = {finding.invariant: finding.checked for finding in check(sound())}
     # Nothing has failed, and nothing was sold twice.
-    assert checked == {f"I{number}": 1 for number in range(1, 12)} | {"I9": 0, "I10": 0}
+    assert checked == {f"I{number}": 1 for number in range(1, 13)} | {"I9": 0, "I10": 0}
 
 
 def test_a_lost_row() -> None:
     journals = sound()
     journals.told.append(replace(TOLD, parcels=[PARCEL | {"id": 9}]))
+    assert broken(journals) == {"I1"}
+
+
+def test_what_was_accepted_without_a_name_is_stored() -> None:
+    journals = sound()
+    journals.told = [replace(TOLD, status=202, parcels=[])]
+    assert broken(journals) == set()
+    journals.told.append(replace(TOLD, intent="two", status=202, parcels=[]))
     assert broken(journals) == {"I1"}
 
 
@@ -104,8 +121,7 @@ def test_a_voided_label_was_sold_once() -> None:
 
 
 def test_a_cancelled_row_has_no_label_of_its_own() -> None:
-    journals = sound()
-    journals.announcements = [replace(ROW, state="cancelled")]
+    journals = with_end("cancelled", 2000)
     journals.ledger += [SPARE, replace(SPARE, event="voided")]
     assert "I10" in broken(journals)
 
@@ -134,8 +150,7 @@ def test_a_spare_that_no_open_row_names_is_unknown(spare: SpareRow) -> None:
 
 
 def test_a_second_label_of_a_row_under_review_is_known() -> None:
-    journals = sound()
-    journals.announcements = [replace(ROW, state="needs_review")]
+    journals = with_end("needs_review", 1001)
     journals.ledger.append(SPARE)
     assert broken(journals) == {"I2"}
 
@@ -153,15 +168,16 @@ def test_a_voided_label_in_a_row() -> None:
 
 
 def test_a_carrier_that_cannot_be_asked_has_no_live_count() -> None:
-    journals = sound()
+    journals = with_end("cancelled", 2000)
     journals.announcements = [replace(ROW, carrier="lantern", state="cancelled")]
     assert broken(journals) == set()
 
 
-@pytest.mark.parametrize("state", ["failed", "cancelled", "voided"])
-def test_a_live_label_of_what_ended_without_one(state: str) -> None:
-    journals = sound()
-    journals.announcements = [replace(ROW, state=state)]
+@pytest.mark.parametrize(
+    ("state", "status"), [("failed", 1002), ("cancelled", 2000), ("voided", 2000)]
+)
+def test_a_live_label_of_what_ended_without_one(state: str, status: int) -> None:
+    journals = with_end(state, status)
     journals.attempts.append(AttemptRow(1, "announce", "refused"))
     assert broken(journals) == {"I8"}
 
@@ -196,12 +212,15 @@ def test_what_no_carrier_refused_does_not_fail(attempt: AttemptRow, allowed: boo
     assert broken(journals) == (set() if allowed else {"I3", "I9"})
 
 
-@pytest.mark.parametrize("status", [1000, 1002, 2000])
-def test_a_terminal_status_without_its_event(status: int) -> None:
-    journals = sound()
-    journals.parcels = [ParcelRow(1, 7, "one", status, "T1")]
+@pytest.mark.parametrize(
+    ("state", "status"), [("announced", 1000), ("failed", 1002), ("cancelled", 2000)]
+)
+def test_a_terminal_status_without_its_event(state: str, status: int) -> None:
+    journals = with_end(state, status)
+    journals.ledger = [SOLD] if state == "announced" else []
+    journals.attempts = [AttemptRow(1, "announce", "refused")]
+    assert broken(journals) == set()
     journals.outbox = [EventRow("e1", 1, 1001)]
-    journals.events = []
     assert broken(journals) == {"I11"}
 
 
@@ -220,8 +239,8 @@ def test_a_parcel_that_is_tracked_had_its_event() -> None:
 
 
 def test_an_earlier_end_has_one_event_too() -> None:
-    journals = sound()
-    journals.parcels = [ParcelRow(1, 7, "one", 2000, "T1")]
+    journals = with_end("voided", 2000)
+    journals.ledger = []
     journals.outbox = [EventRow(f"e{number}", 1, 1000) for number in (1, 2)]
     journals.outbox.append(EventRow("e3", 1, 2000))
     assert broken(journals) == {"I11"}
@@ -247,8 +266,38 @@ def test_a_row_that_never_ends(state: str) -> None:
 
 
 def test_a_row_under_review_is_an_end() -> None:
+    assert broken(with_end("needs_review", 1001)) == set()
+
+
+@pytest.mark.parametrize(
+    ("state", "status"),
+    [
+        ("announced", 999),
+        ("announced", 1001),
+        ("announced", 1002),
+        ("announced", 1999),
+        ("announced", 2000),
+        ("announced", 2001),
+        ("voided", 1000),
+        ("voided", 22),
+        ("cancelled", 1001),
+        ("cancelled", 1999),
+        ("failed", 1001),
+        ("needs_review", 1000),
+    ],
+)
+def test_an_end_that_the_parcel_does_not_show(state: str, status: int) -> None:
+    journals = with_end(state, status)
+    journals.ledger = [SOLD] if state == "announced" else []
+    journals.attempts = [AttemptRow(1, "announce", "refused")]
+    assert broken(journals) - {"I11"} == {"I12"}
+
+
+def test_the_last_announcement_of_a_parcel_counts() -> None:
     journals = sound()
-    journals.announcements = [replace(ROW, state="needs_review")]
+    failed = replace(ROW, id=0, reference="R0", state="failed", tracking_number="")
+    journals.announcements.append(failed)
+    journals.attempts.append(AttemptRow(0, "announce", "refused"))
     assert broken(journals) == set()
 
 
