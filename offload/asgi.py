@@ -199,14 +199,9 @@ class Response:
             # Only an answer of known length may be buffered to its end: a stream is passed on.
             known = any(name.lower() == b"content-length" for name, _ in headers)
             self.passing = not known and not self.ticket
-            # A front may be told to send a file, but nothing by an answer that is held.
-            public = [
-                (name, value)
-                for name, value in headers
-                if name.lower() != _TICKET
-                and not (self.ticket and is_internal(name.decode("latin-1")))
-            ]
-            message = {**message, "headers": public}
+            if self.ticket:  # of any other answer a front may have to send a file
+                headers = [(k, v) for k, v in headers if not is_internal(k.decode("latin-1"))]
+            message = {**message, "headers": headers}
         self.kept.append(message)
         self.size += len(message.get("body", b""))
         if self.passing or (self.size > BUFFER and not self.ticket):

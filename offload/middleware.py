@@ -74,8 +74,7 @@ class OffloadMiddleware:
         noted = (getattr(request, "scope", None) or request.META).get(ARRIVED_AT)
         request.offload_arrived_at = noted or time.monotonic()  # type: ignore[attr-defined] # our mark, for arrived_at
         if FRONTS[conf.current().backend].remote:
-            # Nothing tells a front that is there; these two never have one. The first is Django's
-            # mark on each request of its test client, and DRF's; other middleware may set it, too.
+            # These two have none. The first is the test client's mark; a view may set it, too.
             has_front = not (
                 hasattr(request, "_dont_enforce_csrf_checks")
                 or request.META.get("SERVER_SOFTWARE", "").startswith("WSGIServer/")  # runserver

@@ -55,9 +55,12 @@ def parcels_of(account: Account) -> QuerySet[Parcel]:
 
 
 def colli_by_reference(
-    parcels: QuerySet[Parcel], references: Sequence[str]
+    account: Account, references: Sequence[str], *, locked: bool
 ) -> dict[str, list[Parcel]]:
-    """Return the colli of an account's `parcels` by reference."""
+    """Return the colli by reference; locked: of two requests the second finds them announced."""
+    parcels = parcels_of(account)
+    if locked:
+        parcels = parcels.select_for_update(no_key=True)
     return {
         str(first.external_reference): [first]
         if first.collo_count == 1

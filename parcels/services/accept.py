@@ -28,7 +28,7 @@ from rest_framework.exceptions import APIException
 import offload
 from parcels.models import Account, Announcement, Hold, Parcel
 from parcels.representation import Question, final_answer
-from parcels.selectors import Owned, colli_by_reference, parcels_of, waiting_announcements
+from parcels.selectors import Owned, colli_by_reference, waiting_announcements
 from parcels.services import idempotency, protect
 from parcels.services.answering import announce_here, replay
 from parcels.services.clock import now_sql
@@ -188,9 +188,7 @@ def accept(
 def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], list[Announcement]]:
     references = [order.fields.get("external_reference") for order in orders]
     wanted = [reference for reference in references if reference]
-    # Locked: of two requests, the second finds them announced.
-    locked = parcels_of(account).select_for_update(no_key=True)
-    known = colli_by_reference(locked, wanted) if wanted else {}
+    known = colli_by_reference(account, wanted, locked=True) if wanted else {}
     owned = Owned(account)
     new: list[list[Parcel]] = []
     result: list[Parcel] = []

@@ -7,7 +7,7 @@ from dataclasses import replace
 from rest_framework.exceptions import ValidationError
 
 from parcels.models import Parcel
-from parcels.selectors import Owned, colli_by_reference, parcels_of
+from parcels.selectors import Owned, colli_by_reference
 from parcels.services.accept import Mode, Order, new_colli
 from parcels.services.fill import make_announceable
 from parcels.statuses import Status
@@ -20,7 +20,7 @@ def sort_out(order: Order, owned: Owned, known: dict[str, list[Parcel]]) -> None
     """
     reference = order.fields.get("external_reference")
     if reference and reference not in known:
-        known |= colli_by_reference(parcels_of(owned.account), [reference])
+        known |= colli_by_reference(owned.account, [reference], locked=False)
     colli = known.get(reference or "")
     if colli is None:
         colli = new_colli(replace(order, colli=1), owned)

@@ -20,7 +20,6 @@ from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.statuses import Status
 
 # A cancellation's steps. No carrier's feed tells of them, so they are written into the history.
-_MILLISECOND = timedelta(milliseconds=1)
 _CANCELLATION = (
     Status.CANCELLATION_REQUESTED,
     Status.SUBMITTING_CANCELLATION,
@@ -60,7 +59,9 @@ def set_status(
     if not parcels:
         return []
     # After what was before: receivers tell by it which of two events is the newer.
-    now = max(timezone.now(), *(parcel.date_updated + _MILLISECOND for parcel in parcels))
+    now = max(
+        timezone.now(), *(parcel.date_updated + timedelta(milliseconds=1) for parcel in parcels)
+    )
     if status in _CANCELLATION_ENDS:
         changes["date_cancel_requested"] = None
     written = changes | {"status": status, "date_updated": now}

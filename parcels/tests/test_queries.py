@@ -7,7 +7,7 @@ import time
 import pytest
 from django.db import connection
 
-from parcels.selectors import colli_by_reference, parcels_of
+from parcels.selectors import colli_by_reference
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.hold_plans import explaining
 from parcels.tests.requests import Shop
@@ -109,5 +109,5 @@ def test_the_colli_of_a_reference_are_found_by_an_index(shop: Shop) -> None:
         cursor.execute("SET LOCAL enable_seqscan = off")  # as in a table of a million
     plans: list[tuple[str, str]] = []
     with connection.execute_wrapper(explaining(plans, '"colli_uuid" = ')):
-        colli_by_reference(parcels_of(shop.account), ["r"])
+        colli_by_reference(shop.account, ["r"], locked=True)
     assert [("parcel_colli" in plan) for _, plan in plans] == [True]
