@@ -51,7 +51,6 @@ class Forged(Fault):
 
     id = "F17"
     title = "forged internal headers, tickets, paths"
-    may_refuse = 0.6
     doses = {"short": Dose(40), "full": Dose(140)}
     controls = {"secrecy": Control("honoured", environment={})}
 
@@ -86,8 +85,8 @@ class Forged(Fault):
     def _attack(self, rig: Rig, attack: Attack, number: int) -> None:
         account, body = number % 2, attack.body
         told = Told(f"{rig.prefix}forged-{number}", account, time.time(), synchronous=attack.buys)
-        rig.more_told.append(told)
         if attack.buys:
+            rig.more_told.append(told)
             parcel = {"shipment": {"id": METHODS["postnl"]}, "request_label": True}
             body = json.dumps({"parcel": RECEIVER | parcel | {"order_number": told.intent}})
         login = base64.b64encode(rig.logins[account].encode()).decode()
