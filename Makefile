@@ -33,7 +33,7 @@ test: .venv/dev.stamp ## Run the quick tests, TESTERS at once (ARGS="-k name" fo
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "not deployment" $(ARGS)
 
 # At the end what is late beside others, or makes them late: the live page, docker-compose.yml.
-test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, the short faults, docker-compose.yml
+test-all: .venv/dev.stamp ## Run the rest: whole deployments, every strategy, some faults in short, docker-compose.yml
 	@bash deploy/setup.sh
 	@$(PYTHON) -m pytest -n $(TESTERS) --dist loadscope -m "deployment$(if $(ARGS),, and not alone)" $(ARGS)
 	@$(if $(ARGS),,$(PYTHON) -m pytest -m alone)

@@ -1,4 +1,4 @@
-"""A short dose of the faults that are quick, and their controls; `make faults` runs them all.
+"""A short dose of some faults that are quick, and of two controls; `make faults` runs them all.
 
 All on one deployment, whose processes are started anew where a control takes a guard away; but what
 needs longer times than the shortest (`short_scale`) has a deployment of its own.
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.deployment, pytest.mark.timeout(600)]
 # Fixed: a failure here should be the same failure again.
 SEED = 20_261
 # In the order that restarts least: guarded runs share an environment.
-GUARDED = ("F7", "F12", "F13", "F10")
+GUARDED = ("F7", "F12", "F13", "F10", "F1", "F2", "F11", "F22")
 CONTROLS = (
     # A second purchase needs a look within seconds, which come late on a busy machine.
     pytest.param("F10", "settling", marks=pytest.mark.alone),
