@@ -173,7 +173,7 @@ def _report(options: argparse.Namespace) -> int:
 
 def _pages(options: argparse.Namespace) -> int:
     changed = write_pages()
-    print("\n".join(f"wrote {page}" for page in changed) or "README and pages are up to date")
+    print("\n".join(f"wrote {page}" for page in changed) or "the pages are up to date")
     return 0
 
 

@@ -85,10 +85,19 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """
     ordered = sorted(results, key=lambda result: str(result["began"]))
     # Of what ran: a bench that was ended before its last scenario says nothing about that one.
-    last = {run["scenario"]: _form(result, run) for result in ordered for run in result["runs"]}
+    last = {
+        run["scenario"]: _form(result, run)
+        for result in ordered
+        for run in result["runs"]
+        if run["status"] in SHOWN
+    }
 
     def kept(result: Mapping[str, Any]) -> list[Run]:
-        return [run for run in result["runs"] if _form(result, run) == last[run["scenario"]]]
+        return [
+            run
+            for run in result["runs"]
+            if _form(result, run) == last.get(run["scenario"], _form(result, run))
+        ]
 
     return [{**result, "runs": kept(result)} for result in ordered]
 

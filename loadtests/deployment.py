@@ -79,7 +79,8 @@ def reload(stack: Stack, what: str) -> str:
     """Reload the app or the front as the strategy says; return what was done, or why not."""
     how = stack.strategy.reload.get(what)
     if how is None:
-        return f"no reload of the {what}: {stack.strategy.cannot.get(what, 'there is none')}"
+        why = stack.strategy.cannot.get(f"reload-{what}", "there is none")
+        return f"no reload of the {what}: {why}"
     match how.split():
         case ["signal", process, name]:
             stack.kill(process, signal.Signals[f"SIG{name}"], leader_only=True)

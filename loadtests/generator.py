@@ -1,6 +1,7 @@
 """Send what streams say, and note what came of each request: one process, one event loop.
 
-It judges itself: how late it sent is in every sample, how much of its core it used in the report.
+It judges itself: how late it sent is in every sample, and if it used much of its core the run is
+invalid.
 """
 
 from __future__ import annotations

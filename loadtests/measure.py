@@ -22,10 +22,12 @@ from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
 from loadtests.happenings import FAILED, Happenings
 from loadtests.metrics import Sample, validity
-from loadtests.scenario import Phase, Scenario, StreamSpec
+from loadtests.scenario import Event, Phase, Scenario, StreamSpec
 
 # Seconds of rest before the first phase: imports and first connections are no steady state.
 REST_SECONDS = 1.0
+# Of a core: a generator that uses more reads answers late, and takes the delay for the server's.
+BUSY = 0.8
 
 Tell = Callable[[str, Progress], None]
 
@@ -90,9 +92,8 @@ class _Bench:
         for phase in run.figures["phases"]:
             phase["start"] = round(phase["start"] - began, 3)
         every = [sample for _, _, samples in run.samples for sample in samples]
-        failed = _failed_events(run.figures["phases"])
         lookups = [row["lookup"] for row in rows if "lookup" in row]
-        run.figures["validity"] = asdict(validity(every, lookups, failed))
+        run.figures["validity"] = asdict(validity(every, lookups, _against(run.figures["phases"])))
         return run
 
     def _phase(self, phase: Phase, run: Run) -> dict[str, Any] | None:
@@ -119,6 +120,7 @@ class _Bench:
             "name": phase.name,
             "start": planned.start,
             "events": events,
+            "missed": [] if run.interrupted else _told(phase.events[len(events) :]),
             "generator_busy": round(report.busy, 3),
             "streams": phase_figures(self._scenario, specs, report.samples, planned.start, events),
         }
@@ -170,13 +172,27 @@ class _Bench:
         }
 
 
-def _failed_events(phases: Sequence[Mapping[str, Any]]) -> list[str]:
-    return [
+def _told(events: Sequence[Event]) -> list[str]:
+    return [f"{event.kind} {event.what} at {event.at:g} s" for event in events]
+
+
+def _against(phases: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return why the phases say nothing: what was to happen and didn't, and a busy generator."""
+    reasons = [
         f"{event['kind']} {event['what']} {event['said']}"
         for phase in phases
         for event in phase["events"]
         if event["said"].startswith(FAILED)
     ]
+    reasons += [
+        f"{event} did not happen: the clients had ended"
+        for phase in phases
+        for event in phase["missed"]
+    ]
+    busy = max((phase["generator_busy"] for phase in phases), default=0.0)
+    if busy > BUSY:
+        reasons.append(f"the generator was busy: {busy:.0%} of a core")
+    return reasons
 
 
 def _relative(row: Row, began: float) -> Row:

@@ -125,6 +125,13 @@ def test_the_newest_form_of_each_scenario_is_the_one_that_counts():
         assert [len(one["runs"]) for one in kept] == [0, 1]
 
 
+def test_a_form_of_which_nothing_ran_leaves_the_one_before():
+    older = results(run("a", HELD, 8.0)) | {"began": "2026-01-01", "sizing": "3"}
+    missing = run("a", HELD, 8.0) | {"status": "missing"}
+    newer = results(missing) | {"began": "2026-01-02", "sizing": "5"}
+    assert [len(one["runs"]) for one in comparable([older, newer])] == [1, 0]
+
+
 def test_runs_with_other_parameters_have_no_common_median():
     quick, full = results(run("a", HELD, 2.0)), results(run("b", HELD, 2.0))
     quick["scenarios"] = {"talk": {**quick["scenarios"]["talk"], "parameters": {"requests": 1}}}

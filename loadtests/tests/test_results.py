@@ -35,11 +35,15 @@ def committed(*scenarios):
                 yield pytest.param(run, file, id=name)
 
 
-@pytest.mark.parametrize(("run", "file"), [*committed("talk", "outage", "reload")])
+@pytest.mark.parametrize(
+    ("run", "file"), [*committed("talk", "outage", "reload", "crowd", "growth", "capacity")]
+)
 def test_each_summary_is_that_of_the_samples(run, file):
     samples = read_samples(file)
     for phase in run["phases"]:
-        for name, mine in by_stream(samples[phase["name"]]).items():
+        streams = by_stream(samples[phase["name"]])
+        assert set(streams) == set(phase["streams"])
+        for name, mine in streams.items():
             kept, again = phase["streams"][name]["summary"], summarize(mine)
             assert again is not None
             assert (kept["asked"], kept["good"], kept["errors"]) == (
