@@ -20,6 +20,13 @@ def test_the_default_needs_nothing_that_is_not_in_the_lock():
 
 
 @pytest.mark.parametrize("name", names())
+def test_each_server_has_a_reload_or_a_reason_against_it(name):
+    strategy = load(name)
+    assert "app" in strategy.reload or "reload-app" in strategy.cannot
+    assert ("front" in strategy.reload) == ("front" in strategy.processes)
+
+
+@pytest.mark.parametrize("name", names())
 def test_uvicorn_is_started_with_a_limit_on_headers(name):
     lines = [line for line in load(name).processes.values() if "uvicorn " in line]
     assert all(" --http offload.header_limit:HeaderLimit " in line for line in lines)
