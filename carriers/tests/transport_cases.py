@@ -14,6 +14,8 @@ from carriers.tests import servers
 # Seconds. Short enough for a quick suite, long enough for two busy cores.
 DEADLINE = 1.5
 CONNECT = 1.0
+# By now only a missing deadline has not ended a call, however busy the machine.
+MUCH_LATER = 10 * DEADLINE
 
 
 def steps(*requests: CarrierRequest):

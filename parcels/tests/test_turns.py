@@ -102,6 +102,7 @@ def test_no_bell_is_rung_for_a_worker_that_listens(
     def ring(announcement: int) -> bool:
         return wake.send("announce", [announcement], QUEUE, 1, bell=60_000)
 
+    monkeypatch.setattr(wake, "LISTENS", 60_000)
     assert wake.next_in_turn(QUEUE, 9, listens=True) == []
     assert all(map(ring, (1, 2)))
     assert sent == []

@@ -271,11 +271,11 @@ async def test_a_lookup_can_fail_while_buying_works(clients):
 
 
 async def test_two_faults_at_once_both_strike(clients):
-    await put(clients, "slow", seconds=0.2)
+    await put(clients, "slow", seconds=60)
     await put(clients, "error")
     began = time.monotonic()
     assert (await clients.buy("postnl", "r1")).status == 500
-    assert time.monotonic() - began < 0.2  # the later one is the outer one
+    assert time.monotonic() - began < 60  # the later one is the outer one
     await clients.control("DELETE", "/carriers/postnl/faults")
     await put(clients, "error")
     await put(clients, "slow", seconds=0.2)
