@@ -3,6 +3,7 @@
 import asyncio
 import base64
 import json
+import re
 import time
 from collections import Counter
 from contextlib import asynccontextmanager, suppress
@@ -141,16 +142,27 @@ class Project:
         keys = dict(line.strip().split("=", 1) for line in printed.splitlines() if "_KEY=" in line)
         return base64.b64encode(f"{keys['PUBLIC_KEY']}:{keys['SECRET_KEY']}".encode()).decode()
 
-    def inside(self, service, program):
-        """Run a line of Python in a service's container."""
-        return self.compose("exec", "-T", service, "python", "-c", program)
+    def pages(self, service, url):
+        """Return what each of a service's containers reads at an address."""
+        program = f"import urllib.request as u; print(u.urlopen('{url}').read().decode())"
+        line = ("python", "-c", program)
+        return [self.engine.docker("exec", one["Id"], *line) for one in self.containers(service)]
 
     def ledger(self):
         """Return the carriers' sums: booked, and references that were paid for twice."""
-        url = "http://simulator:9000/ledger/summary"
-        program = f"import urllib.request as u; print(u.urlopen('{url}').read().decode())"
-        parts = json.loads(self.inside("simulator", program).strip()).values()
+        [page] = self.pages("simulator", "http://simulator:9000/ledger/summary")
+        parts = json.loads(page).values()
         return {name: sum(part[name] for part in parts) for name in ("booked", "double_booked")}
+
+    def in_flight(self):
+        """Return how many calls the carriers have before them."""
+        [page] = self.pages("simulator", "http://simulator:9000/carriers")
+        return sum(one["in_flight"] for one in json.loads(page)["carriers"])
+
+    def held(self):
+        """Return how many clients the hubs hold."""
+        pages = "".join(self.pages("hub", "http://127.0.0.1:8100/metrics"))
+        return sum(map(int, re.findall(r"^offload_holds (\d+)", pages, re.MULTILINE)))
 
     def said(self, lines="40"):
         return self.compose("logs", "--no-color", f"--tail={lines}", check=False)[-60_000:]

@@ -12,14 +12,13 @@ import pytest
 
 from deploy.tests.compose.project import QUICK, SLOW, START, counted, image_of, service_of
 from deploy.tests.test_compose import check_the_front
+from deploy.tests.waiting import until
 
 pytestmark = [pytest.mark.compose, pytest.mark.integration, pytest.mark.timeout(1800)]
 
 HELD = 500
 # Requests a second, in updates and restarts: no update may fail one.
 RATE = 6
-# A client's connection, its request and the announcement's claim, on a busy machine.
-UNTIL_HELD = 4
 # A client's time (WAIT_DEFAULT, 55 s), less what a busy machine takes before.
 WAIT = 50
 # nginx gives a silent hub up: WAIT_MAXIMUM and half a minute.
@@ -81,8 +80,12 @@ async def test_lost_hubs_take_nothing_else_with_them(project):
     """They crash and the engine starts them anew; meanwhile web servers go on, and answer 202."""
     if not project.hubs:
         pytest.skip("this strategy has no hub")
-    held = asyncio.create_task(project.many(50))
-    await asyncio.sleep(UNTIL_HELD)
+    project.compose("pause", "worker")  # no call begins before all clients are held
+    try:
+        held = asyncio.create_task(project.many(50))
+        await asyncio.to_thread(until, lambda: project.held() >= 50, "50 held clients", WAIT)
+    finally:
+        project.compose("unpause", "worker")
     for one in project.containers("hub"):
         # All but the engine's init, which ends with its child.
         project.engine.docker("exec", one["Id"], "sh", "-c", "kill -9 -1", check=False)
@@ -169,7 +172,7 @@ def is_json(line):
 @short
 async def test_a_stop_answers_the_clients_that_it_holds(project):
     held = asyncio.create_task(project.many(50))
-    await asyncio.sleep(UNTIL_HELD)
+    await asyncio.to_thread(until, lambda: project.in_flight() >= 50, "50 calls in flight")
     start = time.monotonic()
     await asyncio.to_thread(project.compose, "stop")
     print(f"{project.strategy}: stop with 50 held clients: {time.monotonic() - start:.0f} s")
