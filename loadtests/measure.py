@@ -15,7 +15,7 @@ from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests import fleet
 from loadtests.aggregate import SERVING, used
-from loadtests.calls import RECEIVER, make
+from loadtests.calls import LABELS, RECEIVER, make
 from loadtests.collector import Collector, Row
 from loadtests.deployment import deployed, hanging, login
 from loadtests.figures import phase_figures
@@ -158,15 +158,17 @@ class _Bench:
         database.close()
         books = self._simulator.books() - before
         specs = [spec for phase in self._scenario.phases for spec in phase.streams]
-        wanting = {spec.name for spec in specs if spec.call in {"label", "async"}}
+        wanted = {spec.name: LABELS[spec.call] for spec in specs if spec.call in LABELS}
         every = [sample for _, _, samples in run.samples for sample in samples]
-        creates = [sample for sample in every if sample.stream in wanting]
+        creates = [sample for sample in every if sample.stream in wanted]
+        waited_for = sum(spec.call == "wait" for spec in specs)  # asked for by `_stream`
         return {
-            "asked": len(creates),
-            "answered_well": sum(sample.ok for sample in creates),
-            "booked": books.booked,
+            "asked": sum(wanted[sample.stream] for sample in creates),
+            "answered_well": sum(wanted[sample.stream] for sample in creates if sample.ok),
+            "booked": books.booked - waited_for,
             "doubled": books.doubled,
-            "announced": states.get("announced", 0) - 1,  # less the contract check's
+            # Less the contract check's.
+            "announced": states.get("announced", 0) - 1 - waited_for,
             "open": sum(states.get(state, 0) for state in OPEN),
             "failed": states.get("failed", 0),
         }
