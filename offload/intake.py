@@ -159,6 +159,8 @@ def _address(scope: Message) -> str:
     """Return what counts as one client: an IPv4 address, or half an IPv6 address."""
     # A Unix socket has none: its peer counts the connections.
     host: str = (scope.get("client") or [""])[0]
-    if ":" not in host or (address := IPv6Address(host)).ipv4_mapped:
+    try:
+        address = IPv6Address(host)
+    except ValueError:
         return host
-    return address.packed[:8].hex()
+    return host if address.ipv4_mapped else address.packed[:8].hex()

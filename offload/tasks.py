@@ -9,7 +9,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from copy import deepcopy
 from functools import partial, update_wrapper
 from importlib.util import find_spec
@@ -90,9 +90,9 @@ class Task(Generic[Row]):
         with transaction.atomic(using=alias):
             row.save(update_fields=changed)  # of nothing it is nothing
             if at_commit:
-                failure = _release(row) or failure
+                failure = _release(row, within=True) or failure
         if not at_commit:
-            failure = _release(row) or failure
+            failure = _release(row, within=False) or failure
         if failure is not None:
             raise failure
 
@@ -145,11 +145,14 @@ def _start(work: Task[Any], row: Awaited) -> None:
         raise
 
 
-def _release(row: Awaited) -> Exception | None:
-    """Release the row's answer, or a 500 if none can be made; return what then was wrong."""
+def _release(row: Awaited, *, within: bool) -> Exception | None:
+    """Release the row's answer, or a 500 if none can be made; return what then was wrong.
+
+    `within` the work's own transaction, or after it.
+    """
     try:
-        # What the database refuses there must not undo the work, whose transaction this may be.
-        with transaction.atomic(using=row._state.db):
+        # What the database refuses there must not undo the work.
+        with transaction.atomic(using=row._state.db) if within else nullcontext():
             answer, failure = row.hold_answer(), None
     except Exception as error:
         answer, failure = HttpResponse(status=500), error
@@ -203,9 +206,10 @@ if find_spec("celery"):
 
 if find_spec("django.tasks"):
     from django.tasks import task as django_task
+    from django.tasks.exceptions import InvalidTask
 
     # The decorator wants a queue "default". A project without one uses another runner.
-    with suppress(ImproperlyConfigured, ValueError):
+    with suppress(ImproperlyConfigured, InvalidTask):
 
         @django_task
         def by_django(path: str, pk: str, hold_id: str) -> None:

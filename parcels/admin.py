@@ -32,7 +32,6 @@ from parcels.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
-from parcels.models.webhook import NO_FAILURES
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key, signing_with
@@ -65,12 +64,33 @@ class CarrierFilter(admin.SimpleListFilter):
     """By the carriers that there are: Django's own reads the whole table for its choices."""
 
     title = parameter_name = "carrier"
+    column = "carrier"
 
     def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
         return [(code, code) for code in registry.CARRIERS]
 
     def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        return queryset.filter(carrier=self.value()) if self.value() else queryset
+        return queryset.filter(**{self.column: self.value()}) if self.value() else queryset
+
+
+class AnnouncementCarrierFilter(CarrierFilter):
+    column = "announcement__carrier"
+
+
+class Numbered(admin.ModelAdmin):
+    """Found by a number, else by text: among search_fields a number is compared as text, by no
+    index."""
+
+    number = "pk"
+
+    def get_search_results(
+        self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
+    ) -> tuple[QuerySet[Any], bool]:
+        if search_term.isdecimal():
+            found = queryset.filter(**{self.number: int(search_term)})
+            if found.exists():
+                return found, False
+        return super().get_search_results(request, queryset, search_term)
 
 
 class SwitchedOff(admin.ModelAdmin):
@@ -93,21 +113,22 @@ class AnnouncementInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Parcel)
-class ParcelAdmin(ReadOnly, admin.ModelAdmin):
+class ParcelAdmin(ReadOnly, Numbered):
     list_display = ("id", "account", "status", "carrier", "tracking_number", "date_created")
     list_filter = ("status", CarrierFilter, "account")
     list_select_related = ("account",)
-    search_fields = ("id__exact", "tracking_number__exact")  # each has an index
+    search_fields = ("tracking_number__exact",)
     inlines = (AnnouncementInline,)
     show_full_result_count = False
     ordering = ("-id",)
 
 
 @admin.register(Announcement)
-class AnnouncementAdmin(ReadOnly, ReviewActions):
+class AnnouncementAdmin(ReadOnly, Numbered, ReviewActions):
     list_display = ("reference", "parcel", "carrier", "state", "tries", "run_at", "error")
     list_filter = ("state", CarrierFilter)
-    search_fields = ("reference__exact", "parcel__id__exact", "carrier_id__exact")
+    number = "parcel_id"
+    search_fields = ("reference__exact",)
     inlines = (AttemptInline,)
     show_full_result_count = False
     ordering = ("-id",)
@@ -133,7 +154,7 @@ class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
         "error",
         "run_at",
     )
-    list_filter = ("state", "source", "announcement__carrier")
+    list_filter = ("state", "source", AnnouncementCarrierFilter)
     list_select_related = ("announcement",)
     search_fields = ("tracking_number__exact", "announcement__reference__exact")
     ordering = ("-id",)
@@ -163,9 +184,10 @@ class DocumentAdmin(ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(TrackingEvent)
-class TrackingEventAdmin(ReadOnly, admin.ModelAdmin):
+class TrackingEventAdmin(ReadOnly, Numbered):
     list_display = ("tracking_number", "carrier", "status", "message", "at")
-    search_fields = ("tracking_number__exact", "parcel__id__exact")
+    number = "parcel_id"
+    search_fields = ("tracking_number__exact",)
     show_full_result_count = False
     ordering = ("-id",)
 
@@ -339,8 +361,7 @@ class WebhookEndpointAdmin(SwitchedOff):
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
         """Try it again after a change, as the API does."""
         if obj.is_active:
-            for name, value in NO_FAILURES.items():
-                setattr(obj, name, value)
+            obj.forget_failures()
         super().save_model(request, obj, *args)
 
 

@@ -193,14 +193,17 @@ class Database:
     def outstanding(self) -> int:
         """Count what still has to happen: announcements, cancellations and spare labels.
 
-        Not a cancellation of what is under review: it waits for a person.
+        Not those of what is under review, which wait for a person.
         """
+        open_ = "NOT EXISTS (SELECT 1 FROM parcels_announcement WHERE state = 'needs_review' AND"
         cancelling = self.ask(
-            "SELECT count(*) FROM parcels_parcel p WHERE status"  # noqa: S608
-            f" IN ({CANCELLATION_REQUESTED}, {SUBMITTING_CANCELLATION}) AND NOT EXISTS ("
-            "SELECT 1 FROM parcels_announcement WHERE parcel_id = p.id AND state = 'needs_review')"
+            f"SELECT count(*) FROM parcels_parcel p WHERE {open_} parcel_id = p.id)"  # noqa: S608
+            f" AND status IN ({CANCELLATION_REQUESTED}, {SUBMITTING_CANCELLATION})"
         )
-        spare = self.ask("SELECT count(*) FROM parcels_sparelabel WHERE state = 'open'")
+        spare = self.ask(
+            f"SELECT count(*) FROM parcels_sparelabel s WHERE {open_} id = s.announcement_id)"  # noqa: S608
+            " AND state = 'open'"
+        )
         return self.unfinished() + int(cancelling[0][0]) + int(spare[0][0])
 
     def parcels(self) -> list[ParcelRow]:

@@ -258,7 +258,7 @@ def test_a_short_form_of_an_address_is_in_the_same_half(one, other):
 
 
 def test_other_addresses_are_whole():
-    for host in ("192.0.2.7", "::ffff:192.0.2.7", "testclient"):
+    for host in ("192.0.2.7", "::ffff:192.0.2.7", "testclient", "unix:", "192.0.2.7:80"):
         assert _address({"client": (host, 1)}) == host
 
 

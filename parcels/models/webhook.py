@@ -20,9 +20,6 @@ from parcels.models.encrypted import EncryptedJSONField
 from parcels.models.parcel import Parcel
 from parcels.models.shop import Integration
 
-# The columns of an endpoint that is tried as if it had never failed.
-NO_FAILURES = {"failures": 0, "failing_since": None, "retry_at": None, "disabled_reason": ""}
-
 # What Standard Webhooks puts before a secret, so that people and scanners recognise it.
 SECRET_PREFIX = "whsec_"  # noqa: S105 # not a secret
 
@@ -66,6 +63,11 @@ class WebhookEndpoint(models.Model):
             return urlsplit(self.url).hostname or ""
         except ValueError:
             return ""
+
+    def forget_failures(self) -> None:
+        """Have it tried as if it had never failed; the caller saves."""
+        self.failures, self.failing_since, self.retry_at = 0, None, None
+        self.disabled_reason = ""
 
 
 class WebhookEvent(models.Model):

@@ -116,6 +116,10 @@ def withdraw_pending(parcel: Parcel) -> bool:
 
 def _request(parcel: Parcel) -> bool:
     with transaction.atomic():
+        reviewed = Announcement.objects.filter(parcel=parcel, state=State.NEEDS_REVIEW)
+        # Locked: nobody decides meanwhile that it was not bought, which would end it without us.
+        if parcel.status == Status.ANNOUNCEMENT_FAILED and not reviewed.select_for_update():
+            return False
         # The announcement before its parcel, as everybody else locks them. A worker asks the
         # carrier, and the sweeper repeats it; of one under way the end wakes the void.
         bought = Announcement.objects.filter(parcel=parcel, state=State.ANNOUNCED)

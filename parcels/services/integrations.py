@@ -11,7 +11,6 @@ from parcels.models import Integration, WebhookEndpoint
 from parcels.services.webhooks import create_endpoint, delete_endpoint, update_endpoint
 
 
-@transaction.atomic
 def change_integration(
     *, integration_id: int, fields: dict[str, Any], secret_key: str, base_url: str
 ) -> None:
@@ -24,33 +23,36 @@ def change_integration(
     Raises:
         ValidationError: a webhook without an address.
     """
-    # Locked: of two at once, the second finds the first's webhook.
-    integration = Integration.objects.select_for_update().filter(pk=integration_id).first()
-    if integration is None:  # deleted since the caller looked
-        return
-    for name in ("shop_name", "shop_url"):
-        if fields.get(name) is not None:
-            setattr(integration, name, fields[name])
-    integration.save()
-    _set_webhook(integration, fields, secret_key, base_url)
+    with transaction.atomic():
+        # Locked: of two at once, the second finds the first's webhook.
+        integration = Integration.objects.select_for_update().filter(pk=integration_id).first()
+        if integration is None:  # deleted since the caller looked
+            return
+        for name in ("shop_name", "shop_url"):
+            if fields.get(name) is not None:
+                setattr(integration, name, fields[name])
+        integration.save()
+        unwanted = _set_webhook(integration, fields, secret_key, base_url)
+    if unwanted:  # in transactions of its own
+        delete_endpoint(unwanted.pk)
 
 
-@transaction.atomic
 def delete_integration(integration_id: int) -> None:
     """Delete an integration with its webhook."""
-    # Locked, as above: none gets a webhook meanwhile.
-    integration = Integration.objects.select_for_update().filter(pk=integration_id).first()
-    if integration is None:
-        return
-    hook = WebhookEndpoint.objects.filter(integration=integration).first()
+    hook = WebhookEndpoint.objects.filter(integration=integration_id).first()
     if hook:
         delete_endpoint(hook.pk)
-    integration.delete()
+    with transaction.atomic():
+        # Locked, as above: none gets a webhook meanwhile.
+        integration = Integration.objects.select_for_update().filter(pk=integration_id).first()
+        if integration:
+            integration.delete()
 
 
 def _set_webhook(
     integration: Integration, fields: dict[str, Any], secret_key: str, base_url: str
-) -> None:
+) -> WebhookEndpoint | None:
+    """Make or change it; return one that is to be deleted."""
     hook = WebhookEndpoint.objects.filter(integration=integration).first()
     url, active = fields.get("webhook_url"), fields.get("webhook_active")
     key = fields.get("webhook_signature_key")
@@ -66,7 +68,8 @@ def _set_webhook(
             base_url=base_url,
         )
     elif hook and url == "":
-        delete_endpoint(hook.pk)
+        return hook
     elif hook:
         secret = key or (secret_key if url else None)
         update_endpoint(endpoint=hook, url=url, secret=secret, is_active=active)
+    return None

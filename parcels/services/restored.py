@@ -15,7 +15,7 @@ from django.apps import apps
 from django.conf import settings
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
-from django.db.models import AutoField, F, Max, Min, QuerySet
+from django.db.models import AutoField, F, QuerySet
 from django.db.models.functions import Coalesce
 
 from offload.redis_clients import sync_client
@@ -89,15 +89,17 @@ def distrust_unsent() -> int:
     """
     under_way = {"state": State.ANNOUNCING, "sent_at__isnull": False}
     rows = Announcement.objects.exclude(**under_way, lease_until__gt=DatabaseNow())
-    count = 0
-    # Each as a partial index has it: for all three states PostgreSQL would read the whole table.
-    for states in ([State.PENDING, State.UNKNOWN], [State.ANNOUNCING]):
-        waiting = rows.filter(state__in=states)
-        ends = waiting.aggregate(low=Min("pk"), high=Max("pk"))
-        # In portions: a day's backlog in one statement would be cut by its time-out, each time.
-        for first in range(ends["low"] or 0, (ends["high"] or -1) + 1, ROWS_AT_ONCE):
-            count += _distrust(waiting.filter(pk__range=(first, first + ROWS_AT_ONCE - 1)))
-    return count
+    # Each part as a partial index has it: for three states PostgreSQL would read the whole table.
+    # In one statement: a row may go from one part to the other meanwhile.
+    unsent = rows.filter(state__in=[State.PENDING, State.UNKNOWN]).values_list("pk", flat=True)
+    claimed = rows.filter(state=State.ANNOUNCING).values_list("pk", flat=True)
+    ids = sorted(unsent.union(claimed, all=True))
+    waiting = rows.filter(state__in=[State.PENDING, State.UNKNOWN, State.ANNOUNCING])
+    # In portions: a day's backlog in one statement would be cut by its time-out, each time.
+    return sum(
+        _distrust(waiting.filter(pk__in=ids[first : first + ROWS_AT_ONCE]))
+        for first in range(0, len(ids), ROWS_AT_ONCE)
+    )
 
 
 def _distrust(waiting: QuerySet[Announcement]) -> int:

@@ -18,7 +18,6 @@ from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
 from threading import BoundedSemaphore
-from typing import Any
 from uuid import UUID
 
 from cryptography.fernet import InvalidToken
@@ -39,7 +38,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.models.webhook import NO_FAILURES, new_secret
+from parcels.models.webhook import new_secret
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.limiter import KeyedLimiter
 from parcels.services.wake import WEBHOOK_QUEUE, send
@@ -296,18 +295,19 @@ def update_endpoint(
     Raises:
         NotFound: it was deleted meanwhile.
     """
-    given = {"url": url, "secret": secret, "is_active": is_active}
-    changed: dict[str, Any] = {
-        name: value for name, value in given.items() if value not in (None, "")
-    }
-    if changed.get("is_active", endpoint.is_active):
-        changed |= NO_FAILURES
-    # Only these columns: others may have written meanwhile.
-    if changed and not WebhookEndpoint.objects.filter(pk=endpoint.pk).update(**changed):
-        raise NotFound("No Webhook matches the given query.")
-    for name, value in changed.items():
-        setattr(endpoint, name, value)
-    return endpoint
+    with transaction.atomic():
+        # Locked: others may have written since it was read.
+        row = WebhookEndpoint.objects.select_for_update().filter(pk=endpoint.pk).first()
+        if row is None:
+            raise NotFound("No Webhook matches the given query.")
+        row.url = url or row.url
+        if secret:  # the former one need not be readable
+            row.secret = secret
+        row.is_active = row.is_active if is_active is None else is_active
+        if row.is_active:
+            row.forget_failures()
+        row.save()
+    return row
 
 
 def delete_endpoint(endpoint_id: int) -> None:

@@ -34,7 +34,7 @@ def main() -> None:
     fill(int(sys.argv[1]))
     plans: list[tuple[str, str]] = []
     with (
-        connection.execute_wrapper(explaining(plans, "GROUP BY|MIN")),
+        connection.execute_wrapper(explaining(plans, "GROUP BY|UNION")),
         connection.cursor() as cursor,
     ):
         figures = queue_figures()

@@ -38,6 +38,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.representation import Question
+from parcels.services import cancel as cancelling
 from parcels.services import protect, review, tracking_feed, void
 from parcels.services.announce import announce
 from parcels.services.claim import claim, prepare
@@ -520,6 +521,27 @@ def test_a_review_that_is_shown_as_failed_is_cancelled_as_any_other(shop: Shop) 
     assert cancel(shop, row.parcel) == (202, "queued")
     review.adopt(row, review.Label("3S1", "c-1"), by="operator")
     assert status_of(row.parcel) == Status.CANCELLATION_REQUESTED
+
+
+def test_a_review_that_ends_meanwhile_leaves_nothing_to_cancel(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    row = AnnouncementFactory.create(
+        parcel__account=shop.account,
+        parcel__status=Status.ANNOUNCEMENT_FAILED,
+        state=State.NEEDS_REVIEW,
+    )
+
+    def look(parcel: Parcel) -> bool:
+        found = looks(parcel)
+        if found:
+            review.give_up(row, by="operator")
+        return found
+
+    looks = cancelling._is_under_review
+    monkeypatch.setattr(cancelling, "_is_under_review", look)
+    assert cancel(shop, row.parcel) == (410, "deleted")
+    assert status_of(row.parcel) == Status.ANNOUNCEMENT_FAILED
 
 
 def test_giving_up_ends_a_cancellation_that_was_promised(reviewed: Announcement) -> None:

@@ -166,10 +166,13 @@ def test_a_receiver_is_shown_by_its_host_alone(staff):
     assert staff.get(f"/operator/parcels/{parcel.pk}").status_code == 200
 
 
-@pytest.mark.parametrize("query", ["q=3SLISTED", "carrier=postnl", "q=word&carrier=postnl"])
-def test_the_admin_reads_no_whole_table_for_its_list(staff, query):
-    kept = LabelledParcelFactory.create(carrier="postnl", tracking_number="3SLISTED")
-    ParcelFactory.create(carrier="lantern")
+@pytest.mark.parametrize("of", ["parcel", "announcement"])
+@pytest.mark.parametrize("query", ["q={}", "q=LISTED", "carrier=postnl", "q=word&carrier=postnl"])
+def test_the_admin_reads_no_whole_table_for_its_list(staff, query, of):
+    parcel = LabelledParcelFactory.create(carrier="postnl", tracking_number="LISTED")
+    row = AnnouncementFactory.create(parcel=parcel, carrier="postnl", reference="LISTED")
+    AnnouncementFactory.create(parcel__carrier="lantern", carrier="lantern")
+    kept = parcel if of == "parcel" else row
     executed = []
 
     def note(execute, sql, *given):
@@ -177,9 +180,10 @@ def test_the_admin_reads_no_whole_table_for_its_list(staff, query):
         return execute(sql, *given)
 
     with connection.execute_wrapper(note):
-        answer = staff.get(f"/admin/parcels/parcel/?{query}")
+        answer = staff.get(f"/admin/parcels/{of}/?{query.format(parcel.pk)}")
     assert [row.pk for row in answer.context["cl"].result_list] == [kept.pk] * ("word" not in query)
-    assert not [sql for sql in executed if "DISTINCT" in sql or "UPPER" in sql or "LIKE" in sql]
+    slow = ("DISTINCT", "UPPER", "LIKE", "CAST", "::varchar", " OR ")
+    assert not [sql for sql in executed if any(each in sql for each in slow)]
 
 
 @pytest.mark.parametrize("of", ["account", "webhookendpoint"])

@@ -88,7 +88,7 @@ class EndpointView(APIView):
         """Change what is given of an endpoint."""
         endpoint = _endpoint(request, webhook_id)
         fields = _read(request, partial=True)
-        webhooks.update_endpoint(
+        endpoint = webhooks.update_endpoint(
             endpoint=endpoint,
             url=fields.get("url"),
             secret=fields.get("secret"),
