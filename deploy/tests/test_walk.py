@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from deploy.plan import ROOT
-from parcels.tests.stacks import poll, running
+from deploy.tests.waiting import until
+from parcels.tests.stacks import running
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
 # What it takes today: files, their lines, functions, their lines. A change may only lower these.
@@ -40,8 +41,7 @@ def stretch(folder, name):
         return ours if len(ours) >= len(PROCESSES) else None
 
     calls: dict[str, dict[str, int]] = defaultdict(dict)
-    poll(lambda: read() is not None, 30)
-    for _, walk in read():
+    for _, walk in until(read, "the files of all processes"):
         for file, function, lines in walk:
             if not file.startswith((".venv", "deploy/")):
                 calls[file].setdefault(function, lines)

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ import psycopg
 import requests
 
 from deploy.stack import Stack
+from deploy.tests.waiting import until
 from parcels.tests.requests import body
 
 # Seconds: calls end early, leases run out early, absences are believed early.
@@ -55,7 +55,7 @@ class Site:
 
     def wait_for_status(self, parcel_id: int, status: int, seconds: float = 30) -> dict[str, Any]:
         """Poll until the parcel has the status; return it."""
-        poll(lambda: self.parcel(parcel_id)["status"]["id"] == status, seconds)
+        until(lambda: self.parcel(parcel_id)["status"]["id"] == status, f"status {status}", seconds)
         return self.parcel(parcel_id)
 
     def rows(self, sql: str) -> list[tuple[Any, ...]]:
@@ -84,11 +84,3 @@ def running(strategy: str, database: str, **env: str) -> Iterator[Site]:
     """Start a deployment for a block."""
     with Stack(strategy, database=database, env=SHORT | env) as stack:
         yield Site(stack)
-
-
-def poll(true: Callable[[], bool], seconds: float) -> None:
-    """Wait until something is true; fail when it never is."""
-    end = time.monotonic() + seconds
-    while not true():
-        assert time.monotonic() < end, f"not true within {seconds} s"
-        time.sleep(0.1)

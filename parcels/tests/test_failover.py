@@ -10,7 +10,8 @@ import pytest
 from deploy.stack import Stack
 from deploy.stores import POSTGRESQL_INSTALL, PostgresServer, StoreMissingError, postgresql_programs
 from deploy.tests.fixtures import absent
-from parcels.tests.stacks import SHORT, Site, poll
+from deploy.tests.waiting import until
+from parcels.tests.stacks import SHORT, Site
 from parcels.tests.test_silent_database import post
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
@@ -43,7 +44,7 @@ def test_a_promoted_database_is_noticed_and_nothing_is_bought_unasked(site: Site
     site.stack.stop("worker")
     parcel = post(site)
     promote(server)
-    poll(lambda: states(site) == ["unknown"], 30)
+    until(lambda: states(site) == ["unknown"], "the unknown one", 30)
     assert "the database failed over" in site.stack.log("sweeper")
     site.stack.start("worker")
     site.wait_for_status(parcel, 1000, 60)

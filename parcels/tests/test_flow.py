@@ -9,7 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from deploy.stores import PostgresServer
-from parcels.tests.stacks import Site, poll, running
+from deploy.tests.waiting import until
+from parcels.tests.stacks import Site, running
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(180)]
 
@@ -60,7 +61,7 @@ def test_a_carrier_that_can_t_be_asked_is_left_to_a_person(site: Site) -> None:
     answer = site.create(shipment=30, request_label_async=True, company_name="SIM:RESET_AFTER")
     id_ = answer.json()["parcel"]["id"]
     state = f"SELECT state FROM parcels_announcement WHERE parcel_id = {id_}"
-    poll(lambda: site.rows(state)[0][0] == "needs_review", 30)
+    until(lambda: site.rows(state)[0][0] == "needs_review", "needs_review", 30)
     assert site.parcel(id_)["status"]["id"] == 1001
 
 
@@ -74,9 +75,9 @@ def test_a_client_is_answered_although_redis_is_lost_while_it_is_held(site: Site
     client = threading.Thread(target=ask)
     client.start()
     count = "SELECT count(*) FROM parcels_announcement WHERE carrier = 'tortoise'"
-    poll(lambda: site.rows(f"{count} AND sent_at IS NOT NULL")[0][0] > 0, 20)
+    until(lambda: site.rows(f"{count} AND sent_at IS NOT NULL")[0][0] > 0, "the call", 20)
     site.stack.kill("redis")
-    poll(lambda: site.rows(f"{count} AND state = 'announced'")[0][0] > 0, 40)
+    until(lambda: site.rows(f"{count} AND state = 'announced'")[0][0] > 0, "its outcome", 40)
     outcome_at = time.time()
     client.join(60)
     site.stack.start("redis")

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from deploy.stores import PostgresServer
-from parcels.tests.stacks import Site, poll, running
+from deploy.tests.waiting import until
+from parcels.tests.stacks import Site, running
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
 ANNOUNCEMENTS = 50
@@ -36,11 +37,11 @@ def test_a_worker_killed_in_the_middle_of_fifty(site: Site) -> None:
         "SELECT count(*) FROM parcels_announcement"
         " WHERE state = 'announcing' AND sent_at IS NOT NULL"
     )
-    poll(lambda: site.rows(sent)[0][0] >= 10, 20)
+    until(lambda: site.rows(sent)[0][0] >= 10, "ten calls", 20)
     assert site.unfinished() > 10
     site.stack.kill("worker")
     site.stack.start("worker")
-    poll(lambda: not site.unfinished(), 90)
+    until(lambda: not site.unfinished(), "all outcomes", 90)
     assert {site.parcel(id_)["status"]["id"] for id_ in ids} == {1000}
     bought = Counter(entry["reference"] for entry in site.ledger() if entry["event"] == "booked")
     known = {row[0] for row in site.rows("SELECT reference FROM parcels_announcement")}
@@ -55,7 +56,7 @@ def test_a_worker_killed_between_a_file_and_its_row(tmp_path: Path) -> None:
         "asgi-hold", "sqlite", FAULT_CRASH_AT="before_commit:1", LOG_FORMAT="line", **storage
     ) as site:
         first = site.create(shipment=8, request_label_async=True).json()["parcel"]["id"]
-        poll(lambda: not site.stack.running("worker"), 60)
+        until(lambda: not site.stack.running("worker"), "the worker's end", 60)
         assert len([*tmp_path.rglob("*.pdf")]) == 1
         assert site.rows("SELECT count(*) FROM parcels_document") == [(0,)]
         site.stack.change_environment({"FAULT_CRASH_AT": ""})

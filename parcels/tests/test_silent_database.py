@@ -11,8 +11,9 @@ import requests
 
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
+from deploy.tests.waiting import until
 from parcels.tests.requests import body
-from parcels.tests.stacks import SHORT, Site, poll
+from parcels.tests.stacks import SHORT, Site
 from shipping.tests.black_hole import Proxy
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
@@ -44,10 +45,11 @@ def test_worker_and_sweeper_outlive_a_silent_database(site: Site, proxy: Proxy) 
         post(site, patience=SILENCE)
     back = time.time()
     proxy.forget()
-    poll(lambda: accepts(site), BACK)
+    until(lambda: accepts(site), "an accepted order", BACK)
     site.wait_for_status(post(site), 1000, back + BACK - time.time())
     ready = Path(site.stack.env["RUN_DIR"]) / "sweeper.ready"
-    poll(lambda: ready.stat().st_mtime > back, back + BACK - time.time())
+    left = back + BACK - time.time()
+    until(lambda: ready.stat().st_mtime > back, "a good round of the sweeper", left)
     assert processes == {name: site.stack.pid(name) for name in processes}
 
 
