@@ -15,7 +15,7 @@ from deploy.env_file import read_env_file
 from deploy.plan import ROOT, Plan, PlannedProcess, make_plan
 from deploy.prepare import COMMANDS, prepare
 from deploy.stores import PostgresServer
-from deploy.strategy import Strategy
+from deploy.strategy import Strategy, fill_in
 
 # Two idle cores need 5 s; a machine that needs more than this has another problem.
 READY_SECONDS = 120.0
@@ -176,6 +176,14 @@ class Stack:
             child.kill()
         else:
             child.signal(number, leader_only=leader_only)
+
+    def reload(self, what: str) -> None:
+        """Do what `[reload]` of strategy.toml says for `app` or `front`."""
+        match self.strategy.reload[what].split():
+            case ["signal", process, name]:
+                self.kill(process, signal.Signals[f"SIG{name}"], leader_only=True)
+            case ["touch", path]:
+                Path(fill_in(path, self.env)).touch()
 
     def pause(self, name: str) -> None:
         """Freeze a process and all its workers."""

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import json
-import signal
 import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from pathlib import Path
 
 from deploy.loopback import ask, ask_json
 from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
-from deploy.strategy import fill_in
 from loadtests.calls import RECEIVER
 from loadtests.scenario import Scenario
 
@@ -81,9 +78,5 @@ def reload(stack: Stack, what: str) -> str:
     if how is None:
         why = stack.strategy.cannot.get(f"reload-{what}", "there is none")
         return f"no reload of the {what}: {why}"
-    match how.split():
-        case ["signal", process, name]:
-            stack.kill(process, signal.Signals[f"SIG{name}"], leader_only=True)
-        case ["touch", path]:
-            Path(fill_in(path, stack.env)).touch()
+    stack.reload(what)
     return how

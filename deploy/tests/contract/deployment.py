@@ -1,12 +1,9 @@
 """What the suite knows of a running strategy, besides its address."""
 
-import os
-import signal
 from contextlib import contextmanager
 
 import pytest
 
-from deploy.strategy import fill_in
 from deploy.tests.contract.shop import Shop
 from deploy.tests.waiting import get, until
 
@@ -58,15 +55,6 @@ class Deployment:
         finally:
             for name in workers:
                 self.stack.resume(name)
-
-    def reload(self, which):
-        """Do what `[reload]` of strategy.toml says for `app` or `front`."""
-        match self.strategy.reload[which].split():
-            case ["signal", process, name]:
-                os.kill(self.stack.pid(process), signal.Signals[f"SIG{name}"])
-            case ["touch", path]:
-                with open(fill_in(path, self.stack.env), "a") as file:
-                    os.utime(file.fileno())
 
     @contextmanager
     def unless_it_cannot(self, what):

@@ -89,7 +89,7 @@ def test_a_reload_loses_nobody(deployment, which, record_property):
         count = 4
         clients = waiting(deployment, count, slower=4)
     former = app_processes(deployment)
-    deployment.reload(which)
+    deployment.stack.reload(which)
     outcomes = Counter(map(outcome, clients.result()))
     record_property(f"{deployment.name} reload {which}", dict(outcomes))
     print(f"\n{deployment.name}: reload of the {which} under {count}: {dict(outcomes)}")
