@@ -19,7 +19,7 @@ from django.db.models import Model
 from django.test import Client
 from django.urls import URLPattern, URLResolver, get_resolver, reverse
 
-from parcels.admin import ReadOnly
+from parcels.admin import ReadOnly, SwitchedOff
 from parcels.models import (
     Account,
     Announcement,
@@ -60,7 +60,7 @@ ACTIONS = {
     ("sparelabel", "settle_by_hand"): "parcels.settle_sparelabel",
     ("webhookdelivery", "send_again"): "parcels.resend_webhookdelivery",
 }
-TYPED = {"adopt_label": {"adopt": "Adopt", "tracking_number": "3S9"}}
+TYPED = {"adopt_label": {"adopt": "Adopt", "tracking_number": "3S9", "carrier_id": "9"}}
 OPERATOR = {
     "operator:parcels": "parcels.view_parcel",
     "operator:parcel": "parcels.view_parcel",
@@ -187,6 +187,7 @@ def test_a_page_of_the_admin_asks_for_its_permission(
     if (model, page) == ("user", "add"):
         needed.append("auth.change_user")  # Django's own rule: a new user could be given anything
     never = isinstance(model_admin, ReadOnly) and verb != "view"
+    never |= isinstance(model_admin, SwitchedOff) and verb == "delete"
     expected = [403] * 4 if never else [403, 200, 403, 200]
     assert answers(lambda client: client.get(path).status_code, *needed) == expected
 
