@@ -37,7 +37,7 @@ def _stream_figures(
     events: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
     summary = summarize(samples)
-    seconds = per_second(samples, start + spec.begin)
+    seconds = per_second(samples, start)
     figures: dict[str, Any] = {
         "call": spec.call,
         "planned": planned(spec),

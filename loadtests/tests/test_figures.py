@@ -89,10 +89,13 @@ def test_a_carrier_that_was_broken_has_no_time_of_its_own():
     assert beyond("another")
 
 
-def test_seconds_count_from_the_streams_own_beginning():
+def test_seconds_count_from_the_phases_start_whenever_the_stream_begins():
+    """So do its events, and the looks at the servers."""
     later = replace(LABELS, begin=3.0)
     figures = phase_figures(TALK, [later], samples(2.0), 97.0, [])
-    assert [second["offered"] for second in figures["labels"]["seconds"]][:3] == [10, 0, 10]
+    seconds = figures["labels"]["seconds"]
+    assert [second["at"] for second in seconds if second["good"]] == [5, 7, 9, 11]
+    assert [second["in_flight"] for second in seconds][:4] == [0, 0, 0, 10]
 
 
 HOLDS = (
