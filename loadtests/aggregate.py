@@ -84,20 +84,13 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     a scenario run twice those count that had the last one's parameters and number of workers.
     """
     ordered = sorted(results, key=lambda result: str(result["began"]))
-    # Of what ran: a bench that was ended before its last scenario says nothing about that one.
-    last = {
-        run["scenario"]: _form(result, run)
-        for result in ordered
-        for run in result["runs"]
-        if run["status"] in SHOWN
-    }
+    pairs = [(result, run) for result in ordered for run in result["runs"]]
+    # Measured ones last: a later bench whose runs are all missing takes no figure's place.
+    pairs.sort(key=lambda pair: pair[1]["status"] in SHOWN)
+    last = {run["scenario"]: _form(result, run) for result, run in pairs}
 
     def kept(result: Mapping[str, Any]) -> list[Run]:
-        return [
-            run
-            for run in result["runs"]
-            if _form(result, run) == last.get(run["scenario"], _form(result, run))
-        ]
+        return [run for run in result["runs"] if _form(result, run) == last[run["scenario"]]]
 
     return [{**result, "runs": kept(result)} for result in ordered]
 

@@ -21,7 +21,6 @@ from loadtests.estimate import span
 from loadtests.measure import Tell, measure
 from loadtests.scenario import Scenario
 
-FORMAT = 1
 # The published base case: five processes.
 WORKERS = 5
 # What may go wrong with one strategy without ending the bench for the others.
@@ -124,7 +123,6 @@ class Bench:
 
     def _head(self, scenarios: Sequence[Scenario]) -> dict[str, Any]:
         return {
-            "format": FORMAT,
             "began": time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()),
             "note": self.wishes.note,
             "quick": self.wishes.quick,
@@ -166,8 +164,10 @@ class Bench:
             return outcome | {"status": "missing", "reason": said}
         results.write_samples(self.folder / "samples" / f"{job.label}.csv.gz", run.samples)
         self.interrupted = run.interrupted
-        reasons = run.figures["validity"]["reasons"]
-        status = {"status": "invalid" if reasons else "measured", "reason": "; ".join(reasons)}
+        status = {
+            "status": "invalid" if run.reasons else "measured",
+            "reason": "; ".join(run.reasons),
+        }
         if run.interrupted:
             status = {"status": "partial", "reason": "interrupted"}
         return outcome | status | run.figures

@@ -14,8 +14,6 @@ from loadtests.wire import Answer
 READ = "/api/v2/parcels/statuses"
 # The most that a batch may have.
 BATCH = 100
-# Labels that a call of a kind asks for.
-LABELS = {"label": 1, "async": 1, "batch": BATCH}
 
 
 @dataclass(frozen=True, slots=True)

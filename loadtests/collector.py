@@ -90,7 +90,6 @@ class Collector:
         pids = [process.pid for process in self._processes.tree("web")]
         self._try(row, "busy", lambda: read_counted(self._metrics, pids).busy)
         self._try(row, "lookup", self._simulator.lookup_seconds)
-        self._try(row, "in_flight", self._simulator.in_flight)
         return row
 
     @staticmethod

@@ -1,7 +1,7 @@
 """Send what streams say, and note what came of each request: one process, one event loop.
 
-It judges itself: how late it sent is in every sample, and if it used much of its core the run is
-invalid.
+It judges itself: how late it sent is in every sample, how much of its core it used in each phase's
+figures. Too much of either makes a run invalid.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ class Generator:
 
     async def run(self, tell: Callable[[Progress], None] = lambda _: None) -> Report:
         """Send everything, or what can be sent until the cap."""
-        cpu, began = time.process_time(), time.monotonic()
+        cpu = time.process_time()
         work = asyncio.gather(
             *(
                 self._closed(stream, stream.arrivals)
@@ -99,7 +99,9 @@ class Generator:
         with suppress(asyncio.CancelledError):
             await work
         tell(self.progress)
-        busy = (time.process_time() - cpu) / max(time.monotonic() - began, 1e-9)
+        cpu = time.process_time() - cpu
+        # From the start: until then it has nothing to send. It may be ended before.
+        busy = cpu / max(time.monotonic() - self.plan.start, cpu, 1e-9)
         for wire in itertools.chain.from_iterable(self._idle.values()):
             wire.close()
         return Report(self._samples, busy)

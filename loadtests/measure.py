@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -15,30 +15,34 @@ from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests import fleet
 from loadtests.aggregate import SERVING, used
-from loadtests.calls import LABELS, RECEIVER, make
+from loadtests.calls import BATCH, RECEIVER, make
 from loadtests.collector import Collector, Row
 from loadtests.deployment import deployed, hanging, login
 from loadtests.figures import phase_figures
 from loadtests.generator import Plan, Progress, Stream
 from loadtests.happenings import FAILED, Happenings
-from loadtests.metrics import Sample, validity
-from loadtests.scenario import Event, Phase, Scenario, StreamSpec
+from loadtests.metrics import Sample, why_invalid
+from loadtests.scenario import Phase, Scenario, StreamSpec
 
 # Seconds of rest before the first phase: imports and first connections are no steady state.
 REST_SECONDS = 1.0
-# Of a core: a generator that uses more reads answers late, and takes the delay for the server's.
-BUSY = 0.8
+# How many labels one request asks for.
+LABELS = {"label": 1, "async": 1, "batch": BATCH}
 
 Tell = Callable[[str, Progress], None]
 
 
 @dataclass(slots=True)
 class Run:
-    """What a run left: `figures` goes into the raw data, `samples` beside it."""
+    """What a run left: `figures` goes into the raw data, `samples` beside it.
+
+    `reasons` say why it is invalid; there are none where it is valid.
+    """
 
     figures: dict[str, Any]
     samples: list[tuple[str, float, list[Sample]]] = field(default_factory=list)
     interrupted: bool = False
+    reasons: list[str] = field(default_factory=list)
 
 
 def measure(
@@ -71,6 +75,7 @@ class _Bench:
         self._generators = generators
         self._tell = tell
         self._simulator = Simulator(stack.env)
+        self._waited_for = 0  # labels of parcels that were created for a stream to wait for
 
     def run(self, collector: Collector) -> Run:
         books = self._simulator.books()
@@ -92,8 +97,11 @@ class _Bench:
         for phase in run.figures["phases"]:
             phase["start"] = round(phase["start"] - began, 3)
         every = [sample for _, _, samples in run.samples for sample in samples]
+        # An outage that could not be begun leaves figures of a day without one.
+        run.reasons += _failed_events(run.figures["phases"])
         lookups = [row["lookup"] for row in rows if "lookup" in row]
-        run.figures["validity"] = asdict(validity(every, lookups, _against(run.figures["phases"])))
+        busy = max((phase["generator_busy"] for phase in run.figures["phases"]), default=0.0)
+        run.reasons += why_invalid(every, lookups, busy)
         return run
 
     def _phase(self, phase: Phase, run: Run) -> dict[str, Any] | None:
@@ -115,12 +123,16 @@ class _Bench:
             )
         finally:
             events = happenings.end()
+        if not run.interrupted:
+            run.reasons += [
+                f"{event.kind} {event.what} never came: the phase was over"
+                for event in phase.events[len(events) :]
+            ]
         run.samples.append((phase.name, planned.start, report.samples))
         return {
             "name": phase.name,
             "start": planned.start,
             "events": events,
-            "missed": [] if run.interrupted else _told(phase.events[len(events) :]),
             "generator_busy": round(report.busy, 3),
             "streams": phase_figures(self._scenario, specs, report.samples, planned.start, events),
         }
@@ -133,6 +145,7 @@ class _Bench:
             asked = {"shipment": {"id": spec.method}, "request_label_async": True}
             url = f"{self._stack.base_url}/api/v2/parcels"
             parcel = ask_json(url, {"parcel": RECEIVER | asked}, login=login_)["parcel"]["id"]
+            self._waited_for += 1
         address = f"{host}:{port}"
         call = make(spec.call, host=address, login=login_, method=spec.method, parcel=parcel)
         return Stream(spec.name, host, port, call, spec.arrivals, spec.begin, spec.time_out)
@@ -157,44 +170,34 @@ class _Bench:
             time.sleep(0.2)
         database.close()
         books = self._simulator.books() - before
-        specs = [spec for phase in self._scenario.phases for spec in phase.streams]
-        wanted = {spec.name: LABELS[spec.call] for spec in specs if spec.call in LABELS}
-        every = [sample for _, _, samples in run.samples for sample in samples]
-        creates = [sample for sample in every if sample.stream in wanted]
-        waited_for = sum(spec.call == "wait" for spec in specs)  # asked for by `_stream`
+        labels = {
+            (phase.name, spec.name): LABELS.get(spec.call, 0)
+            for phase in self._scenario.phases
+            for spec in phase.streams
+        }
+        every = [
+            (labels[phase, sample.stream], sample.ok)
+            for phase, _, samples in run.samples
+            for sample in samples
+        ]
         return {
-            "asked": sum(wanted[sample.stream] for sample in creates),
-            "answered_well": sum(wanted[sample.stream] for sample in creates if sample.ok),
-            "booked": books.booked - waited_for,
+            "asked": self._waited_for + sum(count for count, _ in every),
+            "answered_well": self._waited_for + sum(count for count, ok in every if ok),
+            "booked": books.booked,
             "doubled": books.doubled,
-            # Less the contract check's.
-            "announced": states.get("announced", 0) - 1 - waited_for,
+            "announced": states.get("announced", 0) - 1,  # less the contract check's
             "open": sum(states.get(state, 0) for state in OPEN),
             "failed": states.get("failed", 0),
         }
 
 
-def _told(events: Sequence[Event]) -> list[str]:
-    return [f"{event.kind} {event.what} at {event.at:g} s" for event in events]
-
-
-def _against(phases: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return why the phases say nothing: what was to happen and didn't, and a busy generator."""
-    reasons = [
+def _failed_events(phases: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [
         f"{event['kind']} {event['what']} {event['said']}"
         for phase in phases
         for event in phase["events"]
         if event["said"].startswith(FAILED)
     ]
-    reasons += [
-        f"{event} did not happen: the clients had ended"
-        for phase in phases
-        for event in phase["missed"]
-    ]
-    busy = max((phase["generator_busy"] for phase in phases), default=0.0)
-    if busy > BUSY:
-        reasons.append(f"the generator was busy: {busy:.0%} of a core")
-    return reasons
 
 
 def _relative(row: Row, began: float) -> Row:

@@ -21,6 +21,9 @@ from typing import NamedTuple
 LATE_SECONDS = 0.05
 # With more late sends than this the figures are the generator's, not the server's.
 LATE_SHARE = 0.01
+# Of its core. In a closed loop a request is due when the same process has read the last answer: if
+# it reads late, no send is late, and its delay is in the server's times.
+GENERATOR_BUSY = 0.8
 # Seconds: a simulated carrier whose plain lookup takes longer is itself the bottleneck.
 SIMULATOR_SLOW = 0.25
 
@@ -95,7 +98,6 @@ class Second:
     """One second of a run, `at` seconds from its start."""
 
     at: int
-    offered: int
     good: int
     errors: dict[str, int] = field(default_factory=dict)
     p50: float | None = None
@@ -155,26 +157,24 @@ def by_stream(samples: Iterable[Sample]) -> dict[str, list[Sample]]:
 
 
 def per_second(samples: Sequence[Sample], start: float) -> list[Second]:
-    """Return what happened in each second after `start`: sends by intended start, answers by end.
+    """Return what happened in each second after `start`: answers by their end.
 
     A request counts as in flight for the part of a second in which it was.
     """
     if not samples:
         return []
     length = int(max(sample.end for sample in samples) - start) + 1
-    offered = Counter(int(sample.intended - start) for sample in samples)
     ended: dict[int, list[Sample]] = {}
     for sample in samples:
         ended.setdefault(int(sample.end - start), []).append(sample)
     flight = _in_flight(samples, start, length)
-    return [_second(at, offered[at], ended.get(at, []), flight[at]) for at in range(length)]
+    return [_second(at, ended.get(at, []), flight[at]) for at in range(length)]
 
 
-def _second(at: int, offered: int, ended: Sequence[Sample], in_flight: float) -> Second:
+def _second(at: int, ended: Sequence[Sample], in_flight: float) -> Second:
     latency = latency_of(sample.latency for sample in ended if sample.ok)
     return Second(
         at=at,
-        offered=offered,
         good=sum(sample.ok for sample in ended),
         errors=dict(Counter(sample.outcome for sample in ended if not sample.ok)),
         p50=latency.p50 if latency else None,
@@ -233,36 +233,27 @@ def _share_within(samples: Sequence[Sample], limit: float) -> float:
     return sum(sample.ok and sample.latency <= limit for sample in samples) / len(samples)
 
 
-@dataclass(frozen=True, slots=True)
-class Validity:
-    """Whether a run says something about the server: it does where there is no reason against."""
+def why_invalid(
+    samples: Sequence[Sample], simulator_lookups: Sequence[float], busy: float
+) -> list[str]:
+    """Return why a run says nothing about the server, by its generator and its simulator.
 
-    late_share: float
-    simulator_p95: float | None
-    reasons: tuple[str, ...]
-
-
-def validity(
-    samples: Sequence[Sample],
-    simulator_lookups: Sequence[float],
-    failed_events: Sequence[str] = (),
-) -> Validity:
-    """Judge a run by its generator's late sends and by the simulator's plain lookups in seconds.
-
-    An outage that could not be begun leaves figures of a day without one: `failed_events` says so.
+    The generator is judged by its late sends and by `busy`, its share of a core in the busiest
+    phase; the simulator by its plain lookups in seconds.
     """
     sent = [sample.sent - sample.intended for sample in samples if sample.sent is not None]
     late = sum(wait > LATE_SECONDS for wait in sent)
     share = late / len(sent) if sent else 0.0
-    ordered = sorted(simulator_lookups)
-    slowness = percentile(ordered, 0.95) if ordered else None
-    reasons = list(failed_events)
+    slowness = percentile(sorted(simulator_lookups), 0.95) if simulator_lookups else 0.0
+    reasons = []
     if not sent:
         reasons.append("nothing was sent")
     if share > LATE_SHARE:
         reasons.append(
             f"the generator was late: {share:.1%} of the sends by over {LATE_SECONDS * 1000:.0f} ms"
         )
-    if slowness is not None and slowness > SIMULATOR_SLOW:
+    if busy > GENERATOR_BUSY:
+        reasons.append(f"the generator was busy: it used {busy:.2f} of a core")
+    if slowness > SIMULATOR_SLOW:
         reasons.append(f"the simulator was slow: a lookup took {slowness:.2f} s (95th percentile)")
-    return Validity(share, slowness, tuple(reasons))
+    return reasons

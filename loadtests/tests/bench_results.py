@@ -57,7 +57,6 @@ def run(
         ],
         "timeline": [look(at, others) for at in range(5)],
         "books": books(40, failed),
-        "validity": {"late_share": 0.0, "simulator_p95": 0.01, "reasons": []},
     }
 
 
@@ -96,7 +95,6 @@ def missing(strategy, family, reason):
 
 def results(*runs, note=""):
     return {
-        "format": 1,
         "began": "2026-01-02 03:04 UTC",
         "note": note,
         "quick": False,

@@ -125,11 +125,11 @@ def test_the_newest_form_of_each_scenario_is_the_one_that_counts():
         assert [len(one["runs"]) for one in kept] == [0, 1]
 
 
-def test_a_form_of_which_nothing_ran_leaves_the_one_before():
-    older = results(run("a", HELD, 8.0)) | {"began": "2026-01-01", "sizing": "3"}
-    missing = run("a", HELD, 8.0) | {"status": "missing"}
-    newer = results(missing) | {"began": "2026-01-02", "sizing": "5"}
-    assert [len(one["runs"]) for one in comparable([older, newer])] == [1, 0]
+def test_a_later_bench_that_measured_nothing_drops_no_figure():
+    measured = results(run("a", HELD, 8.0)) | {"began": "2026-01-01", "sizing": "3"}
+    lost = results(missing("a", HELD, "died")) | {"began": "2026-01-02", "sizing": "5"}
+    assert [len(one["runs"]) for one in comparable([measured, lost])] == [1, 0]
+    assert [len(one["runs"]) for one in comparable([lost])] == [1]  # its reason is still said
 
 
 def test_runs_with_other_parameters_have_no_common_median():

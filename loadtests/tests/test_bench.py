@@ -85,7 +85,7 @@ def figures(reasons=(), *, interrupted=False):
     found = run("any", HELD, 2.0)
     kept = {key: found[key] for key in ("phases", "timeline", "books", "sizes")}
     sample = Sample("labels", 5.25, 5.3501, None, 6.2501, "time-out")
-    return Run(kept | {"validity": {"reasons": reasons}}, [("talk", 5.0, [sample])], interrupted)
+    return Run(kept, [("talk", 5.0, [sample])], interrupted, list(reasons))
 
 
 def test_a_failed_run_is_missing_with_its_reason_and_the_others_go_on(measured, tmp_path):

@@ -70,9 +70,6 @@ class Known(Nothing):
     def read(self):
         return Rows({"tortoise": {"pending": 2, "announcing": 3}}, holds=4, connections=7)
 
-    def in_flight(self):
-        return 3
-
     def lookup_seconds(self):
         return 0.01
 
@@ -84,7 +81,7 @@ def test_a_row_has_each_figure_of_the_servers(made, monkeypatch):
     found = made(web1=2**22 + 1)
     [row] = looked(found)
     assert (row["connections"], row["held"], row["open"]) == (7, 4, 5)
-    assert (row["in_flight"], row["lookup"], row["busy"]) == (3, 0.01, {"serving": 1})
+    assert (row["lookup"], row["busy"]) == (0.01, {"serving": 1})
     assert set(row["memory"]) == {"web"}  # the generator's own is no server's
     assert set(row["cpu"]) == {"web", "generator"}
 

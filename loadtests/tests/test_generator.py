@@ -3,6 +3,7 @@ import socket
 import threading
 import time
 from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 import uvloop
@@ -276,3 +277,12 @@ def test_its_own_processor_time_is_in_the_report():
     with running(Shop()) as shop:
         _, report = drive(stream(shop.port, Constant(rate=20, seconds=0.5)))
     assert 0 < report.busy < 0.8  # it waits most of the time
+
+
+def test_the_wait_for_the_start_is_no_idle_time_of_its_own(monkeypatch):
+    spent = iter([0.0, 0.001])
+    clock = SimpleNamespace(monotonic=time.monotonic, process_time=lambda: next(spent))
+    monkeypatch.setattr("loadtests.generator.time", clock)
+    with running(Shop()) as shop:
+        plan, report = drive(stream(shop.port, Burst(1)))
+    assert time.monotonic() - 0.001 / report.busy >= plan.start

@@ -8,6 +8,7 @@ import pytest
 
 from deploy.simulator import Books
 from loadtests import measure
+from loadtests.generator import Plan, Report
 from loadtests.measure import Run, _Bench
 from loadtests.metrics import Sample
 from loadtests.scenario import load
@@ -70,6 +71,22 @@ def test_the_books_are_compared_when_nothing_is_under_way(bench):
     assert (books["open"], books["failed"]) == (0, 1)
 
 
+def test_a_batch_is_as_many_labels_and_a_wait_has_one_of_its_own(bench, monkeypatch):
+    """All of them are booked and announced."""
+    bench._scenario = load("neighbour")
+    bench._stack.base_url = "http://127.0.0.1:1"
+    bench._stack.env = {"HUB_BIND": ""}
+    monkeypatch.setattr(measure, "login", lambda stack, account: "public:secret")
+    monkeypatch.setattr(measure, "ask_json", lambda *_, **__: {"parcel": {"id": 1}})
+    [waits] = [spec for spec in bench._scenario.phases[1].streams if spec.call == "wait"]
+    bench._stream(waits)
+    batch = "neighbour's batches"
+    sent = [sample("labels"), sample(batch), sample(batch, "http 429"), sample(waits.name)]
+    run = Run({}, [("with the neighbour", 0.0, sent)])
+    books = bench._settle(Books(0, 0), run)
+    assert (books["asked"], books["answered_well"]) == (202, 102)
+
+
 def test_what_never_ends_is_not_waited_for(bench):
     bench._scenario = replace(TALK, settle=0.0)
     assert bench._settle(Books(0, 0), run_of(sample("labels")))["open"] == 3
@@ -89,3 +106,33 @@ def test_a_run_says_how_large_its_web_processes_were(bench, monkeypatch):
     monkeypatch.setattr(bench, "_phase", lambda phase, run: None)
     collector: Any = SimpleNamespace(start=lambda: None, stop=list)
     assert bench.run(collector).figures["sizes"] == sizes
+
+
+@pytest.mark.parametrize("interrupted", [False, True])
+def test_an_event_that_the_clients_did_not_wait_for_makes_its_run_invalid(
+    bench, monkeypatch, interrupted
+):
+    """Both reloads are planned; the last client ended between them."""
+    reload = load("reload")
+    done = {"at": 4.0, "kind": "reload", "what": "app", "carrier": "", "said": "done"}
+    happenings = SimpleNamespace(begin=lambda start: None, end=lambda: [done])
+    sent = Report([sample("labels")]), interrupted
+    monkeypatch.setattr(measure, "Happenings", lambda stack, events: happenings)
+    monkeypatch.setattr(measure, "login", lambda stack, account: "public:secret")
+    monkeypatch.setattr(measure.fleet, "send", lambda plan, **_: (Plan((), 0.0, 60.0), *sent))
+    bench._scenario = replace(reload, settle=0.0)
+    bench._stack.base_url = "http://127.0.0.1:1"
+    bench._stack.env = {"HUB_BIND": ""}
+    collector: Any = SimpleNamespace(start=lambda: None, stop=list)
+    reasons = bench.run(collector).reasons
+    assert reasons == ([] if interrupted else ["reload front never came: the phase was over"])
+
+
+def test_a_failed_event_and_a_busy_generator_make_a_run_invalid(bench, monkeypatch):
+    failed = {"kind": "fault", "what": "hang", "said": "failed: 404"}
+    phase = {"start": 0.0, "events": [failed], "generator_busy": 0.95}
+    monkeypatch.setattr(bench, "_phase", lambda *_: phase)
+    collector: Any = SimpleNamespace(start=lambda: None, stop=list)
+    reasons = bench.run(collector).reasons
+    assert reasons[0] == "fault hang failed: 404"
+    assert any("0.95 of a core" in reason for reason in reasons)

@@ -297,6 +297,9 @@ def test_nothing_measured_is_said(tmp_path):
 
 
 def test_the_command_says_what_it_wrote(monkeypatch, capsys):
-    monkeypatch.setattr(command, "write_pages", lambda: ["README.md"])
+    monkeypatch.setattr(command, "write_pages", lambda: ["docs/which-one.md"])
     assert command.main(["pages"]) == 0
-    assert capsys.readouterr().out == "wrote README.md\n"
+    assert capsys.readouterr().out == "wrote docs/which-one.md\n"
+    monkeypatch.setattr(command, "write_pages", list)
+    assert command.main(["pages"]) == 0
+    assert capsys.readouterr().out == "docs/which-one.md is up to date\n"

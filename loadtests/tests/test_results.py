@@ -31,7 +31,7 @@ def committed(*scenarios):
         for run in read(results)["runs"]:
             name = f"{run['scenario']}_{run['strategy']}_{run['repeat']}.csv.gz"
             file = results.parent / "samples" / name
-            if run["scenario"] in scenarios and run["status"] in SHOWN and file.exists():
+            if run["scenario"] in scenarios and run["status"] in SHOWN:
                 yield pytest.param(run, file, id=name)
 
 
@@ -41,9 +41,9 @@ def committed(*scenarios):
 def test_each_summary_is_that_of_the_samples(run, file):
     samples = read_samples(file)
     for phase in run["phases"]:
-        streams = by_stream(samples[phase["name"]])
-        assert set(streams) == set(phase["streams"])
-        for name, mine in streams.items():
+        found = by_stream(samples[phase["name"]])
+        assert set(found) == set(phase["streams"])  # one without samples is compared with nothing
+        for name, mine in found.items():
             kept, again = phase["streams"][name]["summary"], summarize(mine)
             assert again is not None
             assert (kept["asked"], kept["good"], kept["errors"]) == (
