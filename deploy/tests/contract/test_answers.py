@@ -41,6 +41,11 @@ CASES = {
     "one of a batch refused": lambda shop: shop.post(
         order(), REFUSED, path="parcels?errors=verbose-carrier"
     ),
+    "one of a batch with a taken reference": lambda shop: shop.post(
+        order(request_label=False, external_reference="taken"),
+        order(request_label=False, external_reference="taken", name="Another"),
+        path="parcels?errors=verbose",
+    ),
     "late": lambda shop: shop.post(order(slower=3), headers=[("Prefer", "wait=1")]),
     "late at once": lambda shop: shop.post(order(), headers=[("Prefer", "wait=0")]),
     "asynchronous": lambda shop: shop.post(order(), headers=[("Prefer", "respond-async")]),
