@@ -157,10 +157,9 @@ class _Body:
 
 def _address(scope: Message) -> str:
     """Return what counts as one client: an IPv4 address, or half an IPv6 address."""
-    # A Unix socket has none: its peer counts the connections.
     host: str = (scope.get("client") or [""])[0]
     try:
         address = IPv6Address(host)
-    except ValueError:
+    except ValueError:  # of a Unix socket there is none: its peer counts the connections
         return host
     return host if address.ipv4_mapped else address.packed[:8].hex()
