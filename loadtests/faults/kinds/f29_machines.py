@@ -58,8 +58,9 @@ class Machines(Fault):
 
     id = "F29"
     title = "several machines"
-    # PostgreSQL's failover takes its 15 s in a short dose, too: that is one fault of five.
-    may_refuse = 0.25
+    # Its clients ask until they have their labels, all of which are counted. PostgreSQL's failover
+    # takes its 15 s in a short dose, too, and refuses each of their tries.
+    may_refuse = 0.5
     strategy = "nginx-accel"
     rig = SeveralMachines
     # `seconds`: how long each fault lasts.
