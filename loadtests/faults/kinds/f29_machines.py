@@ -58,9 +58,7 @@ class Machines(Fault):
 
     id = "F29"
     title = "several machines"
-    # Its clients ask until they have their labels, all of which are counted. PostgreSQL's failover
-    # takes its 15 s in a short dose, too, and refuses each of their tries.
-    may_refuse = 0.5
+    may_refuse = 0.1
     strategy = "nginx-accel"
     rig = SeveralMachines
     # `seconds`: how long each fault lasts.
