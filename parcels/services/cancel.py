@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import transaction
+from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.exceptions import NotFound
 
@@ -85,15 +86,15 @@ def _cancel(parcel: Parcel) -> Verdict | None:
         return CANCELLED
     verdict = _SETTLED.get(parcel.status)
     # Shown as failed, but a person may still find that it was bought.
-    if verdict and not (verdict is FAILED_BEFORE and _is_under_review(parcel)):
+    if verdict and not (verdict is FAILED_BEFORE and _under_review(parcel).exists()):
         return verdict
     if _age(parcel) > timedelta(days=CANCELLABLE_DAYS):
         return TOO_OLD
     return QUEUED if _request(parcel) else None
 
 
-def _is_under_review(parcel: Parcel) -> bool:
-    return Announcement.objects.filter(parcel=parcel, state=State.NEEDS_REVIEW).exists()
+def _under_review(parcel: Parcel) -> QuerySet[Announcement]:
+    return Announcement.objects.filter(parcel=parcel, state=State.NEEDS_REVIEW)
 
 
 def _age(parcel: Parcel) -> timedelta:
@@ -116,9 +117,9 @@ def withdraw_pending(parcel: Parcel) -> bool:
 
 def _request(parcel: Parcel) -> bool:
     with transaction.atomic():
-        reviewed = Announcement.objects.filter(parcel=parcel, state=State.NEEDS_REVIEW)
         # Locked: nobody decides meanwhile that it was not bought, which would end it without us.
-        if parcel.status == Status.ANNOUNCEMENT_FAILED and not reviewed.select_for_update():
+        failed = parcel.status == Status.ANNOUNCEMENT_FAILED
+        if failed and not _under_review(parcel).select_for_update():
             return False
         # The announcement before its parcel, as everybody else locks them. A worker asks the
         # carrier, and the sweeper repeats it; of one under way the end wakes the void.

@@ -532,14 +532,11 @@ def test_a_review_that_ends_meanwhile_leaves_nothing_to_cancel(
         state=State.NEEDS_REVIEW,
     )
 
-    def look(parcel: Parcel) -> bool:
-        found = looks(parcel)
-        if found:
-            review.give_up(row, by="operator")
-        return found
+    def decided(_: Parcel) -> timedelta:
+        review.give_up(row, by="operator")
+        return timedelta()
 
-    looks = cancelling._is_under_review
-    monkeypatch.setattr(cancelling, "_is_under_review", look)
+    monkeypatch.setattr(cancelling, "_age", decided)  # which is asked in between
     assert cancel(shop, row.parcel) == (410, "deleted")
     assert status_of(row.parcel) == Status.ANNOUNCEMENT_FAILED
 
