@@ -13,9 +13,11 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from parcels.models import Account
-from parcels.services import carrier_guards
+from parcels.services import carrier_guards, status, webhooks
 from parcels.tests.factories import AccountFactory
+from parcels.tests.hooks import TAKEN
 from parcels.tests.requests import Shop
+from parcels.webhooks.post import Answer
 from shipping import authentication
 
 
@@ -45,6 +47,32 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
 
     monkeypatch.setattr("parcels.services.wake.send", note)
     return sent
+
+
+@pytest.fixture
+def sent(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, bytes, dict[str, str]]]:
+    """Take all that would be POSTed; the answer is 200."""
+    taken: list[tuple[str, bytes, dict[str, str]]] = []
+
+    def take(url: str, body: bytes, headers: dict[str, str], **_: Any) -> Answer:
+        taken.append((url, body, headers))
+        return TAKEN
+
+    monkeypatch.setattr(webhooks, "post", take)
+    return taken
+
+
+@pytest.fixture
+def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
+    tasks: list[tuple[str, Any]] = []
+
+    def note(task: str, row_ids: Sequence[Any], queue: str) -> bool:
+        tasks.extend((task, each) for each in row_ids)
+        return True
+
+    monkeypatch.setattr(webhooks, "send", note)
+    monkeypatch.setattr(status, "send", note)
+    return tasks
 
 
 @pytest.fixture(autouse=True)
