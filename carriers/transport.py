@@ -256,27 +256,30 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 def _dial(host: str, port: int, call: Call) -> socket.socket:
-    """Connect to the first address that answers; urllib3 gives each address the full time-out."""
+    """Connect to the first address that answers; each has its share of the time that is left.
+
+    urllib3 gives each the full time-out.
+    """
     give_up_at = time.monotonic() + call.remaining(call.connect_timeout)
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         raise CarrierUnreachable(f"the name doesn't resolve: {error}") from error
     trouble = "connect time-out"
-    for family, kind, protocol, _, address in addresses:
-        left = give_up_at - time.monotonic()
-        if left <= 0:
+    for tried, (family, kind, protocol, _, address) in enumerate(addresses):
+        share = (give_up_at - time.monotonic()) / (len(addresses) - tried)
+        if share <= 0:
             break
         try:
-            return _connect(socket.socket(family, kind, protocol), address, left)
+            return _connect(socket.socket(family, kind, protocol), address, share)
         except OSError as error:
             trouble = str(error) or trouble
     raise CarrierUnreachable(trouble)
 
 
-def _connect(connection: socket.socket, address: Any, left: float) -> socket.socket:
+def _connect(connection: socket.socket, address: Any, seconds: float) -> socket.socket:
     try:
-        connection.settimeout(left)
+        connection.settimeout(seconds)
         connection.connect(address)
     except BaseException:
         connection.close()

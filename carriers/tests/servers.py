@@ -44,6 +44,20 @@ def serving(handler: Handler, tls: ssl.SSLContext | None = None) -> Iterator[Ser
         listener.close()
 
 
+@contextlib.contextmanager
+def silent() -> Iterator[tuple[str, int]]:
+    """Return an address that takes no connection and refuses none: its listen queue is full."""
+    with (
+        socket.create_server(("127.0.0.1", 0), backlog=0) as full,
+        contextlib.ExitStack() as taken,
+    ):
+        for _ in range(4):
+            client = taken.enter_context(socket.socket())
+            client.setblocking(False)
+            client.connect_ex(full.getsockname())
+        yield full.getsockname()
+
+
 def _accept(listener, handler, served, tls):
     threads = []
     while not served.stop.is_set():

@@ -105,18 +105,20 @@ def test_a_late_resolver_sends_nothing_after_the_deadline(monkeypatch):
 
 
 def test_a_connect_that_hangs_is_not_sent():
-    with socket.create_server(("127.0.0.1", 0), backlog=0) as full:
-        port = full.getsockname()[1]
-        held = [socket.socket() for _ in range(4)]  # fill the backlog: further SYNs go unanswered
-        for client in held:
-            client.setblocking(False)
-            client.connect_ex(("127.0.0.1", port))
+    with servers.silent() as (_, port):
         started = time.monotonic()
         outcome = perform(steps(buying()), f"http://127.0.0.1:{port}", 5.0, 0.3)
         assert is_not_sent(outcome, "unreachable")
         assert time.monotonic() - started < 3
-        for client in held:
-            client.close()
+
+
+def test_a_carriers_next_address_is_tried(monkeypatch):
+    answering = servers.serving(servers.answering(servers.http(200)))
+    with servers.silent() as silent, answering as served:
+        stream = socket.AF_INET, socket.SOCK_STREAM, 6, ""
+        found = [(*stream, silent), (*stream, ("127.0.0.1", served.port))]
+        monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+        assert talk("http://carrier.example:81", buying()) == Answered()
 
 
 @pytest.mark.parametrize(
