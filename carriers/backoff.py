@@ -88,7 +88,8 @@ def decide(
 
     What provably made nothing is tried until the announcement's deadline, which the claim knows.
     """
-    if isinstance(outcome, Refused) or getattr(outcome, "reason", "") in PERMANENT:
+    never_left = isinstance(outcome, NotSent) and outcome.reason in PERMANENT
+    if never_left or isinstance(outcome, Refused):
         if not was_unknown:
             return Decision("failed")
         if repeats != "lookup":

@@ -16,6 +16,7 @@ UNREACHABLE = NotSent("unreachable")
 TIMEOUT = Unknown("timeout")
 OPEN = NotSent("breaker_open", retry_after=7.0)
 UNBUILDABLE = NotSent("unbuildable")
+SECOND_STEP = Unknown("unbuildable")
 EXPIRED = Refused("credentials", "no", credentials=True)
 PROMISED, UNPROMISED = Throttled(20.0, True), Throttled(20.0, False)
 HOUR = DEFAULT.max_unknown_age
@@ -35,6 +36,8 @@ TRIES = [
     (OPEN, 500, "lookup", False, False, 0, "pending", (7, 67), "after what our guard asked for"),
     (UNBUILDABLE, 1, "lookup", False, False, 0, "failed", (0, 0), "permanent"),
     (UNBUILDABLE, 2, "lookup", True, False, 0, "unknown", (0, 2), "not final after an unknown"),
+    (SECOND_STEP, 1, "lookup", False, False, 0, "unknown", (0, 1), "the purchase was sent"),
+    (SECOND_STEP, 1, "none", False, False, 0, "needs_review", (0, 0), "the same, no lookup"),
     (PROMISED, 1, "none", False, False, 0, "pending", (20, 21), "after what the carrier asked"),
     (PROMISED, 99, "none", False, False, 0, "pending", (20, 80), "a storm of 429 fails nothing"),
     (UNPROMISED, 1, "lookup", False, False, 0, "unknown", (0, 1), "no promise: look it up"),
