@@ -113,19 +113,11 @@ async def test_proxies_of_the_environment_are_ignored(monkeypatch):
 
 
 async def test_a_carriers_next_address_is_tried(monkeypatch):
-    """The first one swallows packets: a full listen queue."""
     loop = asyncio.get_running_loop()
-    with (
-        socket.create_server(("127.0.0.1", 0), backlog=0) as silent,
-        contextlib.ExitStack() as taken,
-        servers.serving(servers.answering(servers.http(200))) as served,
-    ):
-        for _ in range(2):
-            full = taken.enter_context(socket.socket())
-            full.setblocking(False)
-            full.connect_ex(silent.getsockname())
+    answering = servers.serving(servers.answering(servers.http(200)))
+    with servers.silent() as silent, answering as served:
         stream = socket.AF_INET, socket.SOCK_STREAM, 6, ""
-        found = [(*stream, silent.getsockname()), (*stream, ("127.0.0.1", served.port))]
+        found = [(*stream, silent), (*stream, ("127.0.0.1", served.port))]
         asked = []
 
         async def getaddrinfo(host, port, **options):
@@ -203,11 +195,13 @@ async def test_an_answer_has_its_status_headers_and_whole_body():
         return Answered()
 
     answer = servers.http(418, b"x" * 300_000, **{"X-Own": "1"})
-    with servers.serving(servers.answering(answer)) as served:
-        await perform(noting(), served.url, DEADLINE, CONNECT)
-    (response,) = seen
-    assert (response.status, response.body) == (418, b"x" * 300_000)
-    assert response.headers["x-own"] == "1"
+    pieces = b"HTTP/1.1 418 T\r\nX-Own: 1\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
+    for sent, body in (answer, b"x" * 300_000), (pieces + b"X-Own: after the body\r\n\r\n", b"x"):
+        with servers.serving(servers.answering(sent)) as served:
+            await perform(noting(), served.url, DEADLINE, CONNECT)
+        response = seen.pop()
+        assert (response.status, response.body) == (418, body)
+        assert response.headers["x-own"] == "1"
 
 
 async def test_nothing_is_sent_on_a_connection_that_is_closed_already(monkeypatch):
