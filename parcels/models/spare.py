@@ -40,7 +40,8 @@ class SpareLabel(models.Model):
     # Calls to void it.
     tries = models.IntegerField(default=0)
     error = models.CharField(max_length=500, blank=True, default="")
-    date_created = models.DateTimeField(auto_now_add=True)
+    # By the database's clock: for a while a carrier's list need not have it.
+    date_created = models.DateTimeField(db_default=Now())
     date_ended = models.DateTimeField(null=True, blank=True)
 
     class Meta:

@@ -5,11 +5,12 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Sequence
-from datetime import datetime, timedelta
+from datetime import timedelta
+from typing import Any
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from carriers.backoff import OWN_GUARDS, PERMANENT
@@ -158,7 +159,8 @@ def _void(spare: SpareLabel) -> None:
     row = SpareLabel.objects.filter(pk=spare.pk)
     row.update(tries=F("tries") + 1)  # before the call: a process that dies in it leaves no attempt
     purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
-    result, duration = call_void(job, purchase, tries=spare.tries + 1, since=spare.date_created)
+    young = row.filter(date_created__gt=DatabaseNow(-settling(job.carrier)))
+    result, duration = call_void(job, purchase, tries=spare.tries + 1, young=young)
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
         row.update(tries=F("tries") - 1, run_at=DatabaseNow(result.retry_after))
         return
@@ -180,15 +182,15 @@ def _void(spare: SpareLabel) -> None:
 
 
 def call_void(
-    job: Job, purchase: Purchase, *, tries: int, since: datetime | None
+    job: Job, purchase: Purchase, *, tries: int, young: QuerySet[Any]
 ) -> tuple[VoidResult, float]:
     """Ask the carrier to take a label back; a refusal is checked by looking the label up.
 
     Where the label was voided before and the answer was lost, the carrier refuses: what it doesn't
     list any more is voided. A carrier that can't be asked is believed to have voided at a try
     whose answer was lost, as a label that is void must not be printed. `tries` are the claims of
-    this voiding, this one included: a process that died left no attempt. `since` is when the label
-    came: a list may need a while to have it.
+    this voiding, this one included: a process that died left no attempt. `young` finds the label's
+    row while a list need not have it yet.
     """
     result, duration = call_carrier(job, job.carrier.void(purchase, job.credentials))
     if not isinstance(result, Refused) or "void_check" in settings.FAULT_GUARDS_OFF:
@@ -199,11 +201,11 @@ def call_void(
         unsure = not job.changed and _was_unsure(job, purchase, tries)
         return (Voided() if unsure else result), duration
     held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
-    return _checked(job, purchase, result, held, since), duration + looked
+    return _checked(job, purchase, result, held, young), duration + looked
 
 
 def _checked(
-    job: Job, purchase: Purchase, refused: Refused, held: LookupResult, since: datetime | None
+    job: Job, purchase: Purchase, refused: Refused, held: LookupResult, young: QuerySet[Any]
 ) -> VoidResult:
     match held:
         case Found(announced=labels):
@@ -219,7 +221,7 @@ def _checked(
             return Unknown(reason, "a refusal that could not be checked")
         case _:
             return held
-    if gone and since and timezone.now() - since < timedelta(seconds=settling(job.carrier)):
+    if gone and young.exists():
         return Unknown("unsettled", "a label so young need not be listed yet")
     return Voided() if gone else refused
 

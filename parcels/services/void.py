@@ -24,6 +24,7 @@ from parcels.services.call_and_wait import job_for
 from parcels.services.clock import DatabaseNow, StatementNow
 from parcels.services.ending import CANCELLING, note_attempt
 from parcels.services.job import Job
+from parcels.services.next_state import settling
 from parcels.services.spares import call_void
 from parcels.services.status import among, set_status
 from parcels.services.tracking_feed import follow_newest
@@ -45,8 +46,9 @@ def void(announcement_id: int) -> None:
         purchase = Purchase(
             job.announcement.reference, job.announcement.carrier_id, job.parcel.tracking_number
         )
-        row = job.announcement
-        _record(job, *call_void(job, purchase, tries=row.claims, since=row.date_ended))
+        own = Announcement.objects.filter(pk=announcement_id)
+        young = own.filter(date_ended__gt=DatabaseNow(-settling(job.carrier)))
+        _record(job, *call_void(job, purchase, tries=job.announcement.claims, young=young))
     connection.close()
 
 

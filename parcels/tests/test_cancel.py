@@ -42,6 +42,7 @@ from parcels.services import cancel as cancelling
 from parcels.services import protect, review, tracking_feed, void
 from parcels.services.announce import announce
 from parcels.services.claim import claim, prepare
+from parcels.services.clock import DatabaseNow
 from parcels.services.holds import open_hold
 from parcels.services.job import Result
 from parcels.services.record import finish
@@ -247,6 +248,30 @@ def test_a_lost_answer_is_cleared_up_by_a_lookup(
     carrier_says(Unknown("reset"))
     void.void(bought.pk)
     carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"), Absent())
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLED
+
+
+@pytest.mark.parametrize("behind", [0, 60])
+def test_a_young_label_that_isnt_listed_is_not_taken_for_void(
+    shop: Shop,
+    bought: Announcement,
+    carrier_says: Answers,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    behind: int,
+) -> None:
+    """Its age is by the database's clock: this host is a minute ahead of it, or not."""
+    settings.TIME_SCALE = 1.0
+    Announcement.objects.update(date_ended=DatabaseNow())
+    cancel(shop, bought.parcel)
+    ahead = timezone.now() + timedelta(seconds=behind)
+    monkeypatch.setattr(timezone, "now", lambda: ahead)
+    carrier_says(Refused("NOT_FOUND", "unknown label"), Absent())
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
+    Announcement.objects.update(date_ended=DatabaseNow(-61), lease_until=None)
+    carrier_says(Refused("NOT_FOUND", "unknown label"), Absent())
     void.void(bought.pk)
     assert status_of(bought.parcel) == Status.CANCELLED
 
