@@ -35,16 +35,25 @@ def age_sql(column: str) -> str:
 
 
 class StatementNow(Now):
-    """The moment at which the statement began, for conditions on what is due.
+    """The moment at which the statement began, or `seconds` after it, for what is due.
 
     PostgreSQL searches an index by it; by `clock_timestamp()`, which changes from row to row, it
     reads the index whole. On SQLite as `DatabaseNow`.
     """
 
-    def as_sqlite(  # type: ignore[override] # Django's has no such name
+    def __init__(self, seconds: float = 0) -> None:
+        super().__init__()
+        self.seconds = float(seconds)
+
+    def as_postgresql(  # type: ignore[override] # Django's has no such name
         self, compiler: SQLCompiler, connection: Any, **_: Any
     ) -> tuple[str, list[float]]:
-        return _SQLITE.format(offset=""), []
+        return "(STATEMENT_TIMESTAMP() + %s * interval '1 second')", [self.seconds]
+
+    def as_sqlite(  # type: ignore[override] # nor here
+        self, compiler: SQLCompiler, connection: Any, **_: Any
+    ) -> tuple[str, list[float]]:
+        return now_sql("%s"), [self.seconds]
 
 
 class DatabaseNow(Func):

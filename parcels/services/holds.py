@@ -6,6 +6,7 @@ Both kinds of strategy use this: a front holds the client, or this worker waits.
 from __future__ import annotations
 
 import json
+import logging
 import uuid
 from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
@@ -26,6 +27,8 @@ from parcels.services.protect import retry_after
 from parcels.services.rows import change_rows, insert, inserting
 from parcels.services.waits import wait_here
 from parcels.statuses import Status
+
+log = logging.getLogger(__name__)
 
 # Django compiles the same query for longer than it runs.
 _HELD = (
@@ -163,14 +166,23 @@ def words_of(
     wording: Callable[[Question, Sequence[Parcel]], HttpResponse],
     known: Iterable[Parcel] = (),
 ) -> dict[str, HttpResponse]:
-    """Return the holds' answers, without parcels that were deleted meanwhile: a batch's drafts."""
-    questions = {hold.pk: Question(**hold.question) for hold in holds}
+    """Return the holds' answers, without parcels that were deleted meanwhile: a batch's drafts.
+
+    One that can't be made is logged and left out: the other clients wait, too.
+    """
+    questions = {hold.pk: hold.question for hold in holds}
     parcels = {parcel.pk: parcel for parcel in known}
-    missing = {pk for each in questions.values() for pk in each.parcels} - parcels.keys()
+    missing = {pk for each in questions.values() for pk in each["parcels"]} - parcels.keys()
     if missing:
         parcels |= Parcel.objects.in_bulk(missing)
-    return {
-        hold_id: wording(question, left)
-        for hold_id, question in questions.items()
-        if (left := [parcels[pk] for pk in question.parcels if pk in parcels])
-    }
+    answers = {}
+    for hold_id, question in questions.items():
+        left = [parcels[pk] for pk in question["parcels"] if pk in parcels]
+        # A newer version, beside this one during an update, may ask for more.
+        understood = {name: question[name] for name in Question.__slots__ if name in question}
+        try:
+            if left:
+                answers[hold_id] = wording(Question(**understood), left)
+        except Exception:
+            log.exception("no answer can be made for hold %s", hold_id)
+    return answers

@@ -36,6 +36,9 @@ OVERDUE = "It could not be announced within its maximum age."
 UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
 # Seconds: a hold is kept this long after its deadline, for clients that ask late.
 KEEP_HOLDS = 3600
+# Seconds by which the clocks of a host, which wrote a hold's deadline, and of the database may
+# differ.
+CLOCKS_APART = 60
 HOLDS_AT_ONCE = 500
 # A round (a second) forgets more than all processes of a machine can hold again in one.
 FORGET_AT_ONCE = 2000
@@ -189,7 +192,8 @@ def release_forgotten() -> int:
 
 def forgotten_holds() -> QuerySet[Hold]:
     """Return the holds that could be released: all that they wait for has ended."""
-    waiting = Hold.objects.filter(released_at=None, deadline_at__gte=StatementNow())
+    before = StatementNow(-CLOCKS_APART)
+    waiting = Hold.objects.filter(released_at=None, deadline_at__gte=before)
     return waiting.exclude(announcements__state__in=OPEN)
 
 

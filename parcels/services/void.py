@@ -36,6 +36,8 @@ AGAIN = 60
 # Seconds between two wake-ups of one cancellation whose worker may be busy.
 REWAKE = 30
 ROWS_AT_ONCE = 200
+# Seconds: over any difference of two clocks, as hosts write when a cancellation was requested.
+FAR = 86_400
 _CANCELLING = among(CANCELLING)
 
 
@@ -137,7 +139,7 @@ def due_announcements() -> QuerySet[Announcement]:
     A range, not "is not null", and no join: else SQLite walks through every announcement.
     """
     cancelling = Parcel.objects.filter(
-        status__in=CANCELLING, date_cancel_requested__lte=StatementNow()
+        status__in=CANCELLING, date_cancel_requested__lte=StatementNow(FAR)
     )
     return Announcement.objects.filter(
         parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=StatementNow()

@@ -517,6 +517,15 @@ def test_the_sweeper_finds_cancellations_without_walking_through_all() -> None:
     assert "SCAN parcels_announcement" not in void.due_announcements().explain()
 
 
+def test_a_cancellation_by_a_host_that_is_ahead_is_due_at_once(
+    shop: Shop, bought: Announcement
+) -> None:
+    cancel(shop, bought.parcel)
+    Announcement.objects.update(wake_at=DatabaseNow(-1))
+    Parcel.objects.update(date_cancel_requested=timezone.now() + timedelta(seconds=60))
+    assert void.due_announcements().exists()
+
+
 @pytest.fixture
 def reviewed(shop: Shop) -> Announcement:
     """Return an announcement under review whose cancellation was asked for."""

@@ -21,6 +21,7 @@ from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext, override_settings
 from django.utils import timezone
 
+import offload
 from parcels.management.commands import sweeper as command
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
@@ -316,6 +317,29 @@ def test_a_client_that_was_answered_is_not_answered_again(
     )
     holds.release_holds([row.pk])
     assert released == [waits.pk]
+
+
+def test_a_hold_that_can_t_be_answered_keeps_no_other_client_waiting(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    row = AnnouncementFactory.create(state=State.ANNOUNCED)
+    bad, newer, plain = (hold_of(row, number, -60) for number in range(3))
+    plain.question = {"parcels": [row.parcel_id], "base": "http://h", "path": "/api/v2/parcels"}
+    newer.question = plain.question | {"of_a_newer_version": True}
+    bad.question = {"parcels": [row.parcel_id]}
+    Hold.objects.bulk_update([bad, newer, plain], ["question"])
+    told: list[str] = []
+    monkeypatch.setattr(offload, "release_many", lambda answers: told.extend(answers) or True)
+    assert sweep.release_forgotten() == 3
+    assert set(told) == {newer.pk, plain.pk}
+    assert f"no answer can be made for hold {bad.pk}" in caplog.text
+
+
+@pytest.mark.parametrize(("behind", "found"), [(30, True), (300, False)])
+def test_a_client_of_a_host_that_is_behind_is_answered(behind: int, found: bool) -> None:
+    row = AnnouncementFactory.create(state=State.ANNOUNCED)
+    hold_of(row, 1, behind)
+    assert sweep.forgotten_holds().exists() == found
 
 
 def test_old_holds_are_forgotten_in_portions_oldest_first(monkeypatch: pytest.MonkeyPatch) -> None:
