@@ -12,18 +12,27 @@ from django.db import connections
 
 from carriers import registry
 from parcels import fault_settings
+from parcels.services.claim import LEASE_SHARE
+from parcels.services.job import GUARD_WINDOW
 from parcels.throttling.limits import parse_limits
 
 
 @register
 def check_lease(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """The call must end well inside its lease, or two workers own one announcement."""
-    if settings.CARRIER_CALL_DEADLINE * 2 <= settings.ANNOUNCEMENT_LEASE:
+    """The latest call must end inside its lease, or two workers own one announcement.
+
+    That is one that begins to connect at the end of the send guard's share and window.
+    """
+    call = settings.CARRIER_CALL_DEADLINE + GUARD_WINDOW
+    call += min(settings.CARRIER_CONNECT_TIMEOUT, settings.CARRIER_CALL_DEADLINE)
+    least = max(call / (1 - LEASE_SHARE), 2 * settings.CARRIER_CALL_DEADLINE)
+    if least <= settings.ANNOUNCEMENT_LEASE:
         return []
     return [
         Error(
-            "ANNOUNCEMENT_LEASE is shorter than twice CARRIER_CALL_DEADLINE.",
-            hint="Leave ANNOUNCEMENT_LEASE unset: it is 2.5 times the deadline then.",
+            f"ANNOUNCEMENT_LEASE is under {least:.4g} s: a call could outlast it.",
+            hint="Unset, it is 2.5 times CARRIER_CALL_DEADLINE. Or shorten the time for"
+            " connecting, CARRIER_CONNECT_TIMEOUT.",
             id="shipping.E001",
         )
     ]

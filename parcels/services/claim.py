@@ -23,8 +23,8 @@ from parcels.statuses import Status
 # Why 5: a claim without a result costs its process; after five the row is the cause, not chance.
 MAX_CLAIMS = 5
 FATAL = "Its processes died or failed, one after the other."
-# Of the lease, until the send guard. The rest is longer than a call's whole deadline
-# (shipping.E001): a call that has passed the guard ends before another process may take its row. A
+# Of the lease, until the send guard. The rest is enough for the whole call
+# (shipping.E001): one that has passed the guard ends before another process may take its row. A
 # second is enough at low load; on a busy machine a group of fifty takes longer.
 LEASE_SHARE = 0.25
 

@@ -80,7 +80,7 @@ def expired_leases() -> QuerySet[Announcement]:
 def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
     due = {"lease_until": None, "run_at": DatabaseNow(delay), "wake_at": DatabaseNow(delay)}
     sent = State.PENDING if "unknown" in settings.FAULT_GUARDS_OFF else State.UNKNOWN
-    # Its call has ended by now: a lease is over twice a call's deadline.
+    # Its call has ended by now (shipping.E001).
     unknown = rows.filter(sent_at__isnull=False).update(
         state=sent,
         call_ended_at=DatabaseNow(),

@@ -14,7 +14,9 @@ from deploy.stores import PostgresServer
 from shipping.checks import check_synchronous_commit
 
 WRONG = [
-    ({"ANNOUNCEMENT_LEASE": 50.0, "CARRIER_CALL_DEADLINE": 30.0}, "shipping.E001"),
+    ({"ANNOUNCEMENT_LEASE": 59.0, "CARRIER_CALL_DEADLINE": 30.0}, "shipping.E001"),
+    ({"ANNOUNCEMENT_LEASE": 10.0, "CARRIER_CALL_DEADLINE": 5.0}, "shipping.E001"),
+    ({"ANNOUNCEMENT_LEASE": 60.0, "CARRIER_CONNECT_TIMEOUT": 20.0}, "shipping.E001"),
     ({"CARRIERS": {"postnl": {"url": "", "bulkhead": 1}}}, "shipping.E002"),
     ({"CARRIERS": {"postnl": {"url": "carrier.example", "bulkhead": 1}}}, "shipping.E002"),
     ({"CARRIERS": {"postnl": {"url": "https://h:no", "bulkhead": 1}}}, "shipping.E002"),
