@@ -16,7 +16,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 Event = Literal["booked", "voided"]
 logger = logging.getLogger(__name__)
@@ -66,36 +66,12 @@ class Ledger:
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="ledger")
         self._closed = False
 
-    async def append(
-        self,
-        event: Event,
-        *,
-        carrier: str,
-        reference: str,
-        shipment_id: str,
-        tracking_number: str,
-        product: int,
-        price: str,
-        by: str,
-        owner: str = "",
-    ) -> Entry:
+    async def append(self, event: Event, **booked: Any) -> Entry:
         """Write one entry and return when it is on the disk; raises LedgerError."""
         if self._closed:
             raise LedgerError("the ledger is closed")
         self._last_seq += 1
-        entry = Entry(
-            self._last_seq,
-            round(time.time(), 6),
-            event,
-            carrier,
-            reference,
-            shipment_id,
-            tracking_number,
-            product,
-            price,
-            by,
-            owner,
-        )
+        entry = Entry(self._last_seq, round(time.time(), 6), event, **booked)
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((entry, done))
         if self._writer is None:
