@@ -8,7 +8,6 @@ from typing import Any
 from django.http import HttpResponseBase
 from django.urls import URLPattern, re_path
 
-from parcels.views.cancel import CancelView
 from parcels.views.catalogue import ShippingMethodsView, ShippingMethodView
 from parcels.views.coroutine import waiting
 from parcels.views.documents import (
@@ -20,7 +19,7 @@ from parcels.views.documents import (
 )
 from parcels.views.health import CarriersView
 from parcels.views.integrations import IntegrationsView, IntegrationView
-from parcels.views.parcels import ParcelsView, ParcelView, StatusesView
+from parcels.views.parcels import CancelView, ParcelsView, ParcelView, StatusesView
 from parcels.views.schema import DocsView, schema
 from parcels.views.shop import (
     BrandsView,

@@ -19,6 +19,7 @@ from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE
 from parcels.services.accept import Mode, order_of
 from parcels.services.answering import answer_parcel
+from parcels.services.cancel import cancel
 from parcels.services.change import change_parcel
 from parcels.services.protect import retry_after
 from parcels.statuses import Status, status_payload
@@ -72,6 +73,15 @@ class ParcelView(APIView):
         if parcel is None:
             raise NotFound("No Parcel matches the given query.")
         return answer_parcel(asked=asked(request, wait=wait or 0), parcel=parcel)
+
+
+class CancelView(APIView):
+    """`/parcels/{id}/cancel`"""
+
+    def post(self, request: Request, parcel_id: str) -> Response:
+        """Cancel the parcel, or queue that its carrier is asked; a body is not read."""
+        verdict = cancel(account=account_of(request), parcel_id=identifier(parcel_id))
+        return Response({"status": verdict.status, "message": verdict.message}, verdict.code)
 
 
 class StatusesView(APIView):
