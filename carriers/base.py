@@ -15,7 +15,6 @@ from carriers import classify
 from carriers.classify import Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
 from carriers.messages import (
-    Address,
     CarrierRequest,
     CarrierResponse,
     Consignment,
@@ -24,12 +23,7 @@ from carriers.messages import (
 )
 from carriers.methods import ShippingMethod
 from carriers.outcomes import (
-    Absent,
-    Announced,
     Answered,
-    Document,
-    Format,
-    Found,
     LookupResult,
     NotSent,
     Outcome,
@@ -37,36 +31,8 @@ from carriers.outcomes import (
     Refused,
     Throttled,
     Unknown,
-    Voided,
     VoidResult,
 )
-
-__all__ = [
-    "PROBE",
-    "Absent",
-    "Address",
-    "Announced",
-    "Answered",
-    "Carrier",
-    "CarrierRequest",
-    "CarrierResponse",
-    "Consignment",
-    "Document",
-    "Format",
-    "Found",
-    "LookupResult",
-    "NotSent",
-    "Outcome",
-    "ProbeResult",
-    "Purchase",
-    "Refused",
-    "Repeats",
-    "Steps",
-    "Throttled",
-    "Unknown",
-    "VoidResult",
-    "Voided",
-]
 
 T = TypeVar("T")
 # A reference that no parcel has.

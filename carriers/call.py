@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 
 from carriers import classify
-from carriers.base import CarrierRequest
 from carriers.errors import CarrierError, CarrierTimeout, RequestUnbuildable, SendForbidden
+from carriers.messages import CarrierRequest
 from carriers.outcomes import NotSent, Unknown
 
 # Why 5 MB: a label's PDF and ZPL are some 100 KB in base64; a customs set of ten pages below 3 MB.

@@ -1,4 +1,4 @@
-"""What an adapter is given and gives: plain values. Adapters import them from `carriers.base`."""
+"""What an adapter is given, and gives to its transport: plain values."""
 
 from __future__ import annotations
 

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import Any
 
-from carriers.base import CarrierRequest, CarrierResponse, Steps
+from carriers.base import Steps
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import CarrierRequest, CarrierResponse
 from carriers.outcomes import Unknown
 from carriers.shapes.documents import LONGEST_TRACKING_NUMBER, identifier
 

@@ -28,7 +28,7 @@ from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import parse_url
 
-from carriers.base import CarrierRequest, CarrierResponse, Steps
+from carriers.base import Steps
 from carriers.call import LARGEST_BODY, USER_AGENT, Call, always
 from carriers.errors import (
     CarrierAnswerUnreadable,
@@ -39,6 +39,7 @@ from carriers.errors import (
     CarrierUnreachable,
     RequestUnbuildable,
 )
+from carriers.messages import CarrierRequest, CarrierResponse
 from carriers.outcomes import NotSent, Unknown
 from carriers.watchdog import WATCHDOG, Watch
 

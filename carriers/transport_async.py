@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import httptools
 
-from carriers.base import CarrierRequest, CarrierResponse, Steps
+from carriers.base import Steps
 from carriers.call import LARGEST_BODY, USER_AGENT, Call, always
 from carriers.errors import (
     CarrierAnswerUnreadable,
@@ -28,6 +28,7 @@ from carriers.errors import (
     CarrierUnreachable,
     RequestUnbuildable,
 )
+from carriers.messages import CarrierRequest, CarrierResponse
 from carriers.outcomes import NotSent, Unknown
 from carriers.transport import default_tls
 

@@ -8,23 +8,12 @@ from dataclasses import asdict
 from decimal import Decimal
 from typing import Any
 
-from carriers.base import (
-    PROBE,
-    Carrier,
-    CarrierRequest,
-    Consignment,
-    Credentials,
-    Outcome,
-    Purchase,
-    Refused,
-    Steps,
-    Unknown,
-    Voided,
-    VoidResult,
-)
+from carriers.base import PROBE, Carrier, Steps
 from carriers.classify import DUPLICATE, Phase, Promises
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import CarrierRequest, Consignment, Credentials, Purchase
 from carriers.methods import ShippingMethod
+from carriers.outcomes import Outcome, Refused, Unknown, Voided, VoidResult
 from carriers.shapes import documents, json_label
 
 

@@ -7,26 +7,21 @@ from dataclasses import replace
 from decimal import Decimal
 from xml.etree import ElementTree as ET
 
-from carriers.base import (
+from carriers.base import Carrier, Steps
+from carriers.classify import Phase, Promises
+from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import CarrierRequest, CarrierResponse, Consignment, Credentials, Purchase
+from carriers.methods import ShippingMethod
+from carriers.outcomes import (
     Announced,
-    Carrier,
-    CarrierRequest,
-    CarrierResponse,
-    Consignment,
-    Credentials,
     NotSent,
     Outcome,
-    Purchase,
     Refused,
-    Steps,
     Throttled,
     Unknown,
     Voided,
     VoidResult,
 )
-from carriers.classify import Phase, Promises
-from carriers.errors import CarrierAnswerUnreadable
-from carriers.methods import ShippingMethod
 from carriers.shapes import documents, soap, xml_body
 from carriers.tokens import TokenCache
 

@@ -8,28 +8,22 @@ from decimal import Decimal
 from urllib.parse import quote, urlsplit
 from xml.etree import ElementTree as ET
 
-from carriers.base import (
+from carriers.base import Carrier, Steps, unsettled_lookup
+from carriers.classify import Phase, Promises
+from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import CarrierRequest, CarrierResponse, Consignment, Credentials, Purchase
+from carriers.methods import ShippingMethod
+from carriers.outcomes import (
     Absent,
     Announced,
-    Carrier,
-    CarrierRequest,
-    CarrierResponse,
-    Consignment,
-    Credentials,
     Found,
     LookupResult,
     Outcome,
-    Purchase,
     Refused,
-    Steps,
     Unknown,
     Voided,
     VoidResult,
-    unsettled_lookup,
 )
-from carriers.classify import Phase, Promises
-from carriers.errors import CarrierAnswerUnreadable
-from carriers.methods import ShippingMethod
 from carriers.shapes import documents, xml_body
 from carriers.shapes.json_label import void_refusal
 

@@ -11,8 +11,8 @@ import base64
 import binascii
 from decimal import Decimal, InvalidOperation
 
-from carriers.base import Announced, Document, Format, Refused
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.outcomes import Announced, Document, Format, Refused
 
 # The columns that these are stored in; a test compares.
 LONGEST_CARRIER_ID = 128

@@ -8,27 +8,21 @@ from dataclasses import asdict
 from typing import Any
 from urllib.parse import quote
 
-from carriers.base import (
+from carriers.base import Carrier, Steps, unsettled_lookup
+from carriers.classify import Phase, Promises
+from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import CarrierRequest, CarrierResponse, Consignment, Credentials, Purchase
+from carriers.outcomes import (
     Absent,
     Announced,
-    Carrier,
-    CarrierRequest,
-    CarrierResponse,
-    Consignment,
-    Credentials,
     Found,
     LookupResult,
     Outcome,
-    Purchase,
     Refused,
-    Steps,
     Unknown,
     Voided,
     VoidResult,
-    unsettled_lookup,
 )
-from carriers.classify import Phase, Promises
-from carriers.errors import CarrierAnswerUnreadable
 from carriers.shapes import documents
 
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 
-from carriers.base import CarrierResponse
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import CarrierResponse
 from carriers.shapes import xml_body
 
 NAMESPACE = "http://schemas.xmlsoap.org/soap/envelope/"

@@ -13,8 +13,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from xml.etree import ElementTree as ET
 
-from carriers.base import Address
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import Address
 
 FORBIDDEN = ("<!DOCTYPE", "<!ENTITY", "\0")
 # Why 5 MB: the transports' own limit; said again because an adapter may be fed by others.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 
-from carriers.base import CarrierResponse
+from carriers.messages import CarrierResponse
 from carriers.outcomes import Document
 
 PDF = b"%PDF-1.4\n1 0 obj\n<<>>\nendobj\n%%EOF\n"

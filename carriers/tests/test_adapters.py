@@ -8,7 +8,7 @@ import responses
 from hypothesis import given
 from hypothesis import strategies as st
 
-from carriers.base import Purchase
+from carriers.messages import Purchase
 from carriers.outcomes import (
     Absent,
     Announced,

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from carriers.base import Address, Consignment, Purchase
+from carriers.messages import Address, Consignment, Purchase
 from carriers.outcomes import Absent, Announced, Answered, Found, Refused, Voided
 from carriers.registry import CARRIERS, SHIPPING_METHODS
 from carriers.simulator.catalogue import CATALOGUE

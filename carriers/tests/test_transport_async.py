@@ -10,7 +10,7 @@ import time
 import pytest
 import uvloop
 
-from carriers.base import CarrierRequest
+from carriers.messages import CarrierRequest
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (

@@ -6,8 +6,8 @@ import gzip
 import random
 import socket
 
-from carriers.base import Address, CarrierRequest, Consignment
 from carriers.classify import Phase, Promises, answer
+from carriers.messages import Address, CarrierRequest, Consignment
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import servers
 

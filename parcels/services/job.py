@@ -19,7 +19,8 @@ from django.db import Error
 from django.utils.crypto import salted_hmac
 
 from carriers import registry
-from carriers.base import Address, Carrier, Consignment
+from carriers.base import Carrier
+from carriers.messages import Address, Consignment
 from carriers.outcomes import Announced, Outcome
 from parcels.models import Account, Announcement, CarrierContract, Parcel
 from parcels.representation import divide_address

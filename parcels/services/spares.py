@@ -14,7 +14,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from carriers.backoff import OWN_GUARDS, PERMANENT
-from carriers.base import Purchase
+from carriers.messages import Purchase
 from carriers.outcomes import (
     Absent,
     Announced,

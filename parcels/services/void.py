@@ -16,7 +16,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from carriers.backoff import OWN_GUARDS
-from carriers.base import Purchase
+from carriers.messages import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
 from parcels.models import Announcement, Parcel, State
 from parcels.services.announcement_sql import calls_about

@@ -18,8 +18,9 @@ from typing import Any
 import greenlet  # type: ignore[import-untyped] # it has no stubs
 from django.db import connection
 
-from carriers.base import Carrier, Consignment, Purchase
+from carriers.base import Carrier
 from carriers.call import always
+from carriers.messages import Consignment, Purchase
 from carriers.outcomes import (
     Absent,
     Announced,

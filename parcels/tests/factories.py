@@ -8,7 +8,7 @@ from typing import Any
 import factory
 from django.utils import timezone
 
-from carriers.base import Address
+from carriers.messages import Address
 from parcels.models import Account, Announcement, Document, Parcel, State
 from parcels.services.job import consignment
 from parcels.statuses import Status

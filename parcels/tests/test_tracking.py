@@ -13,7 +13,7 @@ from django.db import connection
 from django.utils import timezone
 from django.utils.dateparse import parse_datetime
 
-from carriers.base import CarrierResponse
+from carriers.messages import CarrierResponse
 from carriers.outcomes import NotSent
 from parcels.models import FeedCursor, Parcel, TrackingEvent, WebhookEndpoint, WebhookEvent
 from parcels.services import tracking_feed

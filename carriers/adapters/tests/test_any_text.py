@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from carriers.adapters.lantern import LanternFreight
-from carriers.base import Purchase
+from carriers.messages import Purchase
 from carriers.outcomes import Announced, Refused
 from carriers.registry import CARRIERS
 from carriers.shapes import documents

@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from carriers.base import Purchase
+from carriers.messages import Purchase
 from carriers.outcomes import Absent, Announced, Found, Refused, Throttled, Unknown, Voided
 from carriers.registry import CARRIERS
 from carriers.tests.bodies import DOCUMENTS, PDF64, ZPL64, drive, response

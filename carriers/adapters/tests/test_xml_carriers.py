@@ -9,8 +9,8 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from carriers.adapters.lantern import LanternFreight
-from carriers.base import Purchase
 from carriers.breaker_rules import verdict
+from carriers.messages import Purchase
 from carriers.outcomes import (
     Absent,
     Announced,
