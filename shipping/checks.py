@@ -18,24 +18,65 @@ from parcels.throttling.limits import parse_limits
 
 
 @register
-def check_lease(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """The latest call must end inside its lease, or two workers own one announcement.
-
-    That is one that begins to connect at the end of the send guard's share and window.
-    """
-    call = settings.CARRIER_CALL_DEADLINE + GUARD_WINDOW
-    call += min(settings.CARRIER_CONNECT_TIMEOUT, settings.CARRIER_CALL_DEADLINE)
-    least = max(call / (1 - LEASE_SHARE), 2 * settings.CARRIER_CALL_DEADLINE)
-    if least <= settings.ANNOUNCEMENT_LEASE:
-        return []
-    return [
-        Error(
+def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
+    """What is wrong with one setting, or with two beside each other."""
+    s = settings
+    call = s.CARRIER_CALL_DEADLINE + min(s.CARRIER_CONNECT_TIMEOUT, s.CARRIER_CALL_DEADLINE)
+    least = max(2 * s.CARRIER_CALL_DEADLINE, (call + GUARD_WINDOW) / (1 - LEASE_SHARE))
+    wrong = [
+        (
+            # Or two workers own one announcement. The latest call begins to connect at the end of
+            # the send guard's share and window.
+            least > s.ANNOUNCEMENT_LEASE,
+            "E001",
             f"ANNOUNCEMENT_LEASE is under {least:.4g} s: a call could outlast it.",
-            hint="Unset, it is 2.5 times CARRIER_CALL_DEADLINE. Or shorten the time for"
-            " connecting, CARRIER_CONNECT_TIMEOUT.",
-            id="shipping.E001",
-        )
+            "Unset, it is 2.5 times CARRIER_CALL_DEADLINE. Or lower CARRIER_CONNECT_TIMEOUT.",
+        ),
+        (
+            s.LABELS_IN != "database" and "labels" not in s.STORAGES,
+            "E012",
+            "LABELS_IN=storage, and there is no storage.",
+            "Set LABELS_URL to file:///folder or s3://bucket/prefix.",
+        ),
+        (
+            s.WAIT_DEFAULT > s.WAIT_MAXIMUM,
+            "E003",
+            "WAIT_DEFAULT is over WAIT_MAXIMUM.",
+            "Lower WAIT_DEFAULT or raise WAIT_MAXIMUM.",
+        ),
+        (
+            not all(port.isdecimal() and 0 < int(port) < 65536 for port in s.WEBHOOK_PORTS),
+            "E005",
+            "WEBHOOK_PORTS has a value that is no port.",
+            "Set ports separated by commas, like 443,8443.",
+        ),
+        (
+            # Keys are hashed and secrets encrypted with it: it must not be guessable.
+            not (s.DEBUG or s.DEMO or len(s.SECRET_KEY) >= 50),
+            "E006",
+            "SECRET_KEY is shorter than 50 characters.",
+            "Set 50 random characters or more.",
+        ),
+        (
+            s.CARRIER_BREAKER_MIN_CALLS > s.CARRIER_BREAKER_WINDOW,
+            "E007",
+            "CARRIER_BREAKER_MIN_CALLS is over CARRIER_BREAKER_WINDOW: it would never open.",
+            "Lower CARRIER_BREAKER_MIN_CALLS.",
+        ),
+        (
+            s.CARRIER_BREAKER_RAMP_FROM > s.CARRIER_BREAKER_RAMP_TO,
+            "E007",
+            "CARRIER_BREAKER_RAMP_FROM is over CARRIER_BREAKER_RAMP_TO.",
+            "Calls per second, from the first instant of a recovery to its end.",
+        ),
+        (
+            s.CARRIER_GUARD_TIMEOUT > 1,
+            "E007",
+            "CARRIER_GUARD_TIMEOUT is over a second: a Redis that hangs would delay every call.",
+            "Leave it unset: it is 0.25 then.",
+        ),
     ]
+    return [Error(text, hint=hint, id=f"shipping.{e}") for bad, e, text, hint in wrong if bad]
 
 
 @register
@@ -84,34 +125,6 @@ def check_house_credentials(app_configs: Any, **_: Any) -> list[CheckMessage]:
 
 
 @register
-def check_labels(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Labels that go to a storage need one."""
-    if settings.LABELS_IN == "database" or "labels" in settings.STORAGES:
-        return []
-    return [
-        Error(
-            "LABELS_IN=storage, and there is no storage.",
-            hint="Set LABELS_URL to file:///folder or s3://bucket/prefix.",
-            id="shipping.E012",
-        )
-    ]
-
-
-@register
-def check_waits(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """The default wait can't be over the maximum."""
-    if settings.WAIT_DEFAULT <= settings.WAIT_MAXIMUM:
-        return []
-    return [
-        Error(
-            "WAIT_DEFAULT is over WAIT_MAXIMUM.",
-            hint="Lower WAIT_DEFAULT or raise WAIT_MAXIMUM.",
-            id="shipping.E003",
-        )
-    ]
-
-
-@register
 def check_throttles(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """The general limits can be read."""
     messages: list[CheckMessage] = []
@@ -122,57 +135,6 @@ def check_throttles(app_configs: Any, **_: Any) -> list[CheckMessage]:
             hint = f'Set {name} to one like "1000/min", several like "100/min,15/s", or "none".'
             messages.append(Error(f"{name}: {error}.", hint=hint, id="shipping.E004"))
     return messages
-
-
-@register
-def check_webhook_ports(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Ports are numbers."""
-    if all(port.isdecimal() and 0 < int(port) < 65536 for port in settings.WEBHOOK_PORTS):
-        return []
-    return [
-        Error(
-            "WEBHOOK_PORTS has a value that is no port.",
-            hint="Set ports separated by commas, like 443,8443.",
-            id="shipping.E005",
-        )
-    ]
-
-
-@register
-def check_secret_key(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Keys are hashed and secrets encrypted with it: it must not be guessable."""
-    if settings.DEBUG or settings.DEMO or len(settings.SECRET_KEY) >= 50:
-        return []
-    return [
-        Error(
-            "SECRET_KEY is shorter than 50 characters.",
-            hint="Set 50 random characters or more.",
-            id="shipping.E006",
-        )
-    ]
-
-
-@register
-def check_breaker(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """The breaker's numbers must leave it able to open, and to recover."""
-    wrong = [
-        (
-            settings.CARRIER_BREAKER_MIN_CALLS > settings.CARRIER_BREAKER_WINDOW,
-            "CARRIER_BREAKER_MIN_CALLS is over CARRIER_BREAKER_WINDOW: it would never open.",
-            "Lower CARRIER_BREAKER_MIN_CALLS.",
-        ),
-        (
-            settings.CARRIER_BREAKER_RAMP_FROM > settings.CARRIER_BREAKER_RAMP_TO,
-            "CARRIER_BREAKER_RAMP_FROM is over CARRIER_BREAKER_RAMP_TO.",
-            "Calls per second, from the first instant of a recovery to its end.",
-        ),
-        (
-            settings.CARRIER_GUARD_TIMEOUT > 1,
-            "CARRIER_GUARD_TIMEOUT is over a second: a Redis that hangs would delay every call.",
-            "Leave it unset: it is 0.25 then.",
-        ),
-    ]
-    return [Error(text, hint=hint, id="shipping.E007") for bad, text, hint in wrong if bad]
 
 
 @register

@@ -144,10 +144,10 @@ def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
     [
         ("THROTTLE_READ", "lots", checks.check_throttles, "shipping.E004"),
         ("THROTTLE_WRITE", "", checks.check_throttles, "shipping.E004"),
-        ("WEBHOOK_PORTS", ["https"], checks.check_webhook_ports, "shipping.E005"),
-        ("WEBHOOK_PORTS", ["0"], checks.check_webhook_ports, "shipping.E005"),
-        ("WAIT_DEFAULT", 500, checks.check_waits, "shipping.E003"),
-        ("ANNOUNCEMENT_LEASE", 1, checks.check_lease, "shipping.E001"),
+        ("WEBHOOK_PORTS", ["https"], checks.check_numbers, "shipping.E005"),
+        ("WEBHOOK_PORTS", ["0"], checks.check_numbers, "shipping.E005"),
+        ("WAIT_DEFAULT", 500, checks.check_numbers, "shipping.E003"),
+        ("ANNOUNCEMENT_LEASE", 1, checks.check_numbers, "shipping.E001"),
         ("CARRIERS", {"postnl": {"url": ""}}, checks.check_carriers, "shipping.E002"),
         (
             "HOUSE_CREDENTIALS",
