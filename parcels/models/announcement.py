@@ -46,7 +46,8 @@ FINAL = [State.ANNOUNCED, State.FAILED, State.CANCELLED, State.VOIDED]
 class Announcement(models.Model):
     """One purchase of one label, over all its tries."""
 
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+")
+    # Nothing searches by it: an account with parcels stays.
+    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="+", db_index=False)
     parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="announcements")
     carrier = models.CharField(max_length=32)
     # What the carrier knows it by, over all its tries: 24 characters, never used twice.

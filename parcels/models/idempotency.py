@@ -10,7 +10,7 @@ from parcels.models.account import Account
 class IdempotencyKey(models.Model):
     """The same key and body make nothing new: they join what the first request made."""
 
-    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     key = models.CharField(max_length=255)
     # SHA-256 of method, path, query and body: the same key with another body is refused.
     fingerprint = models.CharField(max_length=64)

@@ -14,7 +14,10 @@ from parcels.statuses import Status
 class Parcel(models.Model):
     """One package. Its announcement at the carrier is a row of its own."""
 
-    account = models.ForeignKey(Account, on_delete=models.PROTECT, related_name="parcels")
+    # Where a foreign key has no index of its own, another one begins with its column.
+    account = models.ForeignKey(
+        Account, on_delete=models.PROTECT, related_name="parcels", db_index=False
+    )
     status = models.IntegerField(choices=Status.choices, default=Status.NO_LABEL)
 
     name = models.CharField(max_length=255)

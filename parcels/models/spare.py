@@ -20,7 +20,9 @@ class SpareState(models.TextChoices):
 class SpareLabel(models.Model):
     """A label that may not be the announcement's own. The sweeper voids it until it is gone."""
 
-    announcement = models.ForeignKey(Announcement, on_delete=models.CASCADE, related_name="spares")
+    announcement = models.ForeignKey(
+        Announcement, on_delete=models.CASCADE, related_name="spares", db_index=False
+    )
     # The attempt that brought it, with its documents; None where only the carrier's list has it.
     attempt = models.ForeignKey(
         Attempt,
