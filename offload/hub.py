@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import math
 import os
 import resource
@@ -38,6 +39,8 @@ KEEP_ALIVE = 75
 DRAIN_TIMEOUT = 10
 # Seconds before a process that died is restarted: a crash at the start must not use a whole core.
 RESTART_PAUSE = 1.0
+# Where the system names no limit, as macOS, which refuses to set it to none: twice MAX_HOLDS.
+DESCRIPTORS = 20_000
 # Seconds per socket operation of a question; the total is bounded by doubts.ASK_TIMEOUT.
 SOCKET_TIMEOUT = 2.0
 
@@ -178,8 +181,11 @@ def _secret(environment: Mapping[str, str], name: str) -> str:
 
 def raise_descriptor_limit() -> None:
     """Allow as many descriptors as the machine lets us: each hold is one."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = DESCRIPTORS if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with contextlib.suppress(ValueError, OSError):  # macOS caps it lower than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listen(options: argparse.Namespace) -> socket.socket:

@@ -1,4 +1,5 @@
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -6,7 +7,7 @@ import sys
 
 import pytest
 
-from offload.hub import parse
+from offload.hub import parse, raise_descriptor_limit
 from offload.tests.processes import ROOT, SECRET, answers_at, start_hub, until
 
 ENVIRONMENT = {"OFFLOAD_SECRET": SECRET}
@@ -132,3 +133,32 @@ def test_restart_on_an_inherited_socket_refuses_nobody(redis_server):
             with socket.create_connection(address, 20) as client:
                 client.sendall(b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n")
                 assert b"200 OK" in serve_one(client)
+
+
+INFINITE = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        ((256, INFINITE), [(20_000, INFINITE)]),  # macOS
+        ((1024, 524_288), [(524_288, 524_288)]),  # Linux: all that there are
+        ((1024, 1024), []),
+        ((INFINITE, INFINITE), []),
+    ],
+)
+@pytest.mark.parametrize("refused", [None, ValueError, OSError])
+def test_the_limit_of_descriptors_is_raised_as_the_system_allows(
+    limits, asked, refused, monkeypatch
+):
+    seen = []
+
+    def setrlimit(_, wanted):
+        seen.append(wanted)
+        if refused or wanted[0] == INFINITE:
+            raise refused or ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    raise_descriptor_limit()
+    assert seen == asked

@@ -1,5 +1,8 @@
+import resource
+
 import pytest
 
+from carriers.simulator.__main__ import raise_file_limit
 from carriers.simulator.latency import Latency, fixed
 from carriers.simulator.settings import SettingsError, from_environment
 
@@ -55,3 +58,32 @@ def test_what_is_given_is_taken():
 def test_a_bad_value_is_refused_by_the_name_of_its_variable(variable, value):
     with pytest.raises(SettingsError, match=f"^{variable}: "):
         from_environment({variable: value})
+
+
+INFINITE = resource.RLIM_INFINITY
+
+
+@pytest.mark.parametrize(
+    ("limits", "asked"),
+    [
+        ((256, INFINITE), [(20_000, INFINITE)]),  # macOS
+        ((1024, 524_288), [(524_288, 524_288)]),  # Linux: all that there are
+        ((1024, 1024), []),
+        ((INFINITE, INFINITE), []),
+    ],
+)
+@pytest.mark.parametrize("refused", [None, ValueError, OSError])
+def test_the_limit_of_descriptors_is_raised_as_the_system_allows(
+    limits, asked, refused, monkeypatch
+):
+    seen = []
+
+    def setrlimit(_, wanted):
+        seen.append(wanted)
+        if refused or wanted[0] == INFINITE:
+            raise refused or ValueError("current limit exceeds maximum limit")
+
+    monkeypatch.setattr(resource, "getrlimit", lambda _: limits)
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    raise_file_limit()
+    assert seen == asked
