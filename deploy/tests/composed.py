@@ -22,7 +22,7 @@ from deploy.ports import free_ports
 from deploy.stores import PostgresServer
 
 FILE = ROOT / "docker-compose.yml"
-HOSTS = "front|web|hub|redis|postgres|simulator|0\\.0\\.0\\.0|127\\.0\\.0\\.1"
+HOSTS = "front|(?:web|hub)(?:-latest)?|redis|postgres|simulator|0\\.0\\.0\\.0|127\\.0\\.0\\.1"
 PORTS = re.compile(r"\b(8000|8001|8002|8100|900[0-5]|6379|5432)\b")
 VARIABLE = re.compile(r"\$(?:\$|\{(\w+)(?::([-?])([^}]*))?\})")
 SECRET_NAMES = (

@@ -207,6 +207,14 @@ def test_only_the_front_can_be_reached_from_outside():
     assert composition(**GIVEN)["networks"]["inside"] == {"internal": True}
 
 
+@pytest.mark.parametrize("name", ["web", "hub", "worker", "sweeper", "migrate"])
+def test_a_store_of_one_s_own_is_reached(name):
+    """Elsewhere, by DATABASE_URL or REDIS_URL: no way leads there from `inside`."""
+    service = services()[name]
+    assert {"DATABASE_URL", "REDIS_URL"} & service["environment"].keys()
+    assert {*service["networks"]} == {"inside", "outside"}
+
+
 def test_no_secret_stands_in_the_file():
     for service in services().values():
         for name, value in service.get("environment", {}).items():

@@ -39,7 +39,7 @@ INSIDE = "10.1.2.3"
 @pytest.fixture
 def outside(tmp_path, monkeypatch):
     """The environment of the service `web`, with its secrets and its folder here."""
-    monkeypatch.setattr("deploy.container.address_towards", {"postgres:5432": INSIDE}.__getitem__)
+    monkeypatch.setattr("deploy.container.address_towards", {"web-latest:8001": INSIDE}.__getitem__)
 
     def make(service="web"):
         given = composition(**GIVEN)["services"][service]["environment"]
@@ -123,11 +123,16 @@ def test_a_process_may_open_what_its_holds_need(outside, monkeypatch):
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
 
-def test_the_neighbour_that_shows_the_way_is_on_the_inner_network():
+def test_the_name_that_shows_the_way_is_web_s_own_on_the_inner_network_alone():
+    """A store's name goes with it, where the operator has stores of another place."""
     services = composition(**GIVEN)["services"]
-    host, _, _ = services["web"]["environment"]["BIND_TOWARDS"].partition(":")
-    assert services[host]["networks"] == ["inside"]
-    assert "inside" in services["web"]["networks"]
+    web = services["web"]
+    host, _, _ = web["environment"]["BIND_TOWARDS"].partition(":")
+    assert services["hub"]["environment"]["APP_HOST"] == host  # the hub is on both, too
+    assert host != "web"  # by that it is known on both
+    assert [net for net, own in web["networks"].items() if host in own.get("aliases", [])] == [
+        "inside"
+    ]
 
 
 @pytest.mark.integration
@@ -178,7 +183,7 @@ def test_by_http_the_app_answers_the_hub_s_question_alone(name, tmp_path):
 def test_the_hub_asks_the_app_where_it_is(name, outside):
     strategy = strategies.load(name)
     url = environment_of(strategy, "hub", outside("hub"))["OFFLOAD_RESOLVE_URL"]
-    assert re.fullmatch(r"http://web:800[12]/_offload/answers", url)
+    assert re.fullmatch(r"http://web-latest:800[12]/_offload/answers", url)
 
 
 @pytest.mark.parametrize("name", NAMES)

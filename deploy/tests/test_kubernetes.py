@@ -124,8 +124,8 @@ def test_the_environment_is_the_composition_s(overlay, process):
     more = mine.keys() - theirs.keys()
     assert more <= EVERYWHERE - files
     same = {name for name in theirs if name not in OTHERWISE and not SITE.match(name)}
-    # There web names the hub by its image: a Service has no such names, and needs none.
-    same -= {"STRATEGY", *(["HUB_BIND"] if process == "web" else [])}
+    # There web and hub name each other by their image: a Service has no such names, and needs none.
+    same -= {"STRATEGY", {"web": "HUB_BIND", "hub": "APP_HOST"}.get(process, "STRATEGY")}
     assert {name: mine[name] for name in same} == {name: theirs[name] for name in same}
     assert {"RUN_DIR", "PORT", "APP_PORT"} <= same
 
