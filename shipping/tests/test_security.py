@@ -70,15 +70,16 @@ def run(run_dir: Path, *command: str, **changes: str) -> subprocess.CompletedPro
 
 
 def test_a_carrier_gets_its_own_credentials_of_ours(tmp_path: Path) -> None:
-    """And production has none by default; a domain is not preloaded unless somebody says so."""
+    """And production has none by default; nobody's other names are HTTPS only unless asked for."""
     script = (
         "from django.conf import settings as s; "
-        "print(s.HOUSE_CREDENTIALS, s.SECURE_HSTS_PRELOAD, s.SESSION_COOKIE_AGE)"
+        "print(s.HOUSE_CREDENTIALS, s.SECURE_HSTS_INCLUDE_SUBDOMAINS, s.SECURE_HSTS_PRELOAD, "
+        "s.SESSION_COOKIE_AGE)"
     )
     done = run(tmp_path, "shell", "--no-imports", "-c", script,
                CARRIER_CREDENTIALS_POSTNL='{"api_key": "ours"}')  # fmt: skip
     expected = {code: {"api_key": "ours"} if code == "postnl" else {} for code in CODES}
-    assert done.stdout.strip() == f"{expected} False 43200", done.stderr
+    assert done.stdout.strip() == f"{expected} False False 43200", done.stderr
 
 
 def test_a_public_address_with_a_path_ends_the_start(tmp_path: Path) -> None:
