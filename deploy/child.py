@@ -14,8 +14,8 @@ from pathlib import Path
 from deploy.guardian import guardian, signal_group
 from deploy.readiness import NotReadyError, wait_until_ready
 
-# Over the longest carrier call (CARRIER_CALL_DEADLINE, 30 s) and the five seconds that the worker
-# allows itself after it. Idle processes end at once and wait for none of this.
+# Over the longest carrier call (CARRIER_CALL_DEADLINE, 30 s), ten for its answer to be recorded: a
+# worker waits for that without a limit of its own. Idle processes end at once.
 STOP_SECONDS = 40.0
 
 # Each held request costs two descriptors; macOS starts with 256, and above this nothing is gained.

@@ -306,7 +306,6 @@ CELERY_TASK_QUEUES = {
 # Beside quorum queues a worker makes 28 more at its start, for tasks with a date: we have none.
 CELERY_BROKER_NATIVE_DELAYED_DELIVERY_QUEUE_TYPE = "classic"
 CELERY_TASK_PUBLISH_RETRY = False  # a wake-up is best effort; the sweeper sends it again
-CELERY_WORKER_SOFT_SHUTDOWN_TIMEOUT = CARRIER_CALL_DEADLINE + 5
 CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
