@@ -53,6 +53,7 @@ class App:
     def __init__(self):
         self.status = 200  # None: it never answers
         self.words = WORDS
+        self.heads = []
         self.taken = []
         self.clients = []  # kept, or they would hang up
         self.listener = socket.create_server(("127.0.0.1", 0))
@@ -64,7 +65,7 @@ class App:
         with suppress(OSError):
             while True:
                 connection, _ = self.listener.accept()
-                connection.recv(65536)
+                self.heads.append(connection.recv(65536))
                 self.taken.append(connection)
                 if self.status == CUT:
                     connection.close()

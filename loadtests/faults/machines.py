@@ -17,6 +17,7 @@ import psycopg
 import redis
 
 from deploy.child import Child
+from deploy.plan import CONNECTIONS
 from deploy.readiness import wait_until_ready
 from deploy.stack import Stack
 from deploy.stores import PostgresServer, find_redis_server, redis_command
@@ -91,10 +92,17 @@ class SeveralMachines(Rig):
         if not self.wait_until(self._may_fail_over, START_SECONDS):
             raise RuntimeError("the stores have no standby that could take over")
         self.start_apps(*APPS)
-        balancer = f"haproxy -db -f {CONFIGURATIONS / 'balancer.cfg'}"
-        self.hosts["balancer"].run("balancer", balancer)
+        self._start_balancer()
         wait_until_ready(f"GET {self.base_url}/readyz", seconds=START_SECONDS)
         self._meet_accounts(self.stack.env["DATABASE_URL"])
+
+    def _start_balancer(self) -> None:
+        host = self.hosts["balancer"]
+        # The demo's app takes no other name.
+        place, named = "frontend clients\n", "    http-request set-header Host localhost\n"
+        text = (CONFIGURATIONS / "balancer.cfg").read_text().replace(place, place + named)
+        (host.folder / "balancer.cfg").write_text(text)
+        host.run("balancer", f"haproxy -db -f {host.folder / 'balancer.cfg'}")
 
     @property
     def base_url(self) -> str:
@@ -195,12 +203,18 @@ class SeveralMachines(Rig):
             f"CARRIER_URL_{code.upper()}": f"http://{OUTSIDE}:{port}"
             for port, code in enumerate(LATENCIES, start=SIMULATOR + 1)
         }
+        # As in production: clients are told apart by what the balancer says.
+        shipped = {
+            "APP_HOST": "127.0.0.1",
+            "TRUSTED_PROXIES": BALANCER,
+            "FRONT_CONNECTIONS_PER_ADDRESS": CONNECTIONS,
+        }
         carriers = {"SIMULATOR_URL": f"http://{OUTSIDE}:{SIMULATOR}", **ports}
         return Stack(
             "nginx-accel",
             database=f"postgresql://postgres@{places}/{DATABASE}",
             redis_url=f"redis://127.0.0.1:{REDIS}/0",
-            env={**environment(self.scale), **self._env, **carriers, "APP_HOST": "127.0.0.1"},
+            env={**environment(self.scale), **self._env, **carriers, **shipped},
             processes=("simulator",),
             port=CLIENTS,
             run_dir=folder,
