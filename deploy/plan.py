@@ -45,6 +45,8 @@ CONNECTIONS = "256"
 # Of them with a large body, each a file of 2 MB at most: eight addresses fill the 256 MB that a
 # container has for such files.
 LARGE_BODIES = 16
+# Of them that fetch documents, a hundred labels of 40 KB at most: four addresses fill it by them.
+DOCUMENTS = 16
 
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
@@ -214,7 +216,8 @@ def front_values(environment: Mapping[str, str]) -> dict[str, str]:
         longest = WAIT_MAXIMUM
     live = environment.get("LIVE_URL", "")
     connections = environment.get("FRONT_CONNECTIONS_PER_ADDRESS", CONNECTIONS)
-    limits = f"limit_conn clients {connections}; limit_conn large_bodies {LARGE_BODIES};"
+    numbers = {"clients": connections, "large_bodies": LARGE_BODIES, "documents": DOCUMENTS}
+    limits = " ".join(f"limit_conn {zone} {most};" for zone, most in numbers.items())
     return {
         # Seconds that a front waits for app or hub: half a minute over the longest wait.
         "FRONT_TIMEOUT": str(30 + longest),

@@ -59,6 +59,8 @@ ACCEPT_TYPES = 64
 # was changed tries a few times.
 FAILED_KEYS = 60
 
-# The front's (deploy/base/nginx): connections of one address, and of these with large bodies.
+# The front's (deploy/base/nginx): connections of one address, of these with large bodies, and
+# of these that fetch documents.
 CONNECTIONS = 256
 LARGE_UPLOADS = 16
+DOCUMENTS = 16

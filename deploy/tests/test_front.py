@@ -157,8 +157,8 @@ def send(port, method="GET", path="/api/v2/parcels", **headers):
     return connection
 
 
-def ask(port, *words, **headers):
-    with closing(send(port, *words, **headers)) as connection:
+def ask(port, *words, **others):
+    with closing(send(port, *words, **others)) as connection:
         answer = connection.getresponse()
         return answer.status, answer.headers, answer.read()
 
@@ -174,11 +174,11 @@ def error_of(answer, path="api/v2/parcels"):
     return status
 
 
-def hold(port, app, count, **headers):
+def hold(port, app, count, **others):
     """Open requests that the app has and never answers."""
     app.status = None
     before = len(app.taken)
-    app.clients += [send(port, **headers) for _ in range(count)]
+    app.clients += [send(port, **others) for _ in range(count)]
     until(lambda: len(app.taken) == before + count, "the app has them", 20)
 
 
@@ -196,7 +196,7 @@ def test_production_limits_connections_and_the_lab_does_not(name, tmp_path):
     rendered(strategy, tmp_path, 1)
     text = (tmp_path / "nginx.conf").read_text()
     assert "limit_conn clients 256;" in text
-    assert "limit_conn large_bodies 16;" in text
+    assert "limit_conn large_bodies 16; limit_conn documents 16;" in text
 
 
 @pytest.mark.integration
@@ -380,6 +380,28 @@ def test_fewer_of_them_may_send_large_bodies(tmp_path, app, monkeypatch):
         assert error_of(ask(port, "POST", Transfer_Encoding="chunked")) == 429
         app.status = 200
         assert ask(port)[0] == 200
+
+
+DOCUMENTS = (
+    "/api/v2/labels/label_printer/1?start_from=0",
+    "/api/v2/labels/normal_printer",
+    "//api/v2/parcels/1/documents/label",
+    "/api/v2/customs_declaration/normal%5fprinter/1",
+)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", CONTAINED)
+def test_fewer_of_them_may_fetch_documents(name, tmp_path, app):
+    """What a slow reader leaves unread is kept in files, whose disk is the container's memory."""
+    with contained(name, tmp_path, app) as port:
+        for path in DOCUMENTS:
+            hold(port, app, 4, path=path)
+        assert error_of(ask(port, path=DOCUMENTS[1]), DOCUMENTS[1][1:]) == 429
+        app.status = 200
+        assert ask(port, path="/api/v2/labels/1")[0] == 200
+        app.clients.pop().close()
+        until(lambda: ask(port, path=DOCUMENTS[0])[0] == 200, "room again", 20)
 
 
 @pytest.mark.integration

@@ -235,6 +235,7 @@ ELSEWHERE = {
     "Held clients of an account": "offload/tests/test_hub.py",
     "Held clients": "offload/tests/test_hub.py",
     "Requests of an address under way": "offload/tests/test_intake.py",  # and below, and deploy's
+    "Documents that an address fetches": "deploy/tests/test_front.py",
     "Uploads over 128 KiB in flight": "offload/tests/test_intake.py",
     "Time for a body to arrive": "offload/tests/test_intake.py",
 }
@@ -370,3 +371,4 @@ def test_the_front_has_the_same_limits() -> None:
     assert re.search(rf"client_max_body_size {mega}m;", text)
     assert str(limits.CONNECTIONS) == plan.CONNECTIONS
     assert limits.LARGE_UPLOADS == plan.LARGE_BODIES
+    assert limits.DOCUMENTS == plan.DOCUMENTS
