@@ -215,10 +215,33 @@ def test_its_own_errors_have_the_api_s_shape(name, tmp_path, app):
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize("name", [*FRONTED, PLAIN])
+def test_what_it_can_t_read_or_keep_is_answered_in_that_shape(name, tmp_path, app):
+    front = contained if name == PLAIN else nginx
+    with front(name, tmp_path, app) as port:
+        assert error_of(ask(port, X_Test="x" * 9_000)) == 400
+        assert error_of(ask(port, path="/" + "x" * 9_000), "") == 414
+        with socket.create_connection(("127.0.0.1", port), 30) as client:
+            client.sendall(b"GET\r\n\r\n")
+            head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+        assert head.startswith(b"HTTP/1.1 400 ")
+        assert json.loads(body)["error"]["message"]
+        assert error_of(ask(port, path="/_own_error"), "_own_error") == 404
+        assert not app.taken
+        (tmp_path / "nginx_client_body").rename(tmp_path / "gone")
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=30)) as client:
+            client.request("POST", "/api/v2/parcels", b"x" * 200_000)
+            answer = client.getresponse()
+            assert answer.status == 500
+            if name not in INTERCEPTING:
+                assert error_of((500, answer.headers, answer.read())) == 500
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("name", FRONTED)
 def test_the_app_s_answers_pass(name, tmp_path, app):
     with nginx(name, tmp_path, app) as port:
-        for app.status in (200, 401, 404, 429, 500, 503):
+        for app.status in (200, 400, 401, 404, 414, 429, 500, 503):
             assert ask(port)[::2] == (app.status, b"the app's own")
         for app.status in (413, 502):
             answer = ask(port)
