@@ -329,6 +329,13 @@ def test_only_the_front_can_be_reached_from_outside(overlay):
     assert opened == expected
 
 
+def test_the_hub_reaches_redis_by_sentinel_too():
+    policies = of_kind("nginx-accel", "NetworkPolicy")
+    (hub,) = (each["spec"] for each in policies if each["metadata"]["name"] == "hub")
+    anywhere = [rule["ports"] for rule in hub["egress"] if "to" not in rule]
+    assert {port["port"] for ports in anywhere for port in ports} == {53, 6379, 26379}
+
+
 @each_overlay
 def test_each_that_serves_outlives_a_node(overlay):
     replicas = {
