@@ -14,6 +14,7 @@ Passwords come from files and go into the addresses that need them, never onto a
 import json
 import os
 import random
+import re
 import signal
 import socket
 import subprocess
@@ -45,6 +46,8 @@ START_SECONDS = 120.0
 FORMER_SECONDS = 160.0
 # For what is left in the pipe; a grandchild that outlives its parent keeps it open.
 LAST_LINES_SECONDS = 2.0
+# Of what nginx' errors say of a request: not the client, the address and its query, the referrer.
+NGINX_CONTEXT = re.compile(r', (?:request: "[A-Z]+|upstream: "\w+://[^/"?\s]+)')
 # Where neither the strategy nor the composition says otherwise. No LIVE_URL: no live page.
 DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "2500", "HUB_WORKERS": "1", "LIVE_URL": ""}
 PASSWORDS = {"DATABASE_URL": "DATABASE_PASSWORD_FILE", "REDIS_URL": "REDIS_PASSWORD_FILE"}
@@ -180,9 +183,14 @@ def run(strategy: Strategy, process: str) -> int:
 
 
 def pass_on(lines: Iterable[bytes], process: str, plain: bool) -> None:
-    """Print what a process logs, each line a JSON object: servers have words of their own."""
+    """Print what a process logs, each line a JSON object: servers have words of their own.
+
+    Of requests only the method and the node that was asked: addresses and queries have names.
+    """
     for line in lines:
-        text = line.decode(errors="replace").rstrip()
+        text, context, rest = line.decode(errors="replace").rstrip().partition(", client: ")
+        if context:
+            text += "".join(f'{each}"' for each in NGINX_CONTEXT.findall(rest))
         if not (plain or text.startswith("{")):
             text = json.dumps({"event": text, "logger": process})
         print(text, file=sys.stderr, flush=True)

@@ -19,7 +19,7 @@ import pytest
 from deploy import plan as plan_module
 from deploy import strategy as strategies
 from deploy.child import Child, direct
-from deploy.container import environment_of, has_front, line_and_signal, render
+from deploy.container import environment_of, has_front, line_and_signal, pass_on, render
 from deploy.plan import ROOT, front_values, make_plan
 from deploy.ports import free_port
 from deploy.prepare import render_templates
@@ -41,6 +41,9 @@ CUT = -1
 # An app for uWSGI that says how many headers it got.
 COUNTING = """
 def application(environ, start_response):
+    if environ["PATH_INFO"] == "/fails":
+        start_response("503 Away", [])
+        return []
     body = str(sum(name.startswith("HTTP_X_TEST") for name in environ)).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
@@ -358,7 +361,7 @@ def test_a_post_that_was_sent_is_not_repeated(status, error, tmp_path, app):
 
 
 @pytest.mark.integration
-def test_uwsgi_takes_all_the_headers_that_nginx_takes(tmp_path):
+def test_uwsgi_takes_all_that_nginx_takes_and_logs_no_address(tmp_path):
     (tmp_path / "shipping").mkdir()
     (tmp_path / "shipping" / "wsgi.py").write_text(COUNTING)
     port = free_port()
@@ -381,8 +384,29 @@ def test_uwsgi_takes_all_the_headers_that_nginx_takes(tmp_path):
             three = {name: four[name] for name in list(four)[:3]}
             assert ask(front, "GET", "/x?" + "x" * 8_000, **three)[::2] == (200, b"3")
             assert ask(front, **four, **{"X-Test-5": "x" * 7_900})[0] == 400  # nginx' own
+            assert ask(front, path="/fails?email=a@b")[0] == 503
+        until(lambda: "GET 503 " in uwsgi.log_tail(), "its line", 20)
+        assert "fails" not in uwsgi.log_tail()
     finally:
         uwsgi.stop(20)
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", ["uwsgi-prefork", PLAIN])
+def test_its_log_says_neither_who_asked_nor_for_what(name, tmp_path, app, capsys):
+    app.close()
+    with contained(name, tmp_path, app) as port:
+        error_of(
+            ask(port, path="/tracking/tok-1?email=a@b", Referer="https://r/tok-1"), "tracking/tok-1"
+        )
+    said = (tmp_path / "front.log").read_bytes().splitlines()
+    assert any(b'"GET /tracking/tok-1?email=a@b' in line for line in said)
+    pass_on(said, "front", plain=False)
+    printed = capsys.readouterr().err
+    (line,) = [json.loads(line)["event"] for line in printed.splitlines() if "connect" in line]
+    scheme = "http" if name == PLAIN else "uwsgi"
+    assert line.endswith(f', request: "GET", upstream: "{scheme}://127.0.0.1:{app.port}"')
+    assert not any(word in printed for word in ("tok-1", "a@b", "client: "))
 
 
 @pytest.mark.integration
