@@ -29,7 +29,7 @@ import psutil
 
 from deploy import strategy as strategies
 from deploy.child import direct, raise_descriptor_limit
-from deploy.plan import READINESS, ROOT, front_values
+from deploy.plan import READINESS, ROOT, SIZES, front_values
 from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
 from deploy.strategy import Strategy, fill_in
 
@@ -48,8 +48,7 @@ FORMER_SECONDS = 160.0
 LAST_LINES_SECONDS = 2.0
 # Of what nginx' errors say of a request: not the client, the address and its query, the referrer.
 NGINX_CONTEXT = re.compile(r', (?:request: "[A-Z]+|upstream: "\w+://[^/"?\s]+)')
-# Where neither the strategy nor the composition says otherwise. No LIVE_URL: no live page.
-DEFAULTS = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "2500", "HUB_WORKERS": "1", "LIVE_URL": ""}
+DEFAULTS = {**SIZES, "LIVE_URL": ""}  # no live page
 PASSWORDS = {"DATABASE_URL": "DATABASE_PASSWORD_FILE", "REDIS_URL": "REDIS_PASSWORD_FILE"}
 
 

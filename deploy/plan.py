@@ -35,6 +35,9 @@ LIVE = "python -m deploy.live"
 # Web, and whatever front stands before it.
 ANY_OTHER = "GET http://127.0.0.1:${PORT}/readyz"
 
+# Where neither the strategy nor the environment says otherwise, in a container, too. One process of
+# the hub holds 10,000 connections.
+SIZES = {"WEB_WORKERS": "2", "WORKER_CONCURRENCY": "2500", "HUB_WORKERS": "1"}
 # As the settings have it: requests at once in each web process of asgi-hold.
 MAX_CONCURRENCY = 8
 # As the settings have it: seconds.
@@ -160,11 +163,9 @@ def _defaults(run_dir: Path) -> dict[str, str]:
         "BIND_HOST": "127.0.0.1",
         "FRONT_CONNECTIONS_PER_ADDRESS": "0",  # all clients are here
         "DJANGO_SETTINGS_MODULE": "shipping.settings",
-        "HUB_WORKERS": "1",  # one process holds 10,000 connections
-        "WEB_WORKERS": "2",
         "OFFLOAD_MAX_CONCURRENCY": str(MAX_CONCURRENCY),  # the live page draws a square for each
         "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
-        "WORKER_CONCURRENCY": "2500",
+        **SIZES,
     }
 
 
