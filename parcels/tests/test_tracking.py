@@ -15,10 +15,18 @@ from django.utils.dateparse import parse_datetime
 
 from carriers.messages import CarrierResponse
 from carriers.outcomes import NotSent
-from parcels.models import FeedCursor, Parcel, TrackingEvent, WebhookEndpoint, WebhookEvent
-from parcels.services import tracking_feed
+from parcels.models import (
+    FeedCursor,
+    Parcel,
+    SpareLabel,
+    State,
+    TrackingEvent,
+    WebhookEndpoint,
+    WebhookEvent,
+)
+from parcels.services import review, tracking_feed
 from parcels.statuses import Status
-from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
+from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
 from parcels.tracking import parent_status
 
@@ -154,9 +162,58 @@ def test_an_event_that_is_ahead_of_its_label_waits_for_it(shop: Shop, feed: Feed
     Parcel.objects.update(tracking_number="3SNEW", status=Status.READY_TO_SEND)
     follower.catch_up()
     assert status_of(parcel) == 22
-    TrackingEvent.objects.update(at=timezone.now() - timedelta(hours=2))
-    follower.catch_up()
-    assert TrackingEvent.objects.get().parcel == parcel
+
+
+def test_an_event_waits_for_a_label_that_a_person_adopts(
+    shop: Shop, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However late that is, and whatever the carrier's clock says."""
+    monkeypatch.setattr(tracking_feed, "UNMATCHED_AT_MOST", 2)
+    doubt = AnnouncementFactory.create(
+        state=State.NEEDS_REVIEW, parcel__account=shop.account, parcel__carrier="lantern"
+    )
+    theirs = {"carrier": "lantern", "tracking_number": "3S7"}
+    feed(
+        *(event(doubt.parcel, seq, 22, tracking_number="X") for seq in range(1, 9)),
+        event(doubt.parcel, 9, 91, at=1e9, **theirs),
+        event(doubt.parcel, 10, 11, at=1e9 + 1, **theirs),
+    )
+    tracking_feed.Follower().catch_up()
+    assert TrackingEvent.objects.filter(parcel=None).count() == 2
+    review.adopt(doubt, review.Label("3S7"), by="operator")
+    tracking_feed.match_early()
+    assert status_of(doubt.parcel) == 11
+
+
+def test_events_of_a_spare_label_stay_while_it_is_open(
+    feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They tell a label that is on its way from one whose void was answered to nobody."""
+    monkeypatch.setattr(tracking_feed, "UNMATCHED_AT_MOST", 1)
+    announcement = AnnouncementFactory.create(state=State.ANNOUNCED)
+    SpareLabel.objects.create(
+        announcement=announcement, carrier_id="c-8", tracking_number="3S8", source="lookup"
+    )
+    foreign = [
+        event(announcement.parcel, seq, 22, tracking_number="X", at=1e9) for seq in range(2, 5)
+    ]
+    feed(event(announcement.parcel, 1, 22, tracking_number="3S8", at=1e9), *foreign)
+    tracking_feed.Follower().catch_up()
+    assert list(TrackingEvent.objects.order_by("seq").values_list("seq", flat=True)) == [1, 4]
+
+
+def test_a_number_of_another_carrier_s_parcels_keeps_no_event_from_its_own(
+    shop: Shop, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(tracking_feed, "EVENTS_AT_ONCE", 1)
+    other = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    for each in (other, parcel):
+        TrackingEvent.objects.create(
+            **event(each, each.pk, 22) | {"at": timezone.now(), "carrier": "postnl"}
+        )
+    tracking_feed.match_early()
+    assert (status_of(other), status_of(parcel)) == (Status.READY_TO_SEND, 22)
 
 
 def test_an_event_that_was_ahead_of_its_label_does_not_hide_a_newer_one(
