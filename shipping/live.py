@@ -11,6 +11,7 @@ from urllib.parse import quote
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.auth.models import User
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
+from django.shortcuts import render
 
 from parcels.views.staff import staff_with
 from shipping import env
@@ -34,14 +35,18 @@ def front_page(request: HttpRequest) -> HttpResponse:
 def controls(request: HttpRequest) -> HttpResponse:
     """Send an operator to the live page with a ticket, which opens its controls.
 
-    In the fragment: it reaches neither a server's log nor a Referer.
+    In the fragment: it reaches neither a server's log nor a Referer. By a page: a redirect would
+    end the login's form at another origin, which browsers refuse (`form-action`).
     """
     if not LIVE_URL or not LIVE_SECRET:
         raise Http404
     user = cast(User, request.user)
     LogEntry.objects.log_actions(user.pk, [user], CHANGE, "Got a ticket to the live page.")
     given = ticket(LIVE_SECRET, user.pk, time.time())
-    return HttpResponseRedirect(f"{LIVE_URL}/#ticket={quote(given)}")
+    address = f"{LIVE_URL}/#ticket={quote(given)}"
+    response = render(request, "parcels/operator/live.html", {"address": address})
+    response["Cache-Control"] = "no-store"
+    return response
 
 
 def ticket(secret: str, user_id: int, now: float) -> str:
