@@ -94,7 +94,7 @@ class Numbered(admin.ModelAdmin):
 
 
 class SwitchedOff(admin.ModelAdmin):
-    """Switched off, not deleted: that page loads each row that belongs to it."""
+    """Not deleted here, at most switched off: that page loads each row that belongs to it."""
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
@@ -207,7 +207,7 @@ class BrandAdmin(admin.ModelAdmin):
 
 
 @admin.register(Integration)
-class IntegrationAdmin(admin.ModelAdmin):
+class IntegrationAdmin(SwitchedOff):
     list_display = ("account", "shop_name", "system", "failing_since")
     list_select_related = ("account",)
 
@@ -255,7 +255,7 @@ class ContractForm(forms.ModelForm):
 
 
 @admin.register(CarrierContract)
-class CarrierContractAdmin(admin.ModelAdmin):
+class CarrierContractAdmin(SwitchedOff):
     form = ContractForm
     list_display = ("account", "carrier", "name", "is_default", "masked")
     list_filter = ("carrier",)
