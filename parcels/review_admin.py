@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html_join
 
 from parcels.books.compare import voids_by_id
-from parcels.models import Announcement, Document, SpareLabel, State
+from parcels.models import Announcement, Document, Parcel, SpareLabel, State
 from parcels.papers.files import StorageAway
 from parcels.services import review
 
@@ -31,7 +31,7 @@ class AdoptForm(forms.Form):
 
     def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._carrier = announcement.carrier
+        self._announcement = announcement
         self.fields["spare"].queryset = SpareLabel.objects.filter(  # type: ignore[attr-defined] # is one
             pk__in=[spare.pk for spare in review.spares(announcement)]
         )
@@ -54,9 +54,20 @@ class AdoptForm(forms.Form):
             # Its papers would be kept, and the label voided as not the parcel's own.
             text = f"The spare label has another tracking number: {spare.tracking_number}."
             raise forms.ValidationError(text)
-        if not spare and not fields.get("carrier_id") and voids_by_id(self._carrier):
+        carrier, by_id = self._announcement.carrier, fields.get("carrier_id")
+        if not spare and not by_id and voids_by_id(carrier):
             # By its number alone the label could neither be voided nor known in the carrier's list.
             raise forms.ValidationError("This carrier voids a label by its own id: enter it, too.")
+        if spare:
+            number, by_id = spare.tracking_number, by_id or spare.carrier_id
+        others = Parcel.objects.exclude(pk=self._announcement.parcel_id)
+        for parcel in others.filter(carrier=carrier, tracking_number=number)[:1]:
+            raise forms.ValidationError(f"Parcel {parcel.pk} has this tracking number.")
+        if by_id and voids_by_id(carrier):
+            # By no index: once for a decision it takes 0.15 s for each million.
+            bought = Announcement.objects.exclude(pk=self._announcement.pk)
+            for other in bought.filter(carrier=carrier, carrier_id=by_id)[:1]:
+                raise forms.ValidationError(f"Parcel {other.parcel_id} has the label of this id.")
         return fields
 
     def as_label(self) -> review.Label:

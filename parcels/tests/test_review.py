@@ -111,6 +111,29 @@ def test_a_carrier_that_voids_by_id_wants_it(operator: Client, doubt: Announceme
 
 
 @pytest.mark.parametrize(
+    ("carrier", "typed", "why"),
+    [
+        ("postnl", {"tracking_number": "3S1", "carrier_id": "c-9"}, "has this tracking number"),
+        ("postnl", {"tracking_number": "3S9", "carrier_id": "c-1"}, "has the label of this id"),
+        ("lantern", {"tracking_number": "3S9", "carrier_id": "c-1"}, None),
+    ],
+)
+def test_another_parcel_s_label_is_refused(
+    operator: Client, doubt: Announcement, carrier: str, typed: Any, why: str | None
+) -> None:
+    """A cancellation of one would void the other's."""
+    other = AnnouncementFactory.create(
+        state=State.ANNOUNCED, carrier_id="c-1", parcel__tracking_number="3S1",
+    )  # fmt: skip
+    for rows in (Announcement, Parcel):
+        rows.objects.update(carrier=carrier)
+    page = act(operator, "adopt_label", doubt, adopt="Adopt", **typed).content.decode()
+    doubt.refresh_from_db()
+    assert doubt.state == (State.NEEDS_REVIEW if why else State.ANNOUNCED)
+    assert why is None or f"Parcel {other.parcel_id} {why}" in page
+
+
+@pytest.mark.parametrize(
     "typed", [{}, {"tracking_number": "3S9", "label": SimpleUploadedFile("x.pdf", b"no pdf")}]
 )
 def test_too_little_is_refused(operator: Client, doubt: Announcement, typed: Any) -> None:
