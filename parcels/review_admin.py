@@ -28,6 +28,11 @@ class AdoptForm(forms.Form):
     tracking_number = forms.CharField(max_length=64, required=False)
     carrier_id = forms.CharField(max_length=128, required=False, label="carrier's own id")
     label = forms.FileField(required=False, help_text="The label as PDF.")
+    no_document = forms.BooleanField(
+        required=False,
+        label="there is no document",
+        help_text="The parcel's links to it will be 404: none can be added later.",
+    )
 
     def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
@@ -68,6 +73,10 @@ class AdoptForm(forms.Form):
             bought = Announcement.objects.exclude(pk=self._announcement.pk)
             for other in bought.filter(carrier=carrier, carrier_id=by_id)[:1]:
                 raise forms.ValidationError(f"Parcel {other.parcel_id} has the label of this id.")
+        attempt = (spare and spare.attempt_id) or 0  # None would be all documents of parcels
+        papers = Document.objects.filter(attempt=attempt, type="label")
+        if not (fields.get("label") or fields.get("no_document") or papers.exists()):
+            raise forms.ValidationError("Add the label's PDF, or tick that there is no document.")
         return fields
 
     def as_label(self) -> review.Label:

@@ -24,7 +24,7 @@ from parcels.models import (
 )
 from parcels.services import review, spares
 from parcels.statuses import Status
-from parcels.tests.factories import PDF, AnnouncementFactory
+from parcels.tests.factories import PDF, AnnouncementFactory, LabelledParcelFactory
 
 pytestmark = pytest.mark.django_db
 LIST = "/admin/parcels/announcement/"
@@ -104,7 +104,7 @@ def test_a_carrier_that_voids_by_id_wants_it(operator: Client, doubt: Announceme
     assert "by its own id" in page.content.decode()
     doubt.refresh_from_db()
     assert doubt.state == State.NEEDS_REVIEW
-    typed = {"tracking_number": "3S9", "carrier_id": "c-9"}
+    typed = {"tracking_number": "3S9", "carrier_id": "c-9", "no_document": "on"}
     act(operator, "adopt_label", doubt, adopt="Adopt", **typed)
     doubt.refresh_from_db()
     assert (doubt.state, doubt.carrier_id) == (State.ANNOUNCED, "c-9")
@@ -127,10 +127,30 @@ def test_another_parcel_s_label_is_refused(
     )  # fmt: skip
     for rows in (Announcement, Parcel):
         rows.objects.update(carrier=carrier)
+    typed = typed | {"no_document": "on"}
     page = act(operator, "adopt_label", doubt, adopt="Adopt", **typed).content.decode()
     doubt.refresh_from_db()
     assert doubt.state == (State.NEEDS_REVIEW if why else State.ANNOUNCED)
     assert why is None or f"Parcel {other.parcel_id} {why}" in page
+
+
+@pytest.mark.parametrize("with_spare", [False, True])
+def test_a_label_without_a_document_is_a_decision(
+    operator: Client, doubt: Announcement, with_spare: bool
+) -> None:
+    """Else the parcel is ready to send, and its links stay 404 for good."""
+    LabelledParcelFactory.create()  # its documents are no attempt's
+    typed: dict[str, Any] = {"tracking_number": "3S9", "carrier_id": "c-9"}
+    if with_spare:  # of the carrier's list, without papers
+        spare = SpareLabel.objects.create(announcement=doubt, source="lookup", **typed)
+        typed = {"spare": spare.pk}
+    page = act(operator, "adopt_label", doubt, adopt="Adopt", **typed).content.decode()
+    assert "tick that there is no document" in page
+    doubt.refresh_from_db()
+    assert doubt.state == State.NEEDS_REVIEW
+    act(operator, "adopt_label", doubt, adopt="Adopt", no_document="on", **typed)
+    doubt.refresh_from_db()
+    assert doubt.state == State.ANNOUNCED
 
 
 @pytest.mark.parametrize(

@@ -61,7 +61,8 @@ ACTIONS = {
     ("sparelabel", "settle_by_hand"): "parcels.settle_sparelabel",
     ("webhookdelivery", "send_again"): "parcels.resend_webhookdelivery",
 }
-TYPED = {"adopt_label": {"adopt": "Adopt", "tracking_number": "3S9", "carrier_id": "9"}}
+TYPED = {"adopt_label": {"adopt": "Adopt", "tracking_number": "3S9", "carrier_id": "9",
+                         "no_document": "on"}}  # fmt: skip
 OPERATOR = {
     "operator:parcels": "parcels.view_parcel",
     "operator:parcel": "parcels.view_parcel",
