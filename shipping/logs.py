@@ -16,19 +16,42 @@ from django.db import DatabaseError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 _ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
+WITHHELD = "(text withheld)"
 _add_extra = structlog.stdlib.ExtraAdder()
 
 
 def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Keep the type of a database error and drop its text: PostgreSQL quotes the row in it."""
+    """Keep the types of errors and drop their texts where one of them is the database's.
+
+    PostgreSQL quotes the row in it, and the driver's error below or one raised from it repeats it.
+    """
     found = event.get("exc_info")
     exc_info = sys.exc_info() if found is True else found
-    if isinstance(exc_info, tuple) and isinstance(exc_info[1], DatabaseError):
-        # A copy without chain: the driver's error below it has the same text. The error's own:
-        # Celery logs billiard's copy of a traceback, which Python refuses.
-        bare = type(exc_info[1])("(text withheld)").with_traceback(exc_info[1].__traceback__)
-        event["exc_info"] = (type(bare), bare, bare.__traceback__)
+    if isinstance(exc_info, tuple) and exc_info[1] is not None:
+        copies: dict[int, tuple[BaseException, BaseException]] = {}
+        bare = _without_text(exc_info[1], copies)
+        if any(isinstance(error, DatabaseError) for error, _ in copies.values()):
+            event["exc_info"] = (type(bare), bare, bare.__traceback__)
     return event
+
+
+def _without_text(
+    error: BaseException, copies: dict[int, tuple[BaseException, BaseException]]
+) -> BaseException:
+    """Copy an error and what its traceback shows with it; note each beside its copy."""
+    if id(error) in copies:
+        return copies[id(error)][1]
+    kind = type(type(error).__name__, (Exception,), {"__module__": type(error).__module__})
+    copy: BaseException = kind(WITHHELD)
+    copies[id(error)] = error, copy  # before those below, which may lead back here
+    if isinstance(error, BaseExceptionGroup):
+        copy = BaseExceptionGroup(WITHHELD, [_without_text(e, copies) for e in error.exceptions])
+        copies[id(error)] = error, copy
+    before = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    if before is not None:
+        copy.__context__ = _without_text(before, copies)
+    # The error's own: Celery logs billiard's copy of a traceback, which Python refuses.
+    return copy.with_traceback(error.__traceback__)
 
 
 def with_task(_: WrappedLogger, __: str, event: EventDict) -> EventDict:

@@ -46,8 +46,8 @@ def finish(results: Sequence[Result]) -> Sequence[None]:
             record(left)
             left = ()
         except Exception as error:
-            left = left if _is_away(error) else _each_alone(left)
-            log.warning("%d answers are to be recorded again: %s", len(left), error)
+            if left := left if _is_away(error) else _each_alone(left):
+                log.warning("%d answers to be recorded again: %s", len(left), type(error).__name__)
         finally:
             connection.close()
         if not left or monotonic() + AGAIN > gives_up:

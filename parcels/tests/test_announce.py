@@ -238,6 +238,26 @@ def test_one_of_a_group_that_meets_a_database_away_is_tried_again(
     assert tried == [outcomes, [None], [away], [refused], [away]]
 
 
+@pytest.mark.parametrize(("left", "said"), [(0, []), (1, ["1 answers to be recorded again"])])
+def test_what_is_to_be_recorded_again_is_said_without_the_row(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, left: int, said: list[str]
+) -> None:
+    failing: list[Exception] = [DataError("DETAIL: Failing row contains (Jane Doe).")]
+    failing += [OperationalError("it restarts")] * left
+
+    def fail_first(results: Sequence[Any]) -> None:
+        if failing:
+            raise failing.pop(0)
+
+    monkeypatch.setattr("parcels.services.record.record", fail_first)
+    monkeypatch.setattr("parcels.services.record.AGAIN", 0.0)
+    monkeypatch.setattr(protect, "leave", lambda _: None)
+    job: Any = SimpleNamespace(announcement=AnnouncementFactory.build())
+    outcome: Any = None
+    finish([Result(job, outcome, 1.0)])
+    assert [each.getMessage() for each in caplog.records] == [f"{each}: DataError" for each in said]
+
+
 def away_twice(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the database be away for the first two tries; return the sizes of all."""
     tried: list[int] = []

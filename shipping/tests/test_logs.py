@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 from typing import Any
 
@@ -91,6 +91,38 @@ def test_the_text_of_a_database_error_is_withheld(lines: Any, kind: type[Excepti
     assert "Jane" not in json.dumps(line)
     assert kind.__name__ in line["exception"]
     assert "test_logs.py" in line["exception"]
+
+
+QUOTED = "DETAIL: Key (name)=(Jane Doe) already exists"
+
+
+def handling(text: str) -> None:
+    try:
+        raise DataError(text)
+    except DataError:
+        raise KeyError(text)  # noqa: B904 # as a mistake in a handler is
+
+
+def grouped(text: str) -> None:
+    group = ExceptionGroup(text, [ValueError("other"), DataError(text)])
+    group.exceptions[0].__cause__ = group  # a circle ends
+    raise group
+
+
+@pytest.mark.parametrize(
+    ("fail", "kinds"),
+    [(handling, {"KeyError", "DataError"}), (grouped, {"ExceptionGroup", "DataError"})],
+)
+def test_the_text_of_a_database_error_below_another_is_withheld(
+    lines: Any, fail: Callable[[str], None], kinds: set[str]
+) -> None:
+    try:
+        fail(QUOTED)
+    except Exception:
+        logging.getLogger("x").exception("failed")
+    (line,) = lines()
+    assert "Jane" not in json.dumps(line)
+    assert {kind for kind in kinds if f"{kind}: (text withheld)" not in line["exception"]} == set()
 
 
 class Copied:
