@@ -14,7 +14,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
-from django.db.models import Exists, OuterRef, QuerySet
+from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 import offload
@@ -154,7 +154,10 @@ def _repeats(value: object, email: str) -> bool:
 
 def forget_old_parcels() -> int:
     """Forget a portion of the receivers past their keeping; for the sweeper. Returns how many."""
-    old = _free(Parcel.objects.filter(date_created__lt=_before(settings.PARCEL_KEEP)))
+    before = _before(settings.PARCEL_KEEP)
+    # A draft may be announced, a doubt adopted, when it is old.
+    announced = Q(date_announced=None) | Q(date_announced__lt=before)
+    old = _free(Parcel.objects.filter(announced, date_created__lt=before))
     ids = list(old.order_by("date_created").values_list("pk", flat=True)[:PARCELS_AT_ONCE])
     return sum(map(len, forget(ids))) if ids else 0
 

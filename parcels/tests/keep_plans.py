@@ -50,7 +50,10 @@ def fill(kept: int) -> None:
     account = ParcelFactory.create().account
     now = timezone.now()
     parcels = Parcel.objects.bulk_create(
-        [Parcel(account=account, weight=1, status=1000, country="NL") for _ in range(kept)],
+        [
+            Parcel(account=account, weight=1, status=1000, country="NL", date_announced=now)
+            for _ in range(kept)
+        ],
         AT_ONCE,
     )
     Announcement.objects.bulk_create(
@@ -70,8 +73,9 @@ def fill(kept: int) -> None:
         [Document(parcel=each, format="pdf", content=b"%PDF") for each in parcels], AT_ONCE
     )
     old = [each.pk for each in parcels[::-OLD]]
-    Parcel.objects.filter(pk__in=old).update(date_created=now - timedelta(hours=2))
-    Document.objects.filter(parcel__in=old).update(date_created=now - timedelta(hours=2))
+    before = now - timedelta(hours=2)
+    Parcel.objects.filter(pk__in=old).update(date_created=before, date_announced=before)
+    Document.objects.filter(parcel__in=old).update(date_created=before)
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE")
 

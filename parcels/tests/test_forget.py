@@ -319,7 +319,8 @@ def test_receivers_are_forgotten_by_age_in_portions_oldest_first(
     monkeypatch.setattr(forget, "PARCELS_AT_ONCE", 2)
     rows = [a_receiver(account) for _ in range(5)]
     for row, minutes in zip(rows, (61, 63, 62, 64, 59), strict=True):
-        aged(row.parcel, date_created=timedelta(minutes=minutes))
+        age = timedelta(minutes=minutes)
+        aged(row.parcel, date_created=age, date_announced=age)
     Announcement.objects.filter(pk=rows[3].pk).update(state=State.NEEDS_REVIEW)
     steps = []
     for _ in range(3):
@@ -327,6 +328,20 @@ def test_receivers_are_forgotten_by_age_in_portions_oldest_first(
         left = Parcel.objects.filter(date_forgotten=None)
         steps.append({rows.index(row) for row in rows if left.filter(pk=row.parcel_id)})
     assert steps == [{0, 3, 4}, {3, 4}, {3, 4}]
+
+
+@pytest.mark.parametrize(("minutes", "forgotten"), [(1, False), (61, True), (None, True)])
+def test_a_receiver_is_kept_from_the_announcement_on(
+    account: Account, settings: Any, minutes: int | None, forgotten: bool
+) -> None:
+    """A draft of a year ago that was announced a minute ago still has a label to be printed."""
+    settings.PARCEL_KEEP = 3600
+    parcel = a_receiver(account).parcel
+    aged(parcel, date_created=timedelta(minutes=99))
+    announced = minutes and timezone.now() - timedelta(minutes=minutes)
+    Parcel.objects.update(date_announced=announced)
+    assert forget_old_parcels() == forgotten
+    assert Document.objects.exists() != forgotten
 
 
 def test_documents_are_deleted_by_age_in_portions_oldest_first(
