@@ -385,11 +385,16 @@ class WebhookDeliveryAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.action(description="Send again", permissions=["resend"])
     def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:
+        sent = 0
         for delivery in deliveries:
             with transaction.atomic():
-                webhooks.send_again(delivery)
-                self.log_change(request, delivery, "Sent again.")
-        self.message_user(request, f"{len(deliveries)} will be sent again.")
+                if webhooks.send_again(delivery):
+                    self.log_change(request, delivery, "Sent again.")
+                    sent += 1
+        self.message_user(request, f"{sent} will be sent again.")
+        if left := len(deliveries) - sent:
+            text = f"{left} will not: their webhooks are switched off."
+            self.message_user(request, text, messages.WARNING)
 
 
 @admin.register(LogEntry)

@@ -259,6 +259,6 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
         "List the newest deliveries", record(deliveries=listing(ref("WebhookDelivery")))
     ),
     ("resend", "POST"): Operation(
-        "Send a delivery again", {202: record(delivery=ref("WebhookDelivery"))}
+        "Send a delivery again", {202: record(delivery=ref("WebhookDelivery"))}, errors=(409,)
     ),
 }

@@ -250,11 +250,16 @@ def next_step(tries: int, answer: Answer) -> tuple[DeliveryState, float]:
     return DeliveryState.PENDING, min(LONGEST_DELAY, delay * random.uniform(0.9, 1.1))
 
 
-def send_again(delivery: WebhookDelivery) -> None:
-    """Begin a delivery's tries again, now, whatever became of it and of its endpoint's others."""
+def send_again(delivery: WebhookDelivery) -> bool:
+    """Begin a delivery's tries again, now, whatever became of it and of its endpoint's others.
+
+    Returns False where the endpoint is switched off, and changes nothing: it would fail unsent.
+    """
     with transaction.atomic():
-        failing = WebhookEndpoint.objects.filter(pk=delivery.endpoint_id).exclude(retry_at=None)
-        failing.update(retry_at=DatabaseNow())
+        active = WebhookEndpoint.objects.filter(pk=delivery.endpoint_id, is_active=True)
+        if not active.select_for_update(no_key=True).values_list("pk"):
+            return False
+        active.exclude(retry_at=None).update(retry_at=DatabaseNow())
         WebhookDelivery.objects.filter(pk=delivery.pk).update(
             state=DeliveryState.PENDING,
             tries=0,
@@ -265,6 +270,7 @@ def send_again(delivery: WebhookDelivery) -> None:
         )
         transaction.on_commit(partial(send, "deliver", [delivery.pk], WEBHOOK_QUEUE), robust=True)
     delivery.refresh_from_db()
+    return True
 
 
 def create_endpoint(

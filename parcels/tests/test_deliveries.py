@@ -141,6 +141,15 @@ def test_a_try_under_way_does_not_end_what_is_sent_again(shop: Shop) -> None:
     assert webhooks.claim(late.pk)
 
 
+def test_what_was_delivered_stays_so_where_its_webhook_is_off(shop: Shop) -> None:
+    delivery = delivery_for(shop.account)
+    WebhookDelivery.objects.update(state=DeliveryState.DELIVERED)
+    WebhookEndpoint.objects.update(is_active=False)
+    stored = list(WebhookDelivery.objects.values())
+    again = shop.post(f"webhooks/deliveries/{delivery.pk}/resend", {})
+    assert (again.status_code, list(WebhookDelivery.objects.values())) == (409, stored)
+
+
 @pytest.mark.parametrize(
     ("tries", "shortest", "longest"),
     [(1, 270, 330), (2, 540, 660), (3, 1080, 1320), (4, 2160, 2640), (5, 3240, 3600)],

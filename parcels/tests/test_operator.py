@@ -4,6 +4,7 @@ import io
 from datetime import timedelta
 
 import pytest
+from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
 from django.utils import timezone
@@ -223,6 +224,25 @@ def test_a_webhook_is_sent_again_by_post_alone(staff, monkeypatch):
     assert staff.post(path).status_code == 302
     delivery.refresh_from_db()
     assert delivery.state == "pending"
+
+
+@pytest.mark.parametrize("by", ["page", "admin"])
+def test_nothing_is_sent_again_to_a_webhook_that_is_off(staff, by):
+    parcel, delivery = parcel_with_a_life()
+    WebhookDelivery.objects.update(state="delivered")
+    WebhookEndpoint.objects.update(is_active=False)
+    stored = list(WebhookDelivery.objects.values())
+    if by == "page":
+        path = f"/operator/parcels/{parcel.pk}/webhooks/{delivery.pk}/again"
+        page = staff.post(path, follow=True)
+    else:
+        chosen = {"action": "send_again", "_selected_action": delivery.pk}
+        page = staff.post("/admin/parcels/webhookdelivery/", chosen, follow=True)
+    text = page.content.decode()
+    assert "switched off" in text
+    assert "The webhook will be sent again" not in text
+    assert list(WebhookDelivery.objects.values()) == stored
+    assert not LogEntry.objects.exists()
 
 
 def test_a_webhook_of_another_parcel_is_not_found(staff):

@@ -135,10 +135,14 @@ def _label(parcel: Parcel) -> Document | None:
 def send_again(request: HttpRequest, parcel_id: int, delivery_id: int) -> HttpResponse:
     """Send a webhook of this parcel again."""
     delivery = get_object_or_404(WebhookDelivery, pk=delivery_id, event__parcel_id=parcel_id)
+    user = cast(User, request.user)
     with transaction.atomic():
-        webhooks.send_again(delivery)
-        LogEntry.objects.log_actions(cast(User, request.user).pk, [delivery], CHANGE, "Sent again.")
-    messages.success(request, "The webhook will be sent again.")
+        if sent := webhooks.send_again(delivery):
+            LogEntry.objects.log_actions(user.pk, [delivery], CHANGE, "Sent again.")
+    if sent:
+        messages.success(request, "The webhook will be sent again.")
+    else:
+        messages.error(request, "Not sent again: the webhook is switched off.")
     return HttpResponseRedirect(reverse("operator:parcel", args=[parcel_id]))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rest_framework import serializers
-from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.exceptions import APIException, NotFound, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -116,11 +116,16 @@ class DeliveriesView(APIView):
         return Response({"deliveries": [delivery_payload(delivery) for delivery in deliveries]})
 
 
+class SwitchedOff(APIException):
+    status_code = 409
+    default_detail = "The webhook is switched off."
+
+
 class ResendView(APIView):
     """`/webhooks/deliveries/{id}/resend`"""
 
     def post(self, request: Request, delivery_id: str) -> Response:
-        """Send a delivery again, whatever became of it."""
+        """Send a delivery again, whatever became of it; not to an endpoint that is off."""
         delivery = (
             WebhookDelivery.objects.select_related("event")
             .filter(pk=identifier(delivery_id), endpoint__account=account_of(request))
@@ -128,7 +133,8 @@ class ResendView(APIView):
         )
         if delivery is None:
             raise NotFound("No WebhookDelivery matches the given query.")
-        webhooks.send_again(delivery)
+        if not webhooks.send_again(delivery):
+            raise SwitchedOff
         return Response({"delivery": delivery_payload(delivery)}, status=202)
 
 
