@@ -182,6 +182,10 @@ class DocumentAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
     ordering = ("-id",)
 
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
+        """Without the bytes, which no page of it shows: a list would read a hundred files."""
+        return super().get_queryset(request).defer("content")
+
 
 @admin.register(TrackingEvent)
 class TrackingEventAdmin(ReadOnly, Numbered):

@@ -7,12 +7,14 @@ import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
 from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from PIL import Image
 from reportlab.pdfgen.canvas import Canvas
 
 from parcels.models import (
     Attempt,
+    Document,
     State,
     WebhookAttempt,
     WebhookDelivery,
@@ -185,6 +187,15 @@ def test_the_admin_reads_no_whole_table_for_its_list(staff, query, of):
     assert [row.pk for row in answer.context["cl"].result_list] == [kept.pk] * ("word" not in query)
     slow = ("DISTINCT", "UPPER", "LIKE", "CAST", "::varchar", " OR ")
     assert not [sql for sql in executed if any(each in sql for each in slow)]
+
+
+@pytest.mark.parametrize("page", ["", "{}/change/"])
+def test_the_admin_reads_no_document_s_bytes(staff, page):
+    LabelledParcelFactory.create(label=pdf())
+    pk = Document.objects.values_list("pk", flat=True)[0]
+    with CaptureQueriesContext(connection) as executed:
+        assert staff.get(f"/admin/parcels/document/{page.format(pk)}").status_code == 200
+    assert not [each["sql"] for each in executed if '"content"' in each["sql"]]
 
 
 @pytest.mark.parametrize("of", ["account", "webhookendpoint"])
