@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from carriers import registry
+from parcels import limits
 from parcels.models import (
     Account,
     Announcement,
@@ -86,7 +87,7 @@ class Numbered(admin.ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        if search_term.isdecimal():
+        if search_term.isdecimal() and len(search_term) <= limits.ID_DIGITS:
             found = queryset.filter(**{self.number: int(search_term)})
             if found.exists():
                 return found, False
@@ -191,7 +192,7 @@ class DocumentAdmin(ReadOnly, admin.ModelAdmin):
 class TrackingEventAdmin(ReadOnly, Numbered):
     list_display = ("tracking_number", "carrier", "status", "message", "at")
     number = "parcel_id"
-    search_fields = ("tracking_number__exact",)
+    search_fields = ("parcel__tracking_number__exact",)  # an event's own is in no index
     show_full_result_count = False
     ordering = ("-id",)
 

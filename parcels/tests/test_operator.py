@@ -189,6 +189,24 @@ def test_the_admin_reads_no_whole_table_for_its_list(staff, query, of):
     assert not [sql for sql in executed if any(each in sql for each in slow)]
 
 
+@pytest.mark.parametrize("of", ["parcel", "announcement", "trackingevent"])
+def test_no_number_is_too_long_for_the_admin(staff, of):
+    answer = staff.get(f"/admin/parcels/{of}/?q={'9' * 20}")
+    assert (answer.status_code, list(answer.context["cl"].result_list)) == (200, [])
+
+
+def test_the_admin_finds_events_by_their_parcel_s_number(staff):
+    parcel = LabelledParcelFactory.create(tracking_number="LISTED")
+    event = parcel.tracking_events.create(
+        carrier="postnl", tracking_number="LISTED", status=22, at=timezone.now(), seq=1
+    )
+    with CaptureQueriesContext(connection) as executed:
+        answer = staff.get("/admin/parcels/trackingevent/?q=LISTED")
+    assert list(answer.context["cl"].result_list) == [event]
+    slow = '"parcels_trackingevent"."tracking_number" ='
+    assert not [each["sql"] for each in executed if slow in each["sql"]]
+
+
 @pytest.mark.parametrize("page", ["", "{}/change/"])
 def test_the_admin_reads_no_document_s_bytes(staff, page):
     LabelledParcelFactory.create(label=pdf())
