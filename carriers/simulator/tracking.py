@@ -73,17 +73,18 @@ class Tracking:
         skip = max(0, since - self._events[0].seq + 1)
         return list(islice(self._events, skip, skip + limit))
 
-    def _record(self, booking: Booking) -> None:
+    def _record(self, booking: Booking, at: float | None = None) -> None:
         self._seq += 1
         status = JOURNEY[booking.stage]
-        event = TrackingEvent(
-            self._seq, time.time(), booking.carrier, booking.tracking_number, status
-        )
+        at = time.time() if at is None else at
+        event = TrackingEvent(self._seq, at, booking.carrier, booking.tracking_number, status)
         self._events.append(event)
 
     def _resume(self, booking: Booking) -> None:
         if self._step:
             booking.stage = self._stage_at(booking, time.time())
+            if booking.stage and not booking.voided:  # nobody may have read it before the restart
+                self._record(booking, booking.at + booking.stage * self._step)
             self._schedule(booking)
 
     def _stage_at(self, booking: Booking, now: float) -> int:

@@ -97,3 +97,19 @@ async def test_events_are_paged_and_their_numbers_go_on_after_a_restart(path):
     later = again.events(rest[-1].seq, 100)
     assert [event.status for event in later] == [22] * 5
     await ledger.close()
+
+
+@pytest.mark.parametrize(("stage", "voided", "told"), [(5, False, [11]), (3, False, [91]),
+                                                       (0, False, []), (5, True, [])])  # fmt: skip
+async def test_after_a_restart_each_parcel_says_where_it_is(path, stage, voided, told):
+    """Of one at its end no other event comes: it was never delivered."""
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    booking = await book(bookings)
+    if voided:
+        await bookings.void(booking)
+    booking.at -= stage * STEP
+    tracking = Tracking(bookings, STEP)
+    assert statuses(tracking) == told
+    assert [event.at for event in tracking.events(0, 9)] == [booking.at + stage * STEP] * len(told)
+    await ledger.close()
