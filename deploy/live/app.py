@@ -21,7 +21,7 @@ from deploy.live.access import Access
 from deploy.live.collector import Collector
 from deploy.live.second_stack import SecondStack
 from deploy.live.target import Target
-from deploy.plan import ROOT
+from deploy.plan import CARRIERS, ROOT
 from deploy.simulator import Simulator
 
 logger = logging.getLogger(__name__)
@@ -153,17 +153,21 @@ class Live:
         try:
             kind = str(given.get("kind", ""))
             parameters = parameters_of(kind, float(given.get("for", DEFAULT_SECONDS)))
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             return JSONResponse({"error": str(error)}, 400)
         carrier = request.path_params["carrier"]
-        return await self._at_all(lambda simulator: simulator.fault(carrier, kind, parameters))
+        return await self._at_all(
+            carrier, lambda simulator: simulator.fault(carrier, kind, parameters)
+        )
 
     async def end(self, request: Request) -> Response:
         """End all outages of one carrier."""
         carrier = request.path_params["carrier"]
-        return await self._at_all(lambda simulator: simulator.heal(carrier))
+        return await self._at_all(carrier, lambda simulator: simulator.heal(carrier))
 
-    async def _at_all(self, ask: Callable[[Simulator], None]) -> Response:
+    async def _at_all(self, carrier: str, ask: Callable[[Simulator], None]) -> Response:
+        if carrier not in map(str.lower, CARRIERS):
+            return JSONResponse({"error": f"there is no carrier {carrier!r}"}, 404)
         watches = self.collector.watches
         try:
             await asyncio.gather(*(asyncio.to_thread(ask, watch.simulator) for watch in watches))
@@ -178,7 +182,7 @@ class Live:
             knobs = {name: float(given[name]) for name in ("rate", "share") if name in given}
             if any(math.isnan(value) for value in knobs.values()):
                 raise ValueError
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             return JSONResponse({"error": "rate and share are numbers"}, 400)
         load = self.collector.load
         load.set(**knobs)

@@ -117,6 +117,8 @@ async def test_the_knobs_are_held_within_their_ends(here):
         ("/api/load", b'{"rate": "many"}'),
         ("/api/load", b'{"rate": [1]}'),
         ("/api/load", b'{"rate": NaN}'),
+        ("/api/load", b'{"rate": 1' + b"0" * 400 + b"}"),
+        ("/api/carriers/colibri/outage", b'{"kind": "hang", "for": 1' + b"0" * 400 + b"}"),
         ("/api/carriers/colibri/outage", b'{"kind": "magic"}'),
         ("/api/carriers/colibri/outage", b'{"kind": "hang", "for": "long"}'),
         ("/api/carriers/colibri/outage", b'{"kind": "hang", "for": 1e9}'),
@@ -127,6 +129,15 @@ async def test_nonsense_is_a_400_with_words(here, path, body):
     answer = await here.ask("POST", path, body, OURS)
     assert answer.status == 400
     assert answer.json["error"]
+
+
+@pytest.mark.parametrize("method", ["POST", "DELETE"])
+@pytest.mark.parametrize("carrier", ["nobody", "COLIBRI"])
+async def test_a_carrier_that_does_not_exist_is_a_404(here, method, carrier):
+    """The simulator would refuse it, with its own address in the words."""
+    answer = await here.ask(method, f"/api/carriers/{carrier}/outage", b'{"kind": "hang"}', OURS)
+    assert answer.status == 404
+    assert carrier in answer.json["error"]
 
 
 async def test_a_strategy_that_does_not_exist_is_not_compared_with(here):
