@@ -57,8 +57,11 @@ def on_sheets(labels: Sequence[bytes], start_from: int) -> bytes:
     writer = PdfWriter()
     sheet: PageObject | None = None
     with _readable():
-        pages = [page for label in labels for page in PdfReader(io.BytesIO(label)).pages]
+        # Writers: a reader's page can't be turned.
+        sources = [PdfWriter(clone_from=io.BytesIO(label)) for label in labels]
+        pages = [page for source in sources for page in source.pages]
         for position, page in enumerate(pages, start=start_from):
+            page.transfer_rotation_to_content()
             quadrant = position % QUADRANTS
             if sheet is None or quadrant == 0:
                 sheet = writer.add_blank_page(*A4)
@@ -67,9 +70,13 @@ def on_sheets(labels: Sequence[bytes], start_from: int) -> bytes:
 
 
 def _placed(page: PageObject, quadrant: int) -> Transformation:
-    scale = min(A6[0] / float(page.mediabox.width), A6[1] / float(page.mediabox.height))
+    # What is shown of the page may lie anywhere in it, and its crop box may go beyond it.
+    left, bottom = map(max, page.cropbox.lower_left, page.mediabox.lower_left)
+    right, top = map(min, page.cropbox.upper_right, page.mediabox.upper_right)
+    scale = min(A6[0] / (right - left), A6[1] / (top - bottom))
     column, row = quadrant % 2, quadrant // 2
-    return Transformation().scale(scale).translate(column * A6[0], (1 - row) * A6[1])
+    at_origin = Transformation().translate(-left, -bottom).scale(scale)
+    return at_origin.translate(column * A6[0], (1 - row) * A6[1])
 
 
 def as_png(label: bytes, dpi: int) -> bytes:

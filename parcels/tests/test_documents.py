@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
-from PIL import Image
-from pypdf import PdfReader
+from PIL import Image, ImageChops
+from pypdf import PdfReader, PdfWriter
+from pypdf.generic import RectangleObject
 from reportlab.pdfgen import canvas
 
-from parcels.papers.labels import A4, A6, _readable
+from parcels.papers.labels import A4, A6, _readable, as_png, on_sheets
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop
 
@@ -144,6 +146,63 @@ def test_a_sheet_begins_at_the_quadrant(shop: Shop) -> None:
     assert "label 1" in pages[1].extract_text()
     assert _where(pages[0], "label 0") == pytest.approx((A6[0] + 20, 200), abs=1)
     assert _where(pages[1], "label 1") == pytest.approx((20, A6[1] + 200), abs=1)
+
+
+WHOLE = (-50, -50, 900, 900)
+
+
+def _block(
+    left: float, bottom: float, *, rotation: int = 0, media: Any = None, crop: Any = None
+) -> bytes:
+    """Return an A6 label that shows a black block in its lower left, however its page lies."""
+    width, height = A6 if rotation % 180 == 0 else A6[::-1]
+    output = io.BytesIO()
+    drawn = canvas.Canvas(output)
+    drawn.translate(left + width / 2, bottom + height / 2)
+    drawn.rotate(rotation)  # against the page's own
+    drawn.translate(-A6[0] / 2, -A6[1] / 2)
+    drawn.rect(0, 0, 150, 100, stroke=0, fill=1)
+    drawn.save()
+    writer = PdfWriter(clone_from=io.BytesIO(output.getvalue()))
+    [page] = writer.pages
+    page.rotation = rotation
+    shown = (left, bottom, left + width, bottom + height)
+    page.mediabox = RectangleObject(media or shown)
+    if media or crop:
+        page.cropbox = RectangleObject(crop or shown)
+    output = io.BytesIO()
+    writer.write(output)
+    return output.getvalue()
+
+
+def _sheet(label: bytes, quadrant: int) -> Image.Image:
+    """Return the first sheet as it is printed, black or white: a point is a pixel."""
+    drawn = Image.open(io.BytesIO(as_png(on_sheets([label], quadrant), 72)))
+    return drawn.point(lambda grey: 255 if grey > 127 else 0)
+
+
+LYING = {
+    "moved": _block(100, 100),
+    "moved left": _block(-30, 20),
+    "rotated": _block(0, 0, rotation=90),
+    "moved and rotated": _block(100, 50, rotation=270),
+    "cropped": _block(100, 100, media=WHOLE),
+    "cropped and turned": _block(100, 50, rotation=180, media=WHOLE),
+    "cropped and rotated": _block(100, 50, rotation=90, media=WHOLE),
+    "cropped beyond the page": _block(0, 0, crop=WHOLE),
+}
+
+
+@pytest.mark.parametrize("quadrant", range(4))
+@pytest.mark.parametrize("how", LYING)
+def test_a_label_is_in_its_quadrant_however_its_page_lies(how: str, quadrant: int) -> None:
+    plain = _sheet(_block(0, 0), quadrant)
+    left, top = quadrant % 2 * A6[0], quadrant // 2 * A6[1]
+    place = (left, top + A6[1] - 100, left + 150, top + A6[1])
+    dark = ImageChops.invert(plain).getbbox()
+    assert dark == pytest.approx(place, abs=1.5)
+    different = ImageChops.difference(plain, _sheet(LYING[how], quadrant)).histogram()[255]
+    assert different <= 500, "more than an edge of the block"
 
 
 def test_several_labels_are_one_document(shop: Shop) -> None:
