@@ -60,7 +60,11 @@ class Conflict(exceptions.APIException):
 
 class Unavailable(exceptions.APIException):
     status_code = 503
-    default_detail = "The database is not available. Nothing was stored: try again."
+    # Not that nothing was stored: the connection may have broken after the commit.
+    default_detail = (
+        "The database is not available. Repeat the request with the same Idempotency-Key or "
+        "external_reference."
+    )
 
 
 def messages(detail: Any, field: str = "") -> Iterator[str]:

@@ -42,7 +42,8 @@ COMMON_ERRORS = {
     ),
     503: (
         "The database is not available",
-        "The database is not available. Nothing was stored: try again.",
+        "The database is not available. Repeat the request with the same Idempotency-Key or "
+        "external_reference.",
     ),
 }
 OTHER_ERRORS = {

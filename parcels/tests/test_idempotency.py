@@ -6,6 +6,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db import OperationalError, connection
 from django.utils import timezone
 
 from parcels.models import Announcement, IdempotencyKey, Parcel, State
@@ -70,6 +71,32 @@ def test_another_body_is_422(shop: Shop) -> None:
 def test_another_query_is_422(shop: Shop) -> None:
     shop.post("parcels", ASYNC, **KEY)
     assert shop.post("parcels?errors=verbose", ASYNC, **KEY).status_code == 422
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(
+    ("by", "order"),
+    [(KEY, {"parcel": body()}), ({}, {"parcel": body(external_reference="order-1")})],
+    ids=["key", "reference"],
+)
+def test_a_commit_whose_answer_is_lost_says_how_to_repeat(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, by: dict[str, str], order: Any
+) -> None:
+    """The database has stored it, and the connection breaks: nobody here knows."""
+    commit = connection._commit  # type: ignore[attr-defined] # not in the stubs
+
+    def lost() -> None:
+        commit()
+        raise OperationalError("the connection was lost")
+
+    with monkeypatch.context() as breaking:
+        breaking.setattr(connection, "_commit", lost)
+        answer = shop.post("parcels", order, **by)
+    said = answer.json()["error"]["message"]
+    assert (answer.status_code, Parcel.objects.count()) == (503, 1)
+    assert "Nothing was stored" not in said
+    assert "the same Idempotency-Key or external_reference" in said
+    assert shop.post("parcels", order, **by).json()["parcel"]["id"] == Parcel.objects.get().pk
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "schlüssel", "a\tb"])

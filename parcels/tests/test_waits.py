@@ -156,7 +156,7 @@ def away(*_: Any) -> None:
 def test_a_label_that_is_stored_is_late_and_no_error(
     shop: Shop, monkeypatch: pytest.MonkeyPatch, announce: Any
 ) -> None:
-    """The error for a database that is away says that nothing was stored: try again."""
+    """An error would have the client repeat it: without a key or reference, a second label."""
     monkeypatch.setattr(answering, "announce", announce)
     monkeypatch.setattr(answering, "waiting_announcements", away)
     answer = shop.post("parcels", {"parcel": body(request_label=True, shipment={"id": 8})})
