@@ -53,11 +53,6 @@ class TooLarge(exceptions.APIException):
     default_detail = "The body is too large."
 
 
-class Conflict(exceptions.APIException):
-    status_code = 409
-    default_detail = "The request conflicts with what is stored."
-
-
 class Unavailable(exceptions.APIException):
     status_code = 503
     # Not that nothing was stored: the connection may have broken after the commit.
