@@ -129,7 +129,8 @@ class ParcelIn(serializers.Serializer):
         sides = [attrs.get(side) is not None for side in SIDES]
         if not self.partial and any(sides) and not all(sides):
             errors["non_field_errors"] = [SIZE]
-        if attrs.get("insured_value") and attrs.get("total_insured_value"):
+        # Equal in each answer, which may be sent back.
+        if len({attrs.get("insured_value"), attrs.get("total_insured_value")} - {None, 0}) > 1:
             errors["insured_value"] = ["Give insured_value or total_insured_value, not both."]
         without_number = attrs.get("house_number") == ""
         if without_number and not any(map(str.isdigit, attrs.get("address", "1"))):

@@ -53,9 +53,9 @@ def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
             setattr(parcel, name, fields[name])
     parcel.external_reference = parcel.external_reference or None
     parcel.to_state = fields.get("country_state") or fields.get("to_state") or parcel.to_state
-    for name in ("insured_value", "total_insured_value"):
-        if fields.get(name) is not None:
-            parcel.insured_value = fields[name]
+    # Two names of one: a 0 beside an amount must not drop the insurance.
+    insured = [fields.get(name) for name in ("insured_value", "total_insured_value")]
+    parcel.insured_value = max((n for n in insured if n is not None), default=parcel.insured_value)
     parcel.shipping_method = (
         fields.get("shipment") or fields.get("shipping_method") or parcel.shipping_method
     )

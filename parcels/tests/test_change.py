@@ -37,6 +37,12 @@ def test_null_leaves_what_is_there(shop: Shop, parcel: Parcel) -> None:
     assert shown["parcel"]["order_number"] == "A"
 
 
+def test_an_insured_parcel_can_be_sent_back_as_it_is_shown(shop: Shop, parcel: Parcel) -> None:
+    Parcel.objects.update(insured_value=500)
+    shown = shop.get(f"parcels/{parcel.pk}").json()["parcel"]
+    assert shop.put("parcels", {"parcel": shown}).json()["parcel"]["insured_value"] == 500
+
+
 def test_items_are_complete_after_a_change(shop: Shop, parcel: Parcel) -> None:
     item = {"description": "Book", "value": 3}
     shown = shop.put("parcels", {"parcel": {"id": parcel.pk, "parcel_items": [item]}}).json()

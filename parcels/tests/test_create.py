@@ -164,7 +164,7 @@ def test_verbose_errors_name_what_cannot_be_announced(shop: Shop) -> None:
         ({"parcel": body(shipment=True)}, "shipment"),
         ({"parcel": body(contract=10**12)}, "contract"),
         ({"parcel": body(contract=5)}, "contract"),
-        ({"parcel": body(insured_value=1, total_insured_value=1)}, "not both"),
+        ({"parcel": body(insured_value=1, total_insured_value=2)}, "not both"),
         ({"parcel": body(insured_value=5001)}, "insured_value"),
         ({"parcel": body(customs_shipment_type=5)}, "customs_shipment_type"),
         ({"parcel": body(quantity=21)}, "quantity"),
@@ -339,6 +339,17 @@ def test_a_batch_stores_what_only_one_of_it_has(shop: Shop) -> None:
     shop.post("parcels", {"parcels": [body(), sized, body(insured_value=5)]})
     stored = Parcel.objects.order_by("pk").values_list("length", "insured_value", "contract")
     assert list(stored) == [(None, 0, None), (30, 0, None), (None, 5, None)]
+
+
+@pytest.mark.parametrize("values", [(500, 0), (0, 500), (500, None), (500, 500)])
+def test_neither_of_two_names_drops_the_insurance_of_the_other(
+    shop: Shop, values: tuple[int, int | None]
+) -> None:
+    insured = dict(zip(("insured_value", "total_insured_value"), values, strict=True))
+    shown = shop.post("parcels", {"parcel": body(**insured)}).json()["parcel"]
+    assert (shown["insured_value"], shown["total_insured_value"]) == (500, 500)
+    refused = shop.post("parcels", {"parcel": body(shipment=8, request_label=True, **insured)})
+    assert "can't be insured" in refused.json()["error"]["message"]
 
 
 def test_an_inserted_row_is_not_new_any_more(account: Account) -> None:
