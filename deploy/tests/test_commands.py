@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from deploy.env_file import write_env_file
 from deploy.plan import ROOT
 from deploy.stack import Stack
 
@@ -54,8 +55,11 @@ def stack():
 
 
 @pytest.fixture
-def environment(stack):
+def environment(stack, tmp_path):
+    """Return what the commands see; the keys are in a file, too, as `make run` writes it."""
     keys = {"PUBLIC_KEY": stack.public_key, "SECRET_KEY": stack.secret_key}
+    (tmp_path / ".run").mkdir()
+    write_env_file(tmp_path / ".run" / "demo.env", {**keys, "BASE_URL": stack.base_url})
     here = {"BASE_URL": stack.base_url, "NO_PROXY": "127.0.0.1", "no_proxy": "127.0.0.1"}
     return {**os.environ, **keys, **here, "PATH": f"{ROOT}/.venv/bin:{os.environ['PATH']}"}
 
