@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from cryptography.fernet import InvalidToken
 from django.db import transaction
 from rest_framework.exceptions import ValidationError
 
@@ -18,7 +19,7 @@ def change_integration(
 
     Receivers of the dialect verify with the shop's secret key, of which we keep the hash only. So
     the request that sets `webhook_url` leaves its own `secret_key` to sign with, encrypted, unless
-    it brings a `webhook_signature_key`.
+    it or an earlier one brings a `webhook_signature_key`.
 
     Raises:
         ValidationError: a webhook without an address.
@@ -70,6 +71,14 @@ def _set_webhook(
     elif hook and url == "":
         return hook
     elif hook:
-        secret = key or (secret_key if url else None)
+        secret = key or (secret_key if url and _signs_with_a_secret_key(hook) else None)
         update_endpoint(endpoint=hook, url=url, secret=secret, is_active=active)
     return None
+
+
+def _signs_with_a_secret_key(hook: WebhookEndpoint) -> bool:
+    """Tell one of the account's keys, revoked or not, from a key that the shop chose."""
+    try:
+        return any(key.matches(hook.secret) for key in hook.account.keys.all())
+    except InvalidToken:  # it can't sign: any key is better
+        return True

@@ -14,6 +14,7 @@ from django.test import Client
 
 from parcels.models import ApiKey, Integration, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from parcels.services import webhooks
+from parcels.services.keys import revoke_key
 from parcels.tests.factories import LabelledParcelFactory
 from parcels.tests.requests import Shop
 from parcels.webhooks.post import Answer
@@ -100,6 +101,34 @@ def test_after_a_change_of_keys_setting_the_address_signs_with_the_new_one(
     news_of_a_parcel(shop)
     assert is_verified(secret_key(changed), *sent[1][1:])
     assert WebhookEndpoint.objects.count() == 1
+
+
+def test_a_signature_key_stays_until_another_comes(
+    shop: Shop, path: str, sent: list[tuple[str, bytes, dict[str, str]]]
+) -> None:
+    shop.put(path, WHOLE | {"webhook_signature_key": "k" * 32})
+    for each in (shop, Shop(shop.account)):
+        each.put(path, WHOLE)
+        news_of_a_parcel(shop)
+        assert is_verified("k" * 32, *sent.pop()[1:])
+    shop.put(path, WHOLE | {"webhook_signature_key": "n" * 32})
+    news_of_a_parcel(shop)
+    assert is_verified("n" * 32, *sent.pop()[1:])
+
+
+def test_the_secret_key_replaces_a_revoked_one_and_what_is_lost(
+    shop: Shop, path: str, sent: list[tuple[str, bytes, dict[str, str]]]
+) -> None:
+    shop.put(path, WHOLE)
+    changed = Shop(shop.account)
+    revoke_key(ApiKey.objects.earliest("pk"))
+    changed.put(path, WHOLE)
+    news_of_a_parcel(shop)
+    with connection.cursor() as cursor:  # a secret that no key decrypts
+        cursor.execute("UPDATE parcels_webhookendpoint SET secret = 'x'")
+    changed.put(path, WHOLE)
+    news_of_a_parcel(shop)
+    assert all(is_verified(secret_key(changed), *each[1:]) for each in sent)
 
 
 @pytest.mark.parametrize("by", ["command", "admin"])
