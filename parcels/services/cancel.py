@@ -104,9 +104,19 @@ def _age(parcel: Parcel) -> timedelta:
 def _delete(parcel: Parcel) -> bool:
     with transaction.atomic():
         # Locked: an announcement that comes in between must not lose its parcel.
-        row = parcels_of(parcel.account).select_for_update().filter(pk=parcel.pk)
-        row = row.filter(status=Status.NO_LABEL)
-        return bool(row.first() and row.delete()[0])
+        locked = parcels_of(parcel.account).select_for_update()
+        row = locked.filter(pk=parcel.pk, status=Status.NO_LABEL).first()
+        if row is None:
+            return False
+        row.delete()
+        if row.external_reference and row.collo_count > 1:
+            # It goes to the next collo: the same order again must find those that are left.
+            others = locked.filter(colli_uuid=row.colli_uuid, collo_count__gt=1)
+            heir = others.filter(external_reference=None).order_by("collo_nr").first()
+            if heir:
+                heir.external_reference = row.external_reference
+                heir.save(update_fields=["external_reference", "date_updated"])
+        return True
 
 
 def withdraw_pending(parcel: Parcel) -> bool:

@@ -48,7 +48,7 @@ from parcels.services.job import Result
 from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
-from parcels.tests.requests import Shop
+from parcels.tests.requests import Shop, body
 
 Sent = list[tuple[str, int, str]]
 pytestmark = pytest.mark.django_db
@@ -99,6 +99,17 @@ def status_of(parcel: Parcel) -> int:
 
 def events() -> list[int]:
     return list(WebhookEvent.objects.order_by("date_created").values_list("status", flat=True))
+
+
+def test_an_order_whose_first_colli_were_cancelled_is_not_made_again(shop: Shop) -> None:
+    order = {"parcels": [body(quantity=3, external_reference="M")]}
+    colli = [each["id"] for each in shop.post("parcels", order).json()["parcels"]]
+    while colli:
+        again = shop.post("parcels", order).json()["parcels"]
+        assert [each["id"] for each in again] == colli
+        assert [each["external_reference"] for each in again] == ["M", None, None][: len(colli)]
+        assert shop.post(f"parcels/{colli.pop(0)}/cancel", {}).status_code == 200
+    assert not Parcel.objects.exists()
 
 
 def test_a_parcel_that_was_never_announced_is_deleted(shop: Shop) -> None:
