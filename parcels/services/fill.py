@@ -11,7 +11,7 @@ from typing import Any
 from rest_framework.exceptions import ValidationError
 
 from carriers import registry
-from carriers.methods import ShippingMethod
+from carriers.methods import EVERYWHERE, ShippingMethod
 from parcels.models import Account, CarrierContract, Parcel, SenderAddress
 from parcels.representation import leaves_union
 from parcels.selectors import Owned
@@ -124,6 +124,8 @@ def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
         errors["weight"] = [f"{method.name} takes {method.min_weight} to {method.max_weight} kg."]
     if parcel.country not in method.countries:
         errors["country"] = [f"{method.name} does not go to {parcel.country}."]
+    if (origin := parcel.from_address.get("country")) and origin not in EVERYWHERE:
+        errors["sender_address"] = [f"{method.name} is not sent from {origin}."]
     # Refused and not ignored: otherwise the shop relies on insurance or an address that isn't used.
     if parcel.insured_value:
         errors["insured_value"] = [f"{method.name} can't be insured."]

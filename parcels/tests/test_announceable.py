@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from carriers import registry
-from parcels.models import Announcement, Parcel
+from parcels.models import Account, Announcement, Parcel, SenderAddress
 from parcels.tests.requests import Shop, body
 
 pytestmark = pytest.mark.django_db
@@ -81,6 +81,21 @@ def test_it_is_a_400_that_names_the_field(shop: Shop, fields: dict[str, Any], na
 def test_what_it_can_do_is_announced(shop: Shop, fields: dict[str, Any]) -> None:
     assert shop.post("parcels", {"parcel": body(**ANNOUNCED | fields)}).status_code == 200
     assert Announcement.objects.count() == 1
+
+
+@pytest.mark.parametrize("how", ["named", "default", "by country"])
+def test_a_method_is_refused_where_its_list_offers_none(shop: Shop, how: str) -> None:
+    address = SenderAddress.objects.create(account=shop.account, street="Ginza", country="JP")
+    if how == "by country":
+        Account.objects.update(sender_address=None)
+    offered = shop.get(f"shipping_methods?sender_address={address.pk}").json()
+    assert offered["shipping_methods"] == []
+    said: dict[str, Any] = {"named": {"sender_address": address.pk}}
+    said |= {"default": {}, "by country": {"from_country": "JP"}}
+    answer = shop.post("parcels", {"parcel": body(**ANNOUNCED, **said[how])})
+    assert answer.status_code == 400, answer.content
+    assert answer.json()["error"]["message"].startswith("sender_address: ")
+    assert not Announcement.objects.exists()
 
 
 def test_it_can_be_stored_and_is_refused_when_announced(shop: Shop) -> None:
