@@ -100,6 +100,14 @@ def test_verbose_errors_let_the_good_ones_through(shop: Shop) -> None:
     ]
 
 
+@pytest.mark.parametrize("parcel", [None, [], 7])
+def test_verbose_errors_are_an_object_also_for_no_parcel_at_all(shop: Shop, parcel: Any) -> None:
+    answer = shop.post("parcels?errors=verbose", {"parcels": [parcel]})
+    [failed] = answer.json()["failed_parcels"]
+    assert failed["parcel"] == parcel
+    assert list(failed["errors"]) == ["non_field_errors"]
+
+
 @pytest.mark.django_db(transaction=True)  # nothing is locked before there is one
 def test_verbose_errors_name_a_reference_that_is_taken(shop: Shop) -> None:
     drafted = body(external_reference="draft", shipment={"id": 8}, weight="99")

@@ -8,6 +8,7 @@ from django.http import HttpResponse
 from rest_framework.exceptions import ValidationError
 from rest_framework.renderers import JSONRenderer
 from rest_framework.request import Request
+from rest_framework.serializers import as_serializer_error
 from rest_framework.views import APIView
 
 from parcels import limits
@@ -81,7 +82,7 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
         except ValidationError as error:
             if not verbose:
                 raise
-            failed.append({"parcel": body, "errors": error.detail})
+            failed.append({"parcel": body, "errors": as_serializer_error(error)})
     if failed:
         JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
     if sum(order.colli for order in orders) > limits.PARCELS:
