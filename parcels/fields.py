@@ -32,18 +32,35 @@ def optional(**options: Any) -> Text:
     return Text(required=False, **options)
 
 
-def whole(**options: Any) -> serializers.IntegerField:
+class _Plain(serializers.Field):
+    """A number whose text every language reads as Python does: without "_", in ASCII digits."""
+
+    def to_internal_value(self, data: Any) -> Any:
+        if isinstance(data, str) and ("_" in data or not data.isascii()):
+            self.fail("invalid")
+        return super().to_internal_value(data) + 0  # which makes -0 a 0
+
+
+class Whole(_Plain, serializers.IntegerField):
+    """A whole number."""
+
+
+class _Amount(_Plain, serializers.DecimalField):
+    """A decimal."""
+
+
+def whole(**options: Any) -> Whole:
     """Return an optional whole number that fits the database."""
-    return serializers.IntegerField(
+    return Whole(
         **{"required": False, "allow_null": True, "max_value": limits.INTEGER, "min_value": 0}
         | options
     )
 
 
-def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
+def amount(digits: int, places: int, **options: Any) -> _Amount:
     """Return an optional decimal, not negative."""
     defaults: dict[str, Any] = {"min_value": Decimal(0), "required": False, "allow_null": True}
-    return serializers.DecimalField(max_digits=digits, decimal_places=places, **defaults | options)
+    return _Amount(max_digits=digits, decimal_places=places, **defaults | options)
 
 
 class Properties(serializers.JSONField):
@@ -70,7 +87,7 @@ class ItemIn(serializers.Serializer):
     product_id = _item_text()
     item_id = _item_text()
     properties = Properties(required=False)
-    quantity = serializers.IntegerField(default=1, min_value=1, max_value=limits.INTEGER)
+    quantity = Whole(default=1, min_value=1, max_value=limits.INTEGER)
     sku = _item_text()
     value = amount(12, 2, allow_null=False)
     weight = amount(9, 3, allow_null=False)

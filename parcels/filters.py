@@ -71,8 +71,9 @@ def method_filter(
         word(parameters, name)
     flag(parameters, "is_return")
     origin = _origin(account, parameters)
-    target = parameters.get("to_country", "").upper()
-    if target and countries.alpha2(target) != target:
+    to_country = parameters.get("to_country", "")
+    target = to_country.upper()
+    if target and not (to_country.isascii() and countries.alpha2(target) == target):
         raise ValidationError({"to_country": ["A two-letter country code is needed."]})
     to_service_point = small_integer(parameters, "service_point_id") is not None
 

@@ -9,7 +9,7 @@ from django_countries import countries
 from rest_framework import serializers
 
 from parcels import limits
-from parcels.fields import BLANK, ItemIn, Text, amount, optional, whole
+from parcels.fields import BLANK, ItemIn, Text, Whole, amount, optional, whole
 
 SIDES = ("length", "width", "height")
 SIZE = "Give length, width and height, or none of them."
@@ -21,7 +21,8 @@ class Country(serializers.Field):
     def to_internal_value(self, data: Any) -> str:
         if isinstance(data, dict):
             data = data.get("iso_2")
-        code = data.strip().upper() if isinstance(data, str) else ""
+        # In ASCII: the capitals of "ß" are "SS", South Sudan.
+        code = data.strip().upper() if isinstance(data, str) and data.isascii() else ""
         if not code or countries.alpha2(code) != code:
             raise serializers.ValidationError("A two-letter country code is needed.")
         return code
@@ -34,7 +35,7 @@ class CountryOrNone(Country):
         return "" if data == "" else super().to_internal_value(data)
 
 
-class Shipment(serializers.IntegerField):
+class Shipment(Whole):
     """`{"id": 8}`, or a bare 8."""
 
     default_error_messages = {"invalid": "A shipping method's id is needed."}

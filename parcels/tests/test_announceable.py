@@ -52,6 +52,7 @@ def without(*names: str) -> dict[str, Any]:
         (ABROAD | {"parcel_items": [without("value")]}, "value"),
         (ABROAD | {"parcel_items": [without("weight")]}, "weight"),
         (ABROAD | {"parcel_items": [ITEM | {"weight": 0}]}, "weight"),
+        (ABROAD | {"parcel_items": [ITEM | {"weight": "-0"}]}, "weight"),
         (ABROAD | {"parcel_items": [without("hs_code")]}, "hs_code"),
         (ABROAD | {"parcel_items": [without("origin_country")]}, "origin_country"),
         (ABROAD | GIFT | {"parcel_items": [without("value")]}, "value"),

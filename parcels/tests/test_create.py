@@ -165,6 +165,17 @@ def test_verbose_errors_name_what_cannot_be_announced(shop: Shop) -> None:
         ({"parcel": body(weight="-1")}, "weight"),
         ({"parcel": body(weight="1e9")}, "weight"),
         ({"parcel": body(weight="NaN")}, "weight"),
+        # Python reads these as numbers and countries; a client that sent them meant none.
+        ({"parcel": body(weight="1_0")}, "weight"),
+        ({"parcel": body(weight="\uff11")}, "weight"),
+        ({"parcel": body(quantity="1_0")}, "quantity"),
+        ({"parcel": body(insured_value="\uff11")}, "insured_value"),
+        ({"parcel": body(shipment="0_8")}, "shipment"),
+        ({"parcel": body(parcel_items=[{"quantity": "1_0"}])}, "quantity"),
+        ({"parcel": body(parcel_items=[{"value": "1_0"}])}, "value"),
+        ({"parcel": body(country="\xdf")}, "country"),
+        ({"parcel": body(country="\ufb01")}, "country"),
+        ({"parcel": body(from_country="\u0131e")}, "from_country"),
         ({"parcel": body(length="1")}, "length"),
         ({"parcel": body(shipment={"id": "eight"})}, "shipment"),
         ({"parcel": body(shipment={"id": 4711})}, "shipment"),
@@ -195,6 +206,18 @@ def test_unknown_fields_are_ignored_and_numbers_may_be_numbers(shop: Shop) -> No
     response = shop.post("parcels", {"parcel": body(weight=1.5, house_number=7, colour="red")})
     parcel = response.json()["parcel"]
     assert (parcel["weight"], parcel["address"]) == ("1.500", "Havenstraat 7")
+
+
+@pytest.mark.parametrize("nought", ["-0", "-0.00", -0.0])
+def test_there_is_one_nought(shop: Shop, nought: Any) -> None:
+    item = {"value": nought, "weight": nought}
+    sent = body(total_order_value=nought, insured_value="-0", parcel_items=[item])
+    shown = shop.post("parcels", {"parcel": sent}).json()["parcel"]
+    assert (shown["total_order_value"], shown["insured_value"]) == ("0.00", 0)
+    assert (shown["parcel_items"][0]["value"], shown["parcel_items"][0]["weight"]) == (
+        "0.00",
+        "0.000",
+    )
 
 
 def test_the_same_reference_and_body_yield_the_same_parcel(shop: Shop) -> None:

@@ -204,6 +204,7 @@ def test_from_where_no_carrier_fetches_there_is_no_method(
     "query",
     [
         "to_country=XX",
+        "to_country=%C3%9F",  # in capitals SS, South Sudan
         "to_country=%00",
         "is_return=perhaps",
         "sender_address=4711",
