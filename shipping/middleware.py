@@ -80,6 +80,8 @@ def _begin(request: HttpRequest) -> tuple[str, float, JsonResponse | None]:
     is asked, and before the body is read.
     """
     started = time.perf_counter()
+    if not request.META.get("HTTP_ACCEPT", "*").strip(" ,"):
+        del request.META["HTTP_ACCEPT"]  # empty it names no format; absent it takes any
     given = request.headers.get(HEADER)
     request_id = given if given and _VALID.fullmatch(given) else uuid.uuid4().hex
     structlog.contextvars.clear_contextvars()

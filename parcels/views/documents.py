@@ -19,6 +19,12 @@ from parcels.selectors import labels_of
 from parcels.views.request import account_of, base_url
 
 TYPES = {"pdf": "application/pdf", "zpl": "application/zpl", "png": "image/png"}
+# What an Accept may call each form, the most specific first. JSON: what some clients ask of all.
+NAMES = {
+    "pdf": ("application/pdf", "application/json", "application/*", "*/*"),
+    "zpl": ("application/zpl", "application/*", "*/*"),
+    "png": ("image/png", "image/*", "*/*"),
+}
 # What each form can be had in; the first is the default.
 RESOLUTIONS = {"pdf": (72,), "zpl": (203,), "png": (300, 150)}
 
@@ -117,7 +123,7 @@ class CustomsDeclarationView(PaperView):
 
 
 def document_form(request: Request) -> str:
-    """Return pdf, zpl or png: `format` wins over Accept.
+    """Return pdf, zpl or png: `format` wins over Accept; of its equals the one named first.
 
     Raises:
         ValidationError, NotAcceptable: there is no such form.
@@ -130,14 +136,22 @@ def document_form(request: Request) -> str:
     # The library's list, which is cut to limits.ACCEPT. No regular expression: one that finds media
     # types in any text takes the square of its length.
     tokens = DefaultContentNegotiation().get_accept_list(request)
-    types = [token.partition(";")[0].strip().lower() for token in tokens]
-    for media_type in [name for name in types if "/" in name] or ["*/*"]:
-        if media_type in {"*/*", "application/*", "application/json"}:
-            return "pdf"
-        for form, full in TYPES.items():
-            if media_type == full or media_type == f"{full.split('/')[0]}/*":
-                return form
-    raise NotAcceptable
+    given = dict([_range(token) for token in tokens if "/" in token] or [("*/*", 1.0)])
+    said = {form: next((n for n in names if n in given), "") for form, names in NAMES.items()}
+    fits = [form for form, name in said.items() if given.get(name, 0) > 0]
+    if not fits:
+        raise NotAcceptable
+    return min(fits, key=lambda form: (-given[said[form]], list(given).index(said[form])))
+
+
+def _range(token: str) -> tuple[str, float]:
+    """Return a media range and its quality, which is 1 where it can't be read."""
+    name, *parameters = [part.strip().lower() for part in token.split(";")]
+    quality = next((text[2:] for text in parameters if text.startswith("q=")), "")
+    try:
+        return name, min(float(quality), 1)
+    except ValueError:
+        return name, 1
 
 
 def resolution(request: Request, form: str) -> int:

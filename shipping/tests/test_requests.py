@@ -101,6 +101,11 @@ def test_a_host_that_is_none_of_ours_is_refused_in_the_error_shape(client: Clien
     assert answer.json()["error"]["code"] == 400
 
 
+@pytest.mark.parametrize("accept", ["", " , "])
+def test_an_empty_accept_is_as_none(client: Client, accept: str) -> None:
+    assert client.get("/api/v2/user", headers={"accept": accept}).status_code == 401
+
+
 def test_a_session_s_cookie_alone_costs_no_query(client: Client) -> None:
     """The log line must not look its user up: the database may be away."""
     client.cookies["sessionid"] = "x" * 32
