@@ -65,7 +65,7 @@ IDEMPOTENCY_KEY: Shape = {
     "in": "header",
     "name": "Idempotency-Key",
     "schema": {"type": "string", "minLength": 1, "maxLength": limits.IDEMPOTENCY_KEY},
-    "description": "The same key and body create nothing new",
+    "description": "The same key and body create nothing new; other routes ignore it",
 }
 FILTERS = [
     query("parcel_status", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}),

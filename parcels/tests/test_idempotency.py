@@ -10,6 +10,7 @@ from django.db import OperationalError, connection
 from django.utils import timezone
 
 from parcels.models import Announcement, IdempotencyKey, Parcel, State
+from parcels.openapi.operations import OPERATIONS
 from parcels.services import idempotency
 from parcels.services.carrier_guards import guards_of
 from parcels.statuses import Status
@@ -97,6 +98,16 @@ def test_a_commit_whose_answer_is_lost_says_how_to_repeat(
     assert "Nothing was stored" not in said
     assert "the same Idempotency-Key or external_reference" in said
     assert shop.post("parcels", order, **by).json()["parcel"]["id"] == Parcel.objects.get().pk
+
+
+def test_other_routes_ignore_a_key_and_the_document_says_so(shop: Shop) -> None:
+    hook = {"webhook": {"url": "https://receiver.example/hook"}}
+    made = {shop.post("webhooks", hook, **KEY).json()["webhook"]["id"] for _ in range(2)}
+    assert len(made) == 2
+    told = {name: [p for p in entry.parameters if p["name"] == "Idempotency-Key"]
+            for name, entry in OPERATIONS.items()}  # fmt: skip
+    assert [name for name, found in told.items() if found] == [("parcels", "POST")]
+    assert "other routes ignore it" in told["parcels", "POST"][0]["description"]
 
 
 @pytest.mark.parametrize("key", ["", "x" * 256, "schlüssel", "a\tb"])
