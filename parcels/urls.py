@@ -20,7 +20,7 @@ from parcels.views.documents import (
 from parcels.views.health import CarriersView
 from parcels.views.integrations import IntegrationsView, IntegrationView
 from parcels.views.parcels import CancelView, ParcelsView, ParcelView, StatusesView
-from parcels.views.schema import DocsView, schema
+from parcels.views.schema import DocsView, SchemaView
 from parcels.views.shop import (
     BrandsView,
     ContractsView,
@@ -79,6 +79,6 @@ urlpatterns: list[Any] = [
     route(r"webhooks/(?P<webhook_id>\d+)", EndpointView.as_view(), "webhook"),
     route(r"webhooks/(?P<webhook_id>\d+)/deliveries", DeliveriesView.as_view(), "deliveries"),
     route(r"webhooks/deliveries/(?P<delivery_id>\d+)/resend", ResendView.as_view(), "resend"),
-    route(r"schema", schema, "schema"),
+    route(r"schema", SchemaView.as_view(), "schema"),
     route(r"docs", DocsView.as_view(), "docs"),
 ]

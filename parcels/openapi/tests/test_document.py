@@ -76,6 +76,8 @@ def test_both_are_for_reading_only(path: str, method: str) -> None:
     client = Client(enforce_csrf_checks=True, raise_request_exception=False)
     response = client.generic(method, f"/api/v2/{path}")
     assert (response.status_code, response.get("Allow")) == (405, "GET, HEAD")
+    error = response.json()["error"]
+    assert (error["code"], error["request"]) == (405, f"api/v2/{path}")
 
 
 def test_the_page_loads_nothing_from_elsewhere(client: Client) -> None:
