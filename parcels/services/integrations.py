@@ -22,7 +22,7 @@ def change_integration(
     it or an earlier one brings a `webhook_signature_key`.
 
     Raises:
-        ValidationError: a webhook without an address.
+        ValidationError: a webhook without an address, or one too many.
     """
     with transaction.atomic():
         # Locked: of two at once, the second finds the first's webhook.

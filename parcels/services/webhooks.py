@@ -26,9 +26,9 @@ from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce, Now
 from django.utils import timezone
-from rest_framework.exceptions import NotFound
+from rest_framework.exceptions import NotFound, ValidationError
 
-from parcels import metrics
+from parcels import limits, metrics
 from parcels.models import (
     Account,
     DeliveryState,
@@ -282,7 +282,13 @@ def create_endpoint(
     base_url: str,
     integration: Integration | None = None,
 ) -> WebhookEndpoint:
-    """Register an address; without a secret of the shop's own it gets a random one."""
+    """Register an address; without a secret of the shop's own it gets a random one.
+
+    Raises:
+        ValidationError: the account has as many as it may have.
+    """
+    if WebhookEndpoint.objects.filter(account=account).count() >= limits.WEBHOOKS:
+        raise ValidationError(f"At most {limits.WEBHOOKS} webhooks.")
     return WebhookEndpoint.objects.create(
         account=account,
         integration=integration,

@@ -12,6 +12,7 @@ from django.core.management import call_command
 from django.db import connection
 from django.test import Client
 
+from parcels import limits
 from parcels.models import ApiKey, Integration, WebhookDelivery, WebhookEndpoint, WebhookEvent
 from parcels.services import webhooks
 from parcels.services.keys import revoke_key
@@ -169,6 +170,17 @@ def test_what_is_not_given_stays(shop: Shop, path: str) -> None:
     assert (shown["webhook_active"], shown["webhook_url"]) == (True, URL)
     assert shop.get(path).json() == shown
     assert shop.get("integrations").json() == [shown]
+
+
+def test_it_is_one_of_ten(shop: Shop, path: str) -> None:
+    for number in range(limits.WEBHOOKS):
+        WebhookEndpoint.objects.create(account=shop.account, url=f"{URL}/{number}")
+    before = shop.get(path).json()
+    for answer in (shop.put(path, WHOLE), shop.post("webhooks", {"webhook": {"url": URL}})):
+        assert answer.status_code == 400
+        assert "At most 10 webhooks" in answer.json()["error"]["message"]
+    assert shop.get(path).json() == before
+    assert WebhookEndpoint.objects.count() == 10
 
 
 def test_a_webhook_is_switched_off_and_on(shop: Shop, path: str) -> None:
