@@ -243,6 +243,16 @@ def test_bad_label_requests_are_400(shop: Shop, payload: object) -> None:
     assert shop.post("labels", payload).status_code == 400
 
 
+@pytest.mark.parametrize("wanted", [["{0},{0}"], ["", "{0}"], ["{0},{0}", ""], ["{0},"]])
+def test_each_of_the_parcels_is_one_id(shop: Shop, wanted: list[str]) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    ids = [each.format(parcel.pk) for each in wanted]
+    answer = shop.post("labels", {"label": {"parcels": ids}})
+    assert answer.status_code == 400
+    assert "label.parcels" in answer.json()["error"]["message"]
+    assert shop.post("labels", {"label": {"parcels": [f" {parcel.pk} "]}}).status_code == 200
+
+
 def test_a_bad_quadrant_is_400(shop: Shop) -> None:
     parcel = LabelledParcelFactory.create(account=shop.account, label=a6("x"))
     for quadrant in ("4", "-1", "x"):

@@ -73,12 +73,11 @@ class LabelsView(APIView):
         """Show where the labels of several parcels are, as one document."""
         label = request.data.get("label") if isinstance(request.data, dict) else None
         wanted = label.get("parcels") if isinstance(label, dict) else None
-        if not isinstance(wanted, list) or not 0 < len(wanted) <= limits.IDS:
+        words = [str(each).strip() for each in wanted] if isinstance(wanted, list) else []
+        parcels = identifiers(",".join(words), "label.parcels")
+        if not words or not all(map(str.isdigit, words)):  # "" is no id, and "1,2" are two
             needed = f"A list of 1 to {limits.IDS} parcel ids is needed."
             raise ValidationError({"label": {"parcels": [needed]}})
-        parcels = identifiers(",".join(str(parcel) for parcel in wanted), "label.parcels")
-        if not parcels:  # every one was blank
-            raise ValidationError({"label.parcels": ["This field is required."]})
         _labels(request, parcels)
         ids = ",".join(map(str, parcels))
         base = f"{base_url(request)}/api/v2/labels"
