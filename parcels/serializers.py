@@ -9,7 +9,7 @@ from django_countries import countries
 from rest_framework import serializers
 
 from parcels import limits
-from parcels.fields import BLANK, ItemIn, Text, Whole, amount, optional, whole
+from parcels.fields import ItemIn, Text, Whole, amount, optional, whole
 
 SIDES = ("length", "width", "height")
 SIZE = "Give length, width and height, or none of them."
@@ -133,9 +133,6 @@ class ParcelIn(serializers.Serializer):
         # Equal in each answer, which may be sent back.
         if len({attrs.get("insured_value"), attrs.get("total_insured_value")} - {None, 0}) > 1:
             errors["insured_value"] = ["Give insured_value or total_insured_value, not both."]
-        without_number = attrs.get("house_number") == ""
-        if without_number and not any(map(str.isdigit, attrs.get("address", "1"))):
-            errors["house_number"] = [BLANK]
         if errors:
             raise serializers.ValidationError(errors)
         return attrs

@@ -12,6 +12,7 @@ from rest_framework.exceptions import ValidationError
 
 from carriers import registry
 from carriers.methods import EVERYWHERE, ShippingMethod
+from parcels.fields import BLANK
 from parcels.models import Account, CarrierContract, Parcel, SenderAddress
 from parcels.representation import leaves_union
 from parcels.selectors import Owned
@@ -46,11 +47,13 @@ def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
 
     Raises:
         ValidationError: a contract, sender address or shipping method that there is not; or what a
-            return needs is missing.
+            return needs is missing, or the house number, of which the address has none.
     """
     for name in _COPIED:
         if fields.get(name) is not None:
             setattr(parcel, name, fields[name])
+    if fields.get("house_number") == "" and not any(map(str.isdigit, parcel.address)):
+        raise ValidationError({"house_number": [BLANK]})
     parcel.external_reference = parcel.external_reference or None
     parcel.to_state = fields.get("country_state") or fields.get("to_state") or parcel.to_state
     # Two names of one: a 0 beside an amount must not drop the insurance.

@@ -43,6 +43,26 @@ def test_an_insured_parcel_can_be_sent_back_as_it_is_shown(shop: Shop, parcel: P
     assert shop.put("parcels", {"parcel": shown}).json()["parcel"]["insured_value"] == 500
 
 
+@pytest.mark.parametrize(
+    ("change", "status"),
+    [
+        ({"house_number": ""}, 400),
+        ({"house_number": "", "address": "Market Square"}, 400),
+        ({"house_number": "", "address": "Havenstraat 12"}, 200),
+        ({"house_number": None}, 200),
+    ],
+)
+def test_a_change_leaves_an_address_with_its_number(
+    shop: Shop, parcel: Parcel, change: dict[str, Any], status: int
+) -> None:
+    answer = shop.put("parcels", {"parcel": {"id": parcel.pk, **change}})
+    assert answer.status_code == status
+    assert "12" in shop.get(f"parcels/{parcel.pk}").json()["parcel"]["address"]
+    if status == 400:
+        said = "house_number: 'This field cannot be blank.'"
+        assert answer.json()["error"]["message"] == said
+
+
 def test_items_are_complete_after_a_change(shop: Shop, parcel: Parcel) -> None:
     item = {"description": "Book", "value": 3}
     shown = shop.put("parcels", {"parcel": {"id": parcel.pk, "parcel_items": [item]}}).json()
