@@ -69,7 +69,8 @@ def method_filter(
     """
     for name in ("from_postal_code", "to_postal_code"):
         word(parameters, name)
-    flag(parameters, "is_return")
+    if parameters.get("is_return", "").lower() not in {"", "0", "1", "true", "false"}:
+        raise ValidationError({"is_return": ["Must be true or false."]})
     origin = _origin(account, parameters)
     to_country = parameters.get("to_country", "")
     target = to_country.upper()
@@ -98,15 +99,3 @@ def _origin(account: Account, parameters: Mapping[str, str]) -> str:
     if address is None:
         raise ValidationError({"sender_address": ["There is no such sender address."]})
     return address.country
-
-
-def flag(parameters: Mapping[str, str], name: str) -> bool:
-    """Read an optional yes or no from the query.
-
-    Raises:
-        ValidationError: it is neither.
-    """
-    value = parameters.get(name, "").lower()
-    if value not in {"", "0", "1", "true", "false"}:
-        raise ValidationError({name: ["Must be true or false."]})
-    return value in {"1", "true"}
