@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from decimal import Decimal
 from functools import partial
 from typing import Any
@@ -12,6 +13,9 @@ from rest_framework import serializers
 from parcels import limits
 
 BLANK = "This field cannot be blank."
+NUMBER = "A valid number is required."
+# What Python reads in a number, and no client means: "1_0", the digits of other scripts.
+ODD = re.compile(r"_|[^\x00-\x7f]")
 
 
 class Text(serializers.CharField):
@@ -32,21 +36,10 @@ def optional(**options: Any) -> Text:
     return Text(required=False, **options)
 
 
-class _Plain(serializers.Field):
-    """A number whose text every language reads as Python does: without "_", in ASCII digits."""
+class Whole(serializers.IntegerField):
+    """A whole number; of what is ODD nothing is left to read."""
 
-    def to_internal_value(self, data: Any) -> Any:
-        if isinstance(data, str) and ("_" in data or not data.isascii()):
-            self.fail("invalid")
-        return super().to_internal_value(data) + 0  # which makes -0 a 0
-
-
-class Whole(_Plain, serializers.IntegerField):
-    """A whole number."""
-
-
-class _Amount(_Plain, serializers.DecimalField):
-    """A decimal."""
+    re_decimal = re.compile(rf"\.0*\s*$|^.*(?:{ODD.pattern}).*$", re.DOTALL)
 
 
 def whole(**options: Any) -> Whole:
@@ -57,10 +50,10 @@ def whole(**options: Any) -> Whole:
     )
 
 
-def amount(digits: int, places: int, **options: Any) -> _Amount:
-    """Return an optional decimal, not negative."""
+def amount(digits: int, places: int, **options: Any) -> serializers.DecimalField:
+    """Return an optional decimal, not negative; its serializer refuses what is ODD."""
     defaults: dict[str, Any] = {"min_value": Decimal(0), "required": False, "allow_null": True}
-    return _Amount(max_digits=digits, decimal_places=places, **defaults | options)
+    return serializers.DecimalField(max_digits=digits, decimal_places=places, **defaults | options)
 
 
 class Properties(serializers.JSONField):
@@ -93,6 +86,12 @@ class ItemIn(serializers.Serializer):
     weight = amount(9, 3, allow_null=False)
     mid_code = _item_text(max_length=limits.MID_CODE)
 
+    def to_internal_value(self, data: Any) -> dict[str, Any]:
+        attrs: dict[str, Any] = super().to_internal_value(data)
+        if odd := {n: [NUMBER] for n in ("value", "weight") if ODD.search(str(data.get(n)))}:
+            raise serializers.ValidationError(odd)
+        return attrs
+
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Make it plain JSON: every text is there, decimals as the dialect shows them."""
         # Not by the fields' defaults alone: a partial update skips them.
@@ -101,5 +100,5 @@ class ItemIn(serializers.Serializer):
             attrs.setdefault(name, "")
         for name, places in (("value", 2), ("weight", 3)):
             if name in attrs:
-                attrs[name] = f"{attrs[name]:.{places}f}"
+                attrs[name] = f"{attrs[name]:z.{places}f}"
         return attrs

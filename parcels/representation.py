@@ -201,7 +201,7 @@ def tracking_url(parcel: Parcel, base: str) -> str:
 
 
 def _decimal(value: Decimal | None) -> str | None:
-    return None if value is None else f"{value:.2f}"
+    return None if value is None else f"{value:z.2f}"
 
 
 def leaves_union(parcel: Parcel) -> bool:

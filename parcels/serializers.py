@@ -9,9 +9,10 @@ from django_countries import countries
 from rest_framework import serializers
 
 from parcels import limits
-from parcels.fields import ItemIn, Text, Whole, amount, optional, whole
+from parcels.fields import NUMBER, ODD, ItemIn, Text, Whole, amount, optional, whole
 
 SIDES = ("length", "width", "height")
+AMOUNTS = (*SIDES, "weight", "total_order_value")
 SIZE = "Give length, width and height, or none of them."
 
 
@@ -126,7 +127,7 @@ class ParcelIn(serializers.Serializer):
             if isinstance(error.detail, dict) and "country_state" in error.detail:
                 error.detail["to_state"] = error.detail.pop("country_state")
             raise
-        errors: dict[str, list[str]] = {}
+        errors = {name: [NUMBER] for name in AMOUNTS if ODD.search(str(data.get(name)))}
         sides = [attrs.get(side) is not None for side in SIDES]
         if not self.partial and any(sides) and not all(sides):
             errors["non_field_errors"] = [SIZE]

@@ -79,7 +79,7 @@ def _invoice_head(parcel: Parcel) -> list[str]:
 def _foot(parcel: Parcel) -> list[str]:
     currency = parcel.total_order_value_currency or "EUR"
     return [
-        f"Total value: {_total(parcel):.2f} {currency}",
+        f"Total value: {_total(parcel):z.2f} {currency}",
         f"Gross weight: {parcel.weight:.3f} kg",
         "I certify that the particulars given are correct.",
         "Date and signature: ______________________",
