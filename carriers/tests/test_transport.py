@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import socket
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 from requests.adapters import HTTPAdapter
 
+from carriers import transport_async
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
@@ -32,10 +34,21 @@ from carriers.transport import perform
 from carriers.watchdog import Watchdog
 
 pytestmark = pytest.mark.integration  # real sockets on loopback
+UNDER_GEVENT = "SLOW_CARRIERS_UNDER_GEVENT" in os.environ
 
 
 def talk(url, *requests_, **options):
     return perform(steps(*requests_), url, options.pop("deadline", DEADLINE), CONNECT, **options)
+
+
+def talk_async(url, *requests_, **options):
+    deadline = options.pop("deadline", DEADLINE)
+    call = transport_async.perform(steps(*requests_), url, deadline, CONNECT, **options)
+    return asyncio.run(call)
+
+
+# Under gevent, which has no event loop of asyncio's beside its own, the first alone.
+both = pytest.mark.parametrize("talk", [talk, *([] if UNDER_GEVENT else [talk_async])])
 
 
 @pytest.mark.parametrize(("handler", "allowed", "remark"), MISBEHAVIOURS)
@@ -47,7 +60,8 @@ def test_a_purchase_is_judged_by_what_came_back(handler, allowed, remark):
 
 
 @pytest.mark.parametrize("handler", [servers.hang, servers.reset_after_reading, servers.garbage])
-def test_a_request_that_buys_nothing_leaves_nothing_unknown(handler):
+@both
+def test_a_request_that_buys_nothing_leaves_nothing_unknown(talk, handler):
     with servers.serving(handler) as served:
         assert isinstance(talk(served.url, asking()), NotSent)
 
@@ -124,7 +138,8 @@ def test_a_carriers_next_address_is_tried(monkeypatch):
 @pytest.mark.parametrize(
     "handler", [servers.trickle_headers, servers.trickle_body, servers.trickle_endless_body]
 )
-def test_a_trickling_carrier_is_cut_at_the_total_deadline(handler):
+@both
+def test_a_trickling_carrier_is_cut_at_the_total_deadline(talk, handler):
     with servers.serving(handler) as served:
         started = time.monotonic()
         outcome = talk(served.url, buying())
@@ -175,7 +190,8 @@ def test_nothing_is_sent_without_a_thread_that_keeps_the_deadline(monkeypatch):
         assert len(served.requests) == 1
 
 
-def test_one_deadline_covers_all_steps():
+@both
+def test_one_deadline_covers_all_steps(talk):
     def slow(connection, served):
         servers.read_request(connection, served)
         time.sleep(0.4)
@@ -221,14 +237,16 @@ def test_failing_tls_is_not_sent(tmp_path):
         assert isinstance(talk(url, buying()), NotSent), "a handshake that never ends"
 
 
-def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only():
+@both
+def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only(talk):
     with servers.serving(servers.answering(servers.http(200))) as served:
         outcome = talk(served.url, asking(), buying(), may_buy=lambda: False)
         assert is_not_sent(outcome, "send_forbidden")
         assert len(served.requests) == 1
 
 
-def test_what_http_cannot_carry_is_not_sent():
+@both
+def test_what_http_cannot_carry_is_not_sent(talk):
     request = buying()
     for value in UNSENDABLE:
         bad = type(request)("POST", "/", {"Authorization": value}, b"", buys=True)
@@ -245,7 +263,8 @@ def test_what_only_the_library_refuses_is_not_repeated():
     assert outcome == NotSent("unbuildable", "InvalidHeader")
 
 
-def test_proxies_of_the_environment_are_ignored(monkeypatch):
+@both
+def test_proxies_of_the_environment_are_ignored(talk, monkeypatch):
     monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
     with servers.serving(servers.answering(servers.http(200))) as served:
         assert talk(served.url, buying()) == Answered()
@@ -322,7 +341,7 @@ def test_the_watchdog_works_in_a_forked_child():
 
 
 @pytest.mark.deployment
-@pytest.mark.skipif("SLOW_CARRIERS_UNDER_GEVENT" in os.environ, reason="this is that run")
+@pytest.mark.skipif(UNDER_GEVENT, reason="this is that run")
 def test_all_of_this_holds_under_gevent(tmp_path):
     # A configuration of its own: no Django, and warnings of the patching are not errors.
     (tmp_path / "pytest.ini").write_text("[pytest]\nmarkers =\n  integration: as here\n")

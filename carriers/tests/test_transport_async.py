@@ -10,15 +10,12 @@ import time
 import pytest
 import uvloop
 
-from carriers.messages import CarrierRequest
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
     CONNECT,
     DEADLINE,
     MISBEHAVIOURS,
-    MUCH_LATER,
-    UNSENDABLE,
     asking,
     buying,
     closed_port,
@@ -45,12 +42,6 @@ def test_a_purchase_is_judged_by_what_came_back(handler, allowed, remark, loop):
     assert len(served.requests) <= 1, "nothing is ever sent twice"
 
 
-@pytest.mark.parametrize("handler", [servers.hang, servers.reset_after_reading, servers.garbage])
-async def test_a_request_that_buys_nothing_leaves_nothing_unknown(handler):
-    with servers.serving(handler) as served:
-        assert isinstance(await talk(served.url, asking()), NotSent)
-
-
 async def test_a_failure_after_the_purchase_is_unknown():
     answers = servers.answering(servers.http(200), b"HTTP/1.1 nonsense\r\n\r\n")
     with servers.serving(answers) as served:
@@ -68,47 +59,6 @@ async def test_what_never_connected_is_not_sent(tmp_path):
     with servers.serving(servers.hang_in_handshake) as served:
         outcome = await talk(served.url.replace("http:", "https:"), buying())
         assert isinstance(outcome, NotSent), "a handshake that never ends"
-
-
-@pytest.mark.parametrize("handler", [servers.trickle_headers, servers.trickle_body])
-async def test_a_trickling_carrier_is_cut_at_the_total_deadline(handler):
-    with servers.serving(handler) as served:
-        started = time.monotonic()
-        assert fits(await talk(served.url, buying()), {"timeout"})
-        assert DEADLINE <= time.monotonic() - started < MUCH_LATER
-
-
-async def test_one_deadline_covers_all_steps():
-    def slow(connection, served):
-        servers.read_request(connection, served)
-        time.sleep(0.4)
-        connection.sendall(servers.http(200))
-
-    with servers.serving(slow) as served:
-        outcome = await talk(served.url, *[asking(f"/{n}") for n in range(9)], deadline=1.0)
-        assert isinstance(outcome, NotSent)
-        assert len(served.requests) <= 3
-
-
-async def test_the_guard_is_asked_before_the_first_byte_of_a_purchase():
-    with servers.serving(servers.answering(servers.http(200))) as served:
-        outcome = await talk(served.url, asking(), buying(), may_buy=lambda: False)
-        assert is_not_sent(outcome, "send_forbidden")
-        assert len(served.requests) == 1
-
-
-async def test_what_http_cannot_carry_is_not_sent():
-    for value in UNSENDABLE:
-        bad = CarrierRequest("POST", "/", {"Authorization": value}, b"", buys=True)
-        with servers.serving(servers.answering(servers.http(200))) as served:
-            assert is_not_sent(await talk(served.url, bad), "unbuildable")
-            assert served.requests == []
-
-
-async def test_proxies_of_the_environment_are_ignored(monkeypatch):
-    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{closed_port()}")
-    with servers.serving(servers.answering(servers.http(200))) as served:
-        assert await talk(served.url, buying()) == Answered()
 
 
 async def test_a_carriers_next_address_is_tried(monkeypatch):
