@@ -187,8 +187,9 @@ def pass_on(lines: Iterable[bytes], process: str, plain: bool) -> None:
     Of requests only the method and the node that was asked: addresses and queries have names.
     """
     for line in lines:
-        text, context, rest = line.decode(errors="replace").rstrip().partition(", client: ")
-        if context:
+        text = line.decode(errors="replace").rstrip()
+        if process == "front":  # nginx
+            text, _, rest = text.partition(", client: ")
             text += "".join(f'{each}"' for each in NGINX_CONTEXT.findall(rest))
         if not (plain or text.startswith("{")):
             text = json.dumps({"event": text, "logger": process})

@@ -48,7 +48,8 @@ CONNECTIONS = "256"
 # Of them with a large body, each a file of 2 MB at most: eight addresses fill the 256 MB that a
 # container has for such files.
 LARGE_BODIES = 16
-# Of them that fetch documents, a hundred labels of 40 KB at most: four addresses fill it by them.
+# Of them that fetch documents (a hundred labels of 40 KB at most) or lists (a hundred parcels, 6 MB
+# at most): three addresses fill it by them.
 DOCUMENTS = 16
 
 # The rest needs these to end its work in order, so they are stopped after it.

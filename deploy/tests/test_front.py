@@ -44,9 +44,21 @@ def application(environ, start_response):
     if environ["PATH_INFO"] == "/fails":
         start_response("503 Away", [])
         return []
+    if environ["PATH_INFO"] == "/slow":
+        start_response("200 OK", [])
+        return endless(environ["wsgi.errors"])
     body = str(sum(name.startswith("HTTP_X_TEST") for name in environ)).encode()
     start_response("200 OK", [("Content-Length", str(len(body)))])
     return [body]
+
+
+def endless(log):
+    try:
+        for _ in range(500):
+            yield bytes(65_536)
+    finally:
+        log.write("over\\n")
+        log.flush()
 """
 
 
@@ -385,8 +397,11 @@ def test_uwsgi_takes_all_that_nginx_takes_and_logs_no_address(tmp_path):
             assert ask(front, "GET", "/x?" + "x" * 8_000, **three)[::2] == (200, b"3")
             assert ask(front, **four, **{"X-Test-5": "x" * 7_900})[0] == 400  # nginx' own
             assert ask(front, path="/fails?email=a@b")[0] == 503
-        until(lambda: "GET 503 " in uwsgi.log_tail(), "its line", 20)
-        assert "fails" not in uwsgi.log_tail()
+            with closing(send(front, path="/slow?email=a@b")) as leaving:
+                assert leaving.getresponse().status == 200
+        until(lambda: "over" in uwsgi.log_tail(), "the view's end", 20)
+        assert "GET 503 " in uwsgi.log_tail()
+        assert not any(word in uwsgi.log_tail() for word in ("fails", "slow", "a@b", "127.0.0.1)"))
     finally:
         uwsgi.stop(20)
 
@@ -407,6 +422,12 @@ def test_its_log_says_neither_who_asked_nor_for_what(name, tmp_path, app, capsys
     scheme = "http" if name == PLAIN else "uwsgi"
     assert line.endswith(f', request: "GET", upstream: "{scheme}://127.0.0.1:{app.port}"')
     assert not any(word in printed for word in ("tok-1", "a@b", "client: "))
+
+
+def test_the_app_s_own_words_pass_whole(capsys):
+    said = json.dumps({"event": "Not Found: /nothing, client: x", "request": "id"})
+    pass_on([said.encode()], "web", plain=False)
+    assert capsys.readouterr().err == f"{said}\n"
 
 
 @pytest.mark.integration
@@ -433,6 +454,7 @@ DOCUMENTS = (
     "/api/v2/labels/label_printer/1?start_from=0",
     "/api/v2/labels/normal_printer",
     "//api/v2/parcels/1/documents/label",
+    "/api/v2/parcels?limit=100",
     "/api/v2/customs_declaration/normal%5fprinter/1",
 )
 
@@ -443,10 +465,12 @@ def test_fewer_of_them_may_fetch_documents(name, tmp_path, app):
     """What a slow reader leaves unread is kept in files, whose disk is the container's memory."""
     with contained(name, tmp_path, app) as port:
         for path in DOCUMENTS:
-            hold(port, app, 4, path=path)
+            hold(port, app, 16 // len(DOCUMENTS), path=path)
+        hold(port, app, 16 % len(DOCUMENTS), path=DOCUMENTS[0])
         assert error_of(ask(port, path=DOCUMENTS[1]), DOCUMENTS[1][1:]) == 429
         app.status = 200
         assert ask(port, path="/api/v2/labels/1")[0] == 200
+        assert ask(port, "POST", path="/api/v2/parcels")[0] == 200
         app.clients.pop().close()
         until(lambda: ask(port, path=DOCUMENTS[0])[0] == 200, "room again", 20)
 

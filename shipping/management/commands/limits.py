@@ -88,7 +88,11 @@ def rows() -> list[Row]:
             f"{limits.CONNECTIONS} (`FRONT_CONNECTIONS_PER_ADDRESS`), at nginx, or by ASGI process",
             "429",
         ),
-        Row("Documents that an address fetches", f"{limits.DOCUMENTS} at once, at nginx", "429"),
+        Row(
+            "Documents and lists of parcels that an address fetches",
+            f"{limits.DOCUMENTS} at once, at nginx",
+            "429 with `Retry-After`",
+        ),
         Row(
             f"Uploads over {intake.LARGE // 1024} KiB in flight",
             f"{intake.PLACES} by ASGI process; at nginx {limits.LARGE_UPLOADS} of an address",
