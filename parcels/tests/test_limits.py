@@ -235,7 +235,7 @@ ELSEWHERE = {
     "Held clients of an account": "offload/tests/test_hub.py",
     "Held clients": "offload/tests/test_hub.py",
     "Requests of an address under way": "offload/tests/test_intake.py",  # and below, and deploy's
-    "Documents that an address fetches": "deploy/tests/test_front.py",
+    "Documents and lists of parcels that an address fetches": "deploy/tests/test_front.py",
     "Uploads over 128 KiB in flight": "offload/tests/test_intake.py",
     "Time for a body to arrive": "offload/tests/test_intake.py",
 }
