@@ -19,6 +19,8 @@ from carriers.outcomes import NotSent, Unknown
 # Why 5 MB: a label's PDF and ZPL are some 100 KB in base64; a customs set of ten pages below 3 MB.
 LARGEST_BODY = 5_000_000
 USER_AGENT = "slow-carriers/0.1"
+# Seconds for connecting to one of several addresses, at least: three round trips around the earth.
+LEAST_SHARE = 0.5
 
 
 def always() -> bool:

@@ -29,7 +29,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import parse_url
 
 from carriers.base import Steps
-from carriers.call import LARGEST_BODY, USER_AGENT, Call, always
+from carriers.call import LARGEST_BODY, LEAST_SHARE, USER_AGENT, Call, always
 from carriers.errors import (
     CarrierAnswerUnreadable,
     CarrierError,
@@ -257,7 +257,7 @@ class _TlsPool(HTTPSConnectionPool):
 
 
 def _dial(host: str, port: int, call: Call) -> socket.socket:
-    """Connect to the first address that answers; each has its share of the time that is left.
+    """Connect to the first address that answers; each has a share of the time that is left.
 
     urllib3 gives each the full time-out.
     """
@@ -268,9 +268,10 @@ def _dial(host: str, port: int, call: Call) -> socket.socket:
         raise CarrierUnreachable(f"the name doesn't resolve: {error}") from error
     trouble = "connect time-out"
     for tried, (family, kind, protocol, _, address) in enumerate(addresses):
-        share = (give_up_at - time.monotonic()) / (len(addresses) - tried)
-        if share <= 0:
+        left = give_up_at - time.monotonic()
+        if left <= 0:
             break
+        share = min(left, max(left / (len(addresses) - tried), LEAST_SHARE))
         try:
             return _connect(socket.socket(family, kind, protocol), address, share)
         except OSError as error:

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 import httptools
 
 from carriers.base import Steps
-from carriers.call import LARGEST_BODY, USER_AGENT, Call, always
+from carriers.call import LARGEST_BODY, LEAST_SHARE, USER_AGENT, Call, always
 from carriers.errors import (
     CarrierAnswerUnreadable,
     CarrierError,
@@ -93,7 +93,7 @@ async def _fetch(call: Call, tls: ssl.SSLContext | None) -> CarrierResponse:
 async def _connect(
     call: Call, host: str, port: int | None, tls: ssl.SSLContext | None
 ) -> tuple[asyncio.Transport, _Answer]:
-    """Connect to the first address that answers; each has its share of the time that is left."""
+    """Connect to the first address that answers; each has a share of the time that is left."""
     loop = asyncio.get_running_loop()
     give_up_at = loop.time() + call.remaining(call.connect_timeout)
     trouble: CarrierError | None = None
@@ -104,9 +104,10 @@ async def _connect(
     except (OSError, UnicodeError) as error:
         raise CarrierUnreachable(f"the name doesn't resolve: {error}") from error
     for tried, (*_, address) in enumerate(addresses):
-        share = (give_up_at - loop.time()) / (len(addresses) - tried)
+        left = give_up_at - loop.time()
+        share = max(left / (len(addresses) - tried), LEAST_SHARE)
         try:
-            async with asyncio.timeout(share):
+            async with asyncio.timeout(min(left, share)):
                 return await loop.create_connection(
                     lambda: _Answer(loop.create_future()),
                     *address[:2],

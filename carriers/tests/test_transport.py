@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 from requests.adapters import HTTPAdapter
 
-from carriers import transport_async
+from carriers import transport, transport_async
+from carriers.call import Call, always
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
@@ -133,6 +134,24 @@ def test_a_carriers_next_address_is_tried(monkeypatch):
         found = [(*stream, silent), (*stream, ("127.0.0.1", served.port))]
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
         assert talk("http://carrier.example:81", buying()) == Answered()
+
+
+def test_a_far_carrier_of_many_addresses_is_reached(monkeypatch):
+    """The feed's time-out of a second, by eight, is less than a round trip."""
+    shares = []
+
+    def far(connection, address, seconds):
+        connection.close()
+        shares.append(seconds)
+        if len(shares) < 2:
+            raise TimeoutError
+        return connection
+
+    stream = socket.AF_INET, socket.SOCK_STREAM, 6, ""
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(*stream, ("h", 1))] * 8)
+    monkeypatch.setattr(transport, "_connect", far)
+    transport._dial("feed.example", 443, Call("https://feed.example", 5.0, 1.0, always))
+    assert shares == pytest.approx([0.5, 0.5])
 
 
 @pytest.mark.parametrize(
