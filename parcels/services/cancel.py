@@ -110,10 +110,11 @@ def _delete(parcel: Parcel) -> bool:
             return False
         row.delete()
         if row.external_reference and row.collo_count > 1:
-            # It goes to the next collo: the same order again must find those that are left.
+            # The order's, which its first collo has, goes to the next one: the order that is
+            # repeated must find those that are left.
             others = locked.filter(colli_uuid=row.colli_uuid, collo_count__gt=1)
-            heir = others.filter(external_reference=None).order_by("collo_nr").first()
-            if heir:
+            heir = others.order_by("collo_nr").first()
+            if heir and heir.collo_nr > row.collo_nr and heir.external_reference is None:
                 heir.external_reference = row.external_reference
                 heir.save(update_fields=["external_reference", "date_updated"])
         return True

@@ -112,6 +112,15 @@ def test_an_order_whose_first_colli_were_cancelled_is_not_made_again(shop: Shop)
     assert not Parcel.objects.exists()
 
 
+@pytest.mark.parametrize("order", [{}, {"external_reference": "O"}])
+def test_a_collo_s_own_reference_goes_to_no_other(shop: Shop, order: dict[str, str]) -> None:
+    made = shop.post("parcels", {"parcels": [body(quantity=3, **order)]}).json()["parcels"]
+    own = {"id": made[1]["id"], "external_reference": "box-2"}
+    assert shop.put("parcels", {"parcel": own}).status_code == 200
+    assert shop.post(f"parcels/{made[1]['id']}/cancel", {}).status_code == 200
+    assert not Parcel.objects.filter(external_reference="box-2").exists()
+
+
 def test_a_parcel_that_was_never_announced_is_deleted(shop: Shop) -> None:
     parcel = ParcelFactory.create(account=shop.account, status=Status.NO_LABEL)
     assert cancel(shop, parcel) == (200, "cancelled")
