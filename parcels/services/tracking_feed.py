@@ -13,7 +13,7 @@ from time import monotonic
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import Exists, OuterRef, Q, QuerySet
+from django.db.models import Q, QuerySet
 
 from carriers import transport
 from carriers.tracking_feed import Page, Step, read
@@ -33,9 +33,10 @@ CONNECT_TIMEOUT = 1.0
 QUIET = 30.0
 # Pages per round: the backlog of a day is read in minutes, and other work comes in between.
 PAGES_AT_ONCE = 10
-# An event waits for a label that is decided by a person: by number, as that may take weeks and the
-# carrier's clock may be wrong. So many are compared in 0.15 s with 400,000 parcels.
+# An event waits for a label that is decided by a person: so many, as that may take weeks and the
+# carrier's clock may be wrong. They are compared with the parcels in portions of so many numbers.
 UNMATCHED_AT_MOST = 50_000
+NUMBERS_AT_ONCE = 1_000
 
 # No event moves a parcel into these or out of them: no label, the announcement's own, or a
 # cancellation's own.
@@ -54,6 +55,7 @@ class Follower:
 
     def __init__(self) -> None:
         self._quiet_until = 0.0
+        self._matched = ""
 
     def catch_up(self) -> None:
         """Read what is new, a bounded number of pages, and match what came too early."""
@@ -65,7 +67,7 @@ class Follower:
                 self._quiet_until = monotonic() + QUIET
             if events != EVENTS_AT_ONCE:
                 break
-        match_early()
+        self._matched = match_early(self._matched)
 
 
 def read_page() -> int | None:
@@ -170,30 +172,32 @@ def follow_newest(parcel: Parcel) -> None:
         _move([newest])
 
 
-def match_early() -> int:
-    """Assign events to parcels that have got their tracking number since; return how many."""
+def match_early(beyond: str = "") -> str:
+    """Assign events to parcels that have got their tracking number since; a portion at a time.
+
+    `beyond` is the last number of the portion before. Returns this one's last, "" at the end.
+    """
     waiting = TrackingEvent.objects.filter(parcel=None)
-    if not waiting.exists():
-        return 0
-    if waiting.count() > UNMATCHED_AT_MOST:
+    if not beyond and waiting.count() > UNMATCHED_AT_MOST:
         _forget_oldest(waiting)
-    theirs = waiting.filter(
-        carrier=OuterRef("carrier"), tracking_number=OuterRef("tracking_number")
-    )
-    numbered = Parcel.objects.exclude(tracking_number="").filter(Exists(theirs))
-    # No LIMIT: expecting one of many soon, PostgreSQL would read all parcels.
-    found = list(numbered.values_list("pk", flat=True))[:EVENTS_AT_ONCE]
-    matched = []
+    after = waiting.filter(tracking_number__gt=beyond).order_by("tracking_number")
+    numbers = list(after.values_list("tracking_number", flat=True).distinct()[:NUMBERS_AT_ONCE])
+    # As a list: by a join of two tables PostgreSQL would read all parcels.
+    named = Parcel.objects.filter(tracking_number__in=numbers).exclude(tracking_number="")
+    known = set(named.values_list("carrier", "tracking_number"))
+    found = waiting.filter(tracking_number__in={number for _, number in known})
+    theirs = known.intersection(found.values_list("carrier", "tracking_number"))
     with transaction.atomic():
-        parcels = _locked(Parcel.objects.filter(pk__in=found))
-        named = Q(tracking_number__in=[number for _, number in parcels])
-        for event in waiting.filter(named) if parcels else []:
+        named = named.filter(tracking_number__in={number for _, number in theirs})
+        parcels = _locked(named) if theirs else {}
+        matched = []
+        for event in found if theirs else []:
             event.parcel = parcels.get((event.carrier, event.tracking_number))
             ours = waiting.filter(pk=event.pk).update(parcel=event.parcel)
             if ours and event.parcel:
                 matched.append(event)
         _move(matched)
-    return len(matched)
+    return numbers[-1] if len(numbers) == NUMBERS_AT_ONCE else ""
 
 
 def _forget_oldest(waiting: QuerySet[TrackingEvent]) -> None:

@@ -205,14 +205,16 @@ def test_events_of_a_spare_label_stay_while_it_is_open(
 def test_a_number_of_another_carrier_s_parcels_keeps_no_event_from_its_own(
     shop: Shop, feed: Feed, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tracking_feed, "EVENTS_AT_ONCE", 1)
+    monkeypatch.setattr(tracking_feed, "NUMBERS_AT_ONCE", 1)
     other = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
     parcel = LabelledParcelFactory.create(account=shop.account)
     for each in (other, parcel):
         TrackingEvent.objects.create(
             **event(each, each.pk, 22) | {"at": timezone.now(), "carrier": "postnl"}
         )
-    tracking_feed.match_early()
+    after = tracking_feed.match_early()
+    assert after == min(other.tracking_number, parcel.tracking_number)
+    assert tracking_feed.match_early(tracking_feed.match_early(after)) == ""
     assert (status_of(other), status_of(parcel)) == (Status.READY_TO_SEND, 22)
 
 
@@ -251,8 +253,9 @@ def test_two_sweepers_with_events_of_one_parcel_take_turns(shop: Shop, feed: Fee
         return execute(sql, *given)
 
     with connection.execute_wrapper(meanwhile):
-        assert tracking_feed.match_early() == 1
+        tracking_feed.match_early()
     reader.join()
+    assert TrackingEvent.objects.filter(parcel=parcel).count() == 2
     assert status_of(parcel) == 11
 
 
