@@ -128,7 +128,8 @@ def _errors(parcel: Parcel, method: ShippingMethod) -> dict[str, list[str]]:
     if parcel.country not in method.countries:
         errors["country"] = [f"{method.name} does not go to {parcel.country}."]
     if (origin := parcel.from_address.get("country")) and origin not in EVERYWHERE:
-        errors["sender_address"] = [f"{method.name} is not sent from {origin}."]
+        field = "from_country" if parcel.is_return else "sender_address"
+        errors[field] = [f"{method.name} is not sent from {origin}."]
     # Refused and not ignored: otherwise the shop relies on insurance or an address that isn't used.
     if parcel.insured_value:
         errors["insured_value"] = [f"{method.name} can't be insured."]

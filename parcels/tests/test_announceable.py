@@ -23,6 +23,14 @@ ITEM = {
 SIZE = {"length": "60", "width": "40", "height": "30"}
 ABROAD = {"country": "CH"}
 GIFT = {"customs_shipment_type": 0}
+RETURN = {
+    "is_return": True,
+    "from_name": "Ada",
+    "from_address_1": "Ginza",
+    "from_house_number": "1",
+    "from_city": "Tokyo",
+    "from_postal_code": "104-0061",
+}
 
 
 def without(*names: str) -> dict[str, Any]:
@@ -96,6 +104,9 @@ def test_a_method_is_refused_where_its_list_offers_none(shop: Shop, how: str) ->
     answer = shop.post("parcels", {"parcel": body(**ANNOUNCED, **said[how])})
     assert answer.status_code == 400, answer.content
     assert answer.json()["error"]["message"].startswith("sender_address: ")
+    if how == "by country":
+        answer = shop.post("parcels", {"parcel": body(**ANNOUNCED, **said[how], **RETURN)})
+        assert answer.json()["error"]["message"].startswith("from_country: ")
     assert not Announcement.objects.exists()
 
 
