@@ -17,6 +17,8 @@ class DropIndex(migrations.AlterField):
             schema_editor.execute(f"DROP INDEX {concurrently}IF EXISTS {name}")
 
     def database_backwards(self, app_label, schema_editor, from_state, to_state):
+        # A run that was interrupted has left some of them.
+        self.database_forwards(app_label, schema_editor, to_state, from_state)
         model = to_state.apps.get_model(app_label, self.model_name)
         more = {"concurrently": True} if schema_editor.connection.vendor == "postgresql" else {}
         field = model._meta.get_field(self.name)

@@ -91,6 +91,18 @@ def test_what_would_block_is_named(operation: Any, advice: str) -> None:
 
 
 @pytest.mark.deployment
+def test_a_way_back_that_was_interrupted_can_be_gone_again(postgresql: PostgresServer) -> None:
+    database = Database(postgresql.create_database("back_0018"))
+    assert database.migrate("parcels", "0018").returncode == 0
+    with psycopg.connect(database.url) as reader:  # the last of the six that are made again
+        reader.execute("LOCK TABLE parcels_announcement IN ROW EXCLUSIVE MODE")
+        done = database.migrate("parcels", "0017", PGOPTIONS="-c lock_timeout=300ms")
+    assert "lock timeout" in done.stderr
+    done = database.migrate("parcels", "0017")
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.deployment
 @pytest.mark.parametrize(
     ("before", "migration", "busy", "lock"),
     [
