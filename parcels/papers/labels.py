@@ -57,10 +57,12 @@ def on_sheets(labels: Sequence[bytes], start_from: int) -> bytes:
     writer = PdfWriter()
     sheet: PageObject | None = None
     with _readable():
-        # Writers: a reader's page can't be turned.
-        sources = [PdfWriter(clone_from=io.BytesIO(label)) for label in labels]
-        pages = [page for source in sources for page in source.pages]
-        for position, page in enumerate(pages, start=start_from):
+        readers = [PdfReader(io.BytesIO(label)) for label in labels]
+        pages = [page for reader in readers for page in reader.pages]
+        for position, given in enumerate(pages, start=start_from):
+            # A copy in a writer of its own: a reader's page can't be turned, and two pages may have
+            # the same content.
+            page = PdfWriter().add_page(given)
             page.transfer_rotation_to_content()
             quadrant = position % QUADRANTS
             if sheet is None or quadrant == 0:

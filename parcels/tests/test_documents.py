@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from PIL import Image, ImageChops
 from pypdf import PdfReader, PdfWriter
-from pypdf.generic import RectangleObject
+from pypdf.generic import NameObject, RectangleObject
 from reportlab.pdfgen import canvas
 
 from parcels.papers.labels import A4, A6, _readable, as_png, on_sheets
@@ -215,6 +215,16 @@ def test_a_label_is_in_its_quadrant_however_its_page_lies(how: str, quadrant: in
     assert dark == pytest.approx(place, abs=1.5)
     different = ImageChops.difference(plain, _sheet(LYING[how], quadrant)).histogram()[255]
     assert different <= 500, "more than an edge of the block"
+
+
+def test_two_pages_of_one_content_are_both_printed() -> None:
+    label = _block(100, 100)
+    writer = PdfWriter(clone_from=io.BytesIO(label))
+    copy = writer.add_page(writer.pages[0])
+    copy[NameObject("/Contents")] = writer.pages[0].raw_get("/Contents")
+    output = io.BytesIO()
+    writer.write(output)
+    assert as_png(on_sheets([output.getvalue()], 0), 72) == as_png(on_sheets([label] * 2, 0), 72)
 
 
 def test_several_labels_are_one_document(shop: Shop) -> None:
