@@ -30,7 +30,7 @@ def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
             least > s.ANNOUNCEMENT_LEASE,
             "E001",
             f"ANNOUNCEMENT_LEASE is under {least:.4g} s: a call could outlast it.",
-            "Unset, it is 2.5 times CARRIER_CALL_DEADLINE. Or lower CARRIER_CONNECT_TIMEOUT.",
+            f"Set it to {least:.4g} at least, or lower CARRIER_CONNECT_TIMEOUT.",
         ),
         (
             s.LABELS_IN != "database" and "labels" not in s.STORAGES,
