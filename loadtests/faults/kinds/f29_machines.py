@@ -61,8 +61,9 @@ class Machines(Fault):
     may_refuse = 0.1
     strategy = "nginx-accel"
     rig = SeveralMachines
-    # `seconds`: how long each fault lasts.
-    doses = {"short": Dose(350, 5, seconds=6), "full": Dose(2_000, 5, seconds=40)}
+    # `seconds`: how long each fault lasts. A failover takes fifteen in the short dose, too: sixteen
+    # clients ask again each second, and these requests must be a tenth of all.
+    doses = {"short": Dose(1_500, 5, seconds=6), "full": Dose(2_000, 5, seconds=40)}
     controls = {"synchronous_standby": Control(GONE, environment={})}
     alone = True
     redis = 0.0
