@@ -126,8 +126,7 @@ async def buy_async(job: Job) -> Result:
     except BaseException:
         await asyncio.to_thread(protect.leave, [(job, None, 0.0)])
         raise
-    duration = time.monotonic() - started
-    return Result(job, outcome, duration)
+    return Result(job, outcome, time.monotonic() - started)
 
 
 class Loop:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import logging
 import uuid
-from collections.abc import Callable, Iterable, Sequence, Set
+from collections.abc import Callable, Collection, Iterable, Sequence, Set
 from dataclasses import asdict, dataclass, field
 from datetime import timedelta
 from time import monotonic
@@ -150,39 +150,30 @@ def release_holds(announcement_ids: Sequence[int], known: Iterable[Parcel] = ())
 
 
 def release(holds: Sequence[Hold], known: Iterable[Parcel] = ()) -> int:
-    """Answer the holds' clients; return how many rows are settled.
-
-    The others stay open, and the sweeper tries again.
-    """
+    """Answer the holds' clients; return how many rows are settled. The sweeper tries the others."""
     if not holds or not offload.release_many(words_of(holds, final_answer, known)):
         return 0
-    return len(
-        change_rows(Hold, [{"id": hold.pk} for hold in holds], f"released_at = {now_sql()}", "true")
-    )
+    rows = [{"id": hold.pk} for hold in holds]
+    return len(change_rows(Hold, rows, f"released_at = {now_sql()}", "true"))
 
 
 def words_of(
-    holds: Iterable[Hold],
+    holds: Collection[Hold],
     wording: Callable[[Question, Sequence[Parcel]], HttpResponse],
     known: Iterable[Parcel] = (),
 ) -> dict[str, HttpResponse]:
-    """Return the holds' answers, without parcels that were deleted meanwhile: a batch's drafts.
-
-    One that can't be made is logged and left out: the other clients wait, too.
-    """
-    questions = {hold.pk: hold.question for hold in holds}
+    """Return the answers that can be made, without parcels that were deleted: a batch's drafts."""
     parcels = {parcel.pk: parcel for parcel in known}
-    missing = {pk for each in questions.values() for pk in each["parcels"]} - parcels.keys()
-    if missing:
-        parcels |= Parcel.objects.in_bulk(missing)
+    missing = {pk for hold in holds for pk in hold.question["parcels"]} - parcels.keys()
+    parcels |= Parcel.objects.in_bulk(missing)
     answers = {}
-    for hold_id, question in questions.items():
-        left = [parcels[pk] for pk in question["parcels"] if pk in parcels]
+    for hold in holds:
+        left = [parcels[pk] for pk in hold.question["parcels"] if pk in parcels]
         # A newer version, beside this one during an update, may ask for more.
-        understood = {name: question[name] for name in Question.__slots__ if name in question}
+        asked = {name: given for name, given in hold.question.items() if name in Question.__slots__}
         try:
             if left:
-                answers[hold_id] = wording(Question(**understood), left)
-        except Exception:
-            log.exception("no answer can be made for hold %s", hold_id)
+                answers[hold.pk] = wording(Question(**asked), left)
+        except Exception:  # the other clients wait, too
+            log.exception("no answer can be made for hold %s", hold.pk)
     return answers
