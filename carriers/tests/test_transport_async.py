@@ -10,6 +10,8 @@ import time
 import pytest
 import uvloop
 
+from carriers import transport_async
+from carriers.call import LEAST_SHARE, Call, always
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
@@ -76,6 +78,31 @@ async def test_a_carriers_next_address_is_tried(monkeypatch):
         monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
         assert await talk("http://carrier.example:81", buying()) == Answered()
         assert asked[0] == ("carrier.example", 81)
+
+
+async def test_each_of_many_addresses_has_half_a_second(monkeypatch):
+    """A share of the feed's second, by eight, is less than a far carrier's round trip."""
+    loop = asyncio.get_running_loop()
+    real, given = asyncio.timeout, []
+
+    def timeout(seconds):
+        given.append(seconds)
+        return real(seconds)
+
+    async def getaddrinfo(*_, **__):
+        return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", ("h", 1))] * 8
+
+    async def connect(*_, **__):
+        if len(given) < 2:
+            raise TimeoutError
+        return "the second's"
+
+    monkeypatch.setattr(asyncio, "timeout", timeout)
+    monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
+    monkeypatch.setattr(loop, "create_connection", connect)
+    call = Call("https://feed.example", 5.0, 1.0, always)
+    assert await transport_async._connect(call, "feed.example", 443, None) == "the second's"
+    assert given == [LEAST_SHARE, LEAST_SHARE]
 
 
 async def test_many_wait_at_once_on_one_loop():
