@@ -33,9 +33,10 @@ CONNECT_TIMEOUT = 1.0
 QUIET = 30.0
 # Pages per round: the backlog of a day is read in minutes, and other work comes in between.
 PAGES_AT_ONCE = 10
-# An event waits for a label that is decided by a person: so many, as that may take weeks and the
-# carrier's clock may be wrong. They are compared with the parcels in portions of so many numbers.
+# Events without a parcel that are kept: a person may adopt their label weeks later. A number, since
+# an age would be by the carrier's clock.
 UNMATCHED_AT_MOST = 50_000
+# Their tracking numbers that are looked for among the parcels in a round.
 NUMBERS_AT_ONCE = 1_000
 
 # No event moves a parcel into these or out of them: no label, the announcement's own, or a
