@@ -37,7 +37,9 @@ TrackingEvent.objects.bulk_create(
                   at=timezone.now(), seq=n) for n in range({FILLED})
 )
 Document.objects.create(parcel=row.parcel, format="pdf", content=b"%PDF", attempt=tries[-1])
-row.spares.create(attempt=tries[-1], carrier_id="c", tracking_number="3S", source="answer")
+# 0014 has no default for a spare's age yet.
+row.spares.create(attempt=tries[-1], carrier_id="c", tracking_number="3S", source="answer",
+                  date_created=timezone.now())
 """
 
 
