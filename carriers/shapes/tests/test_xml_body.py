@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from xml.etree import ElementTree as ET
+
 import pytest
 
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import Address
 from carriers.shapes import xml_body
 
 LAUGHS = (
@@ -39,6 +42,15 @@ def test_what_is_read():
     assert xml_body.local_name(root) == "a"
     assert xml_body.text(root, "b") == "é"
     assert xml_body.text(root, "c") is None
+
+
+@pytest.mark.parametrize("odd", ["\0", "\x0b", "\x1f", "\ud800", "\ufffe", "\uffff"])
+def test_what_xml_cannot_carry_is_written_as_a_blank(odd):
+    """As a vertical tab in a name that was copied from a spreadsheet."""
+    root = ET.Element("order", note=f"a{odd}b")
+    xml_body.add_address(root, "receiver", Address(name=f"Ada{odd}é\t😀"))
+    written = xml_body.load(xml_body.dump(root))
+    assert (written.get("note"), xml_body.text(written, "name")) == ("a b", "Ada é\t😀")
 
 
 def test_the_guard_is_what_keeps_entities_out(monkeypatch):
