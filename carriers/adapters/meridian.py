@@ -58,7 +58,8 @@ class MeridianMail(Carrier):
         created = yield CarrierRequest("POST", "/orders", headers, sent, buys=True)
         if created.status not in (200, 201):
             return self.settle(created, _refusal(created.body))
-        if _location(created) != _path(consignment.reference):
+        # Its end: the carrier's address may have a path of its own.
+        if not _location(created).endswith(_path(consignment.reference)):
             return Unknown("unreadable", "the order is not where it should be")
         response = yield self.build_lookup(consignment.reference, consignment.credentials)
         if response.status != 200:

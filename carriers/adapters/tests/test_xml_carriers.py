@@ -210,6 +210,15 @@ def test_meridian_orders_and_fetches():
     assert base64.b64decode(basic) == b"u:p"
 
 
+@pytest.mark.parametrize(
+    "place", ["/api/v2/orders/ref-1", "https://meridian.example/api/v2/orders/ref-1"]
+)
+def test_meridian_s_address_may_have_a_path(place):
+    """A Location has all of it (RFC 9110, 10.2.2); what adapters name is below the address."""
+    _, outcome = drive(MERIDIAN.announce(CONSIGNMENT), response(201, Location=place), label())
+    assert outcome == FETCHED
+
+
 MERIDIAN_ORDERS = [
     (response(400, '<error code="ZIP">bad</error>'), Refused("ZIP", "bad"), "documented"),
     (response(400, "<error>bad</error>"), "unreadable", "without a code"),
@@ -218,6 +227,7 @@ MERIDIAN_ORDERS = [
     (response(500, '<error code="X"/>'), "server_error", "no promise"),
     (response(201), "unreadable", "an order that isn't anywhere"),
     (response(201, Location="/orders/ref-2"), "unreadable", "another's order"),
+    (response(201, Location="/api/orders/a-ref-1"), "unreadable", "another's that ends alike"),
 ]
 
 
