@@ -158,6 +158,8 @@ def test_each_service_is_bounded_and_comes_back(name):
     # PostgreSQL's entry point alone begins as root, to give the volume to `postgres`.
     assert ("cap_add" in service) is (name == "postgres")
     assert service.get("read_only") or name == "postgres"
+    # Docker keeps all that a container logs while it lives, and no update replaces the stores'.
+    assert service["logging"]["options"].keys() == {"max-size", "max-file"}
 
 
 def test_settings_are_checked_before_anything_starts():
