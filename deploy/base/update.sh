@@ -22,6 +22,14 @@ if [ "$(count hub)" -gt 0 ]; then # some strategies have none
 fi
 # shellcheck disable=SC2086 # several names
 old=$(compose ps -q $services)
+# By its tag the front tells new ones from old ones. An update that ended early leaves some, which
+# would be doubled, and stopped while clients are at them.
+# shellcheck disable=SC2086 # several names
+if docker inspect --format '{{.Config.Image}}' $old | grep -qxF "slow-carriers:$TAG"; then
+    echo "There are containers of slow-carriers:$TAG. If an update that ended early has left them," \
+        "docker rm --force them; else give the image another tag (docker tag)." >&2
+    exit 1
+fi
 
 compose run --rm migrate
 # In their place: what waits is announced some seconds later. Before web, whose messages they read.

@@ -1,15 +1,17 @@
 """deploy/base/update.sh: what it says to the engine; with a real one, deploy/tests/compose."""
 
 import os
+import re
 import subprocess
 
 import pytest
 
 from deploy.plan import ROOT
 
-# Three of web, two of hub, four of worker; and each call is written down.
+# Three of web, two of hub, four of worker, of the image $RUNNING; and each call is written down.
 STUB = """#!/bin/sh
 echo "${0##*/} $*" >> "$CALLS"
+[ "$1" != inspect ] || echo "slow-carriers:$RUNNING"
 [ "$1" != compose ] || shift
 [ "$1 $2" = "ps -q" ] || exit 0
 shift 2
@@ -18,6 +20,23 @@ for service in "$@"; do
 done | tr ' ' '\\n'
 """
 
+ASKING = re.compile(r" ps -q | inspect ")
+
+
+def update(folder, running="1", **given):
+    """Run it, with TAG=2; return how it ended, and each call."""
+    for name in ("docker", "docker-compose"):
+        (folder / name).write_text(STUB)
+        (folder / name).chmod(0o755)
+    environment = {k: v for k, v in os.environ.items() if k != "COMPOSE"}
+    environment |= {"TAG": "2", "CALLS": str(folder / "calls"), "RUNNING": running, **given}
+    environment["PATH"] = f"{folder}:{os.environ['PATH']}"
+    line = ["sh", "deploy/base/update.sh"]
+    done = subprocess.run(
+        line, cwd=ROOT, env=environment, capture_output=True, text=True, check=False
+    )
+    return done, (folder / "calls").read_text().splitlines()
+
 
 @pytest.mark.parametrize(
     ("given", "said"),
@@ -25,16 +44,10 @@ done | tr ' ' '\\n'
     ids=["docker-compose", "docker compose"],
 )
 def test_it_keeps_the_numbers_and_ends_the_old_ones(given, said, tmp_path):
-    for name in ("docker", "docker-compose"):
-        (tmp_path / name).write_text(STUB)
-        (tmp_path / name).chmod(0o755)
-    environment = {k: v for k, v in os.environ.items() if k != "COMPOSE"}
-    environment |= {"TAG": "2", "CALLS": str(tmp_path / "calls"), **given}
-    environment["PATH"] = f"{tmp_path}:{os.environ['PATH']}"
-    subprocess.run(["sh", "deploy/base/update.sh"], cwd=ROOT, env=environment, check=True)
-    calls = (tmp_path / "calls").read_text().splitlines()
+    done, calls = update(tmp_path, **given)
+    assert done.returncode == 0, done.stderr
     up = f"{said} up --detach --no-deps"
-    assert [call for call in calls if " ps -q " not in call] == [
+    assert [call for call in calls if not ASKING.search(call)] == [
         f"{said} run --rm migrate",
         f"{up} --scale worker=4 worker sweeper",
         f"{up} --no-recreate --scale web=6 --scale hub=4 hub web",
@@ -43,3 +56,16 @@ def test_it_keeps_the_numbers_and_ends_the_old_ones(given, said, tmp_path):
         "docker stop --time 140 h1 h2 w1 w2 w3",
         "docker rm h1 h2 w1 w2 w3",
     ]
+
+
+def test_what_an_update_that_ended_early_left_is_not_doubled(tmp_path):
+    """It would be counted as old, and stopped while the front has clients at it."""
+    done, calls = update(tmp_path, running="2")
+    assert done.returncode == 1
+    assert "docker rm --force" in done.stderr
+    assert all(ASKING.search(call) for call in calls)
+
+
+def test_a_tag_is_not_taken_for_the_end_of_another(tmp_path):
+    done, _ = update(tmp_path, running="12")
+    assert done.returncode == 0, done.stderr
