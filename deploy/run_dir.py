@@ -48,7 +48,7 @@ def _lock(descriptor: int, run_dir: Path) -> None:
         except BlockingIOError:
             # Nothing written: it has the lock and is about to write its number.
             holder = int(os.pread(descriptor, 20, 0) or 0)
-        if not holder or psutil.pid_exists(holder) or time.monotonic() > end:
+        if (holder and psutil.pid_exists(holder)) or time.monotonic() > end:
             raise RunDirInUseError(
                 f"{run_dir} is in use by process {holder}. "
                 f"Stop that run with Ctrl-C (or: kill {holder}),\n"

@@ -1,7 +1,9 @@
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -58,6 +60,18 @@ def test_a_second_run_is_told_who_has_it_and_what_to_do(tmp_path, holder):
         pass
     assert f"in use by process {process.pid}" in str(refusal.value)
     assert f"make run RUN_DIR={tmp_path}/second" in str(refusal.value)
+
+
+def test_of_two_that_start_at_once_the_second_is_told_a_number_that_may_be_killed(tmp_path):
+    """`kill 0` would end the reader's own shell."""
+    with (tmp_path / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        number = str(os.getpid()).encode()
+        writing = threading.Timer(0.5, os.pwrite, [lock.fileno(), number, 0])
+        writing.start()
+        with pytest.raises(RunDirInUseError, match=f"kill {os.getpid()}"), claimed(tmp_path):
+            pass
+        writing.join()
 
 
 def test_a_refused_claim_touches_nobody_elses_children(tmp_path, holder):
