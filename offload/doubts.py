@@ -79,7 +79,7 @@ class Doubts:
 
     def miss(self, hold_id: str) -> None:
         """Doubt a hold that was released, but whose answer is not stored (any more)."""
-        if hold_id in self._waiters.futures:
+        if hold_id in self._waiters.waits:
             self.doubted[hold_id] = time.monotonic() + DOUBT
         self._waiters.run("ask", self._ask)
 
@@ -94,7 +94,7 @@ class Doubts:
     def _in_doubt(self) -> list[str]:
         now = time.monotonic()
         if now < self._until:
-            return list(self._waiters.futures)
+            return list(self._waiters.waits)
         self.doubted = {key: until for key, until in self.doubted.items() if now < until}
         return list(self.doubted)
 
@@ -132,7 +132,7 @@ class Doubts:
             self._epoch = epoch
 
     async def _read_all(self) -> None:
-        all_ids = list(self._waiters.futures)
+        all_ids = list(self._waiters.waits)
         for start in range(0, len(all_ids), READ_CHUNK):
             chunk = all_ids[start : start + READ_CHUNK]
             with contextlib.suppress(StoreTrouble):

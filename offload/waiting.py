@@ -1,6 +1,6 @@
 """Holding clients until their answer is released: the core of the hub and of the ASGI middleware.
 
-One subscription per process and a dictionary of futures by hold id. The order is subscribe, read,
+One subscription per process and a dictionary of waits by hold id. The order is subscribe, read,
 wait, so that no release falls between. A wake-up is only a hint: what none told, doubts.py finds.
 """
 
@@ -14,6 +14,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -35,14 +36,26 @@ RESUBSCRIBE = 0.5
 # the last whole one. No client may wait less than it asked for.
 TIMER_EARLY = 0.002
 
-Waiting = asyncio.Future["Answer | Ending"]
-
 
 class Ending(enum.Enum):
     """How a hold ends without a released answer."""
 
     LATE = "late"
     GONE = "gone"
+
+
+@dataclass(slots=True, eq=False)
+class Wait:
+    """One client's wait: an outcome ends it by making its time-out come early."""
+
+    timeout: asyncio.Timeout
+    answer: Answer | None = None
+
+    def end(self, answer: Answer | None = None) -> None:
+        """End the wait now; the first answer counts."""
+        self.answer = self.answer or answer
+        if not self.timeout.expired():
+            self.timeout.reschedule(0.0)  # long past
 
 
 class Waiters:
@@ -65,7 +78,7 @@ class Waiters:
         self._max_per_account = max_holds_per_account
         self._by_account: Counter[str] = Counter()
         self.draining = False
-        self.futures: dict[str, list[Waiting]] = {}
+        self.waits: dict[str, list[Wait]] = {}
         self.tasks: dict[str, asyncio.Task[None]] = {}
 
     # Life ------------------------------------------------------------------------------------
@@ -87,8 +100,8 @@ class Waiters:
     def drain(self) -> None:
         """Give all holds their late answer, and also every new one."""
         self.draining = True
-        for future in itertools.chain.from_iterable(self.futures.values()):
-            _settle(future, Ending.LATE)
+        for wait in itertools.chain.from_iterable(self.waits.values()):
+            wait.end()
 
     async def _listen(self) -> None:
         while True:
@@ -97,7 +110,7 @@ class Waiters:
                     async for hold_id in wake_ups:
                         if hold_id is None:
                             self.doubts.hear()
-                        elif hold_id in self.futures:
+                        elif hold_id in self.waits:
                             asked = self.pipe.ask("GET", ANSWER_KEY + hold_id)
                             asked.add_done_callback(partial(self._take, hold_id, woken=True))
             except self.store.trouble as error:
@@ -156,29 +169,27 @@ class Waiters:
         """
         if self.draining:
             return Ending.LATE
-        loop = asyncio.get_running_loop()
-        future: Waiting = loop.create_future()
-        self.futures.setdefault(hold_id, []).append(future)
-        left = max(0.0, deadline - time.time()) + TIMER_EARLY
-        timer = loop.call_later(left, _settle, future, Ending.LATE)
-        watch = loop.create_task(_hang_up(receive))
-        watch.add_done_callback(lambda _: _settle(future, Ending.GONE))
+        wait = Wait(asyncio.timeout(max(0.0, deadline - time.time()) + TIMER_EARLY))
+        self.waits.setdefault(hold_id, []).append(wait)
         try:
-            # No name for the reply: it would stay in memory for as long as the client waits.
-            self.pipe.ask("GET", ANSWER_KEY + hold_id).add_done_callback(
-                partial(self._take, hold_id)
-            )
-            ending = await future
+            async with wait.timeout:
+                # No name for the reply: it would stay in memory for as long as the client waits.
+                self.pipe.ask("GET", ANSWER_KEY + hold_id).add_done_callback(
+                    partial(self._take, hold_id)
+                )
+                # The body before the disconnect is ignored: the ticket has all data.
+                while (await receive())["type"] != "http.disconnect":
+                    pass
+                return Ending.GONE
+        except TimeoutError:
+            if wait.answer is not None or self.draining:
+                return wait.answer or Ending.LATE
         finally:
-            timer.cancel()
-            watch.cancel()
-            self.futures[hold_id].remove(future)
-            if not self.futures[hold_id]:
-                del self.futures[hold_id]
+            self.waits[hold_id].remove(wait)
+            if not self.waits[hold_id]:
+                del self.waits[hold_id]
                 self.doubts.doubted.pop(hold_id, None)
-        if ending is Ending.LATE and not self.draining:
-            return await self.doubts.last_read(hold_id) or Ending.LATE
-        return ending
+        return await self.doubts.last_read(hold_id) or Ending.LATE
 
     def _take(
         self, hold_id: str, reply: asyncio.Future[bytes | None], *, woken: bool = False
@@ -198,20 +209,9 @@ class Waiters:
                 return False
         if answer is None:
             return False
-        for future in self.futures.get(hold_id, ()):
-            _settle(future, answer)
+        for wait in self.waits.get(hold_id, ()):
+            wait.end(answer)
         return True
-
-
-def _settle(future: Waiting, ending: Answer | Ending) -> None:
-    if not future.done():
-        future.set_result(ending)
-
-
-async def _hang_up(receive: Receive) -> None:
-    # The body before the disconnect is ignored: the ticket has all data.
-    while (await receive())["type"] != "http.disconnect":
-        pass
 
 
 def _store_at(url: str, on_trouble: Callable[[str], None]) -> AsyncStore:

@@ -154,7 +154,7 @@ def test_separate_connections_are_as_django_s(postgresql, monkeypatch, changes, 
 async def test_a_release_wakes(waiters, hold_id, monkeypatch):
     monkeypatch.setattr("offload.doubts.REREAD", 1000.0)
     task = asyncio.create_task(wait(waiters, hold_id))
-    await eventually(lambda: hold_id in waiters.futures)
+    await eventually(lambda: hold_id in waiters.waits)
     await waiters.pipe.ask("PING")
     assert await asyncio.to_thread(in_thread, offload.release, hold_id, HttpResponse("a"))
     assert (await task).body == b"a"
@@ -164,7 +164,7 @@ async def test_each_of_many_that_are_released_together_gets_its_own(waiters, mon
     monkeypatch.setattr("offload.doubts.REREAD", 1000.0)
     answers = {f"{number:032x}": HttpResponse(str(number)) for number in range(300)}
     tasks = [asyncio.create_task(wait(waiters, hold_id)) for hold_id in answers]
-    await eventually(lambda: len(waiters.futures) == len(answers))
+    await eventually(lambda: len(waiters.waits) == len(answers))
     await waiters.pipe.ask("PING")
     assert await asyncio.to_thread(in_thread, offload.release_many, answers)
     ends = await asyncio.gather(*tasks)
@@ -342,7 +342,7 @@ async def test_a_rolled_back_outcome_is_not_released(server, waiters, hold_id):
 @only_postgresql
 async def test_an_outcome_is_released_by_its_own_commit(server, waiters, hold_id):
     task = asyncio.create_task(wait(waiters, hold_id))
-    await eventually(lambda: hold_id in waiters.futures)
+    await eventually(lambda: hold_id in waiters.waits)
 
     def work():
         with transaction.atomic(using=ALIAS):

@@ -54,12 +54,12 @@ async def wait(waiters, hold_id, seconds=PATIENCE):
 async def after_arrival(waiters, hold_id):
     """Return the waiting task once its first reading is over."""
     task = asyncio.create_task(wait(waiters, hold_id))
-    await eventually(lambda: hold_id in waiters.futures)
+    await eventually(lambda: hold_id in waiters.waits)
     await waiters.pipe.ask("PING")
     return task
 
 
-async def test_wake_up_reaches_the_future(start, redis_server, hold_id, monkeypatch):
+async def test_wake_up_ends_the_wait(start, redis_server, hold_id, monkeypatch):
     monkeypatch.setattr(doubts, "REREAD", 1000.0)
     waiters = await start()
     task = await after_arrival(waiters, hold_id)
@@ -185,7 +185,7 @@ async def test_nothing_is_left_of_an_ended_hold(start, redis_server, hold_id):
     cancelled = await after_arrival(waiters, "f" * 32)
     cancelled.cancel()
     await asyncio.gather(cancelled, return_exceptions=True)
-    assert waiters.futures == {}
+    assert waiters.waits == {}
     assert waiters.doubts.doubted == {}
 
 
