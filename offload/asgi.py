@@ -1,6 +1,6 @@
 """Holding in process: an ASGI middleware around Django, with nothing else to install.
 
-    application = HoldMiddleware(get_asgi_application(), redis_url=…, secret=…, resolve=…)
+    application = HoldMiddleware(get_asgi_application(), redis_url=…, resolve=…)
 
 A limited number of requests is in Django's threads; clients that wait for a slot, for a release or
 because of a slow connection wait in the event loop and cost a few kilobytes.
@@ -9,7 +9,6 @@ because of a slow connection wait in the event loop and cost a few kilobytes.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import time
 from collections import deque
@@ -19,20 +18,9 @@ from typing import Any
 
 from offload.counting import here
 from offload.doubts import Resolve
-from offload.keys import ARRIVED_AT, KEEPS_PLACE, LEAVE_PLACE, TICKET_HEADER
+from offload.keys import CLIENT, KEEPS_PLACE, LEAVE_PLACE
 from offload.lifespan import DRAIN_SECONDS, Lifespan
-from offload.protocol import (
-    Answer,
-    Message,
-    Receive,
-    Send,
-    Ticket,
-    TicketRefused,
-    encode_answer,
-    is_internal,
-    read_ticket,
-    send_answer,
-)
+from offload.protocol import Client, Message, Receive, Send, is_internal, send_answer
 from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Waiters
 
 # Any: frameworks write these types in their own ways.
@@ -46,11 +34,9 @@ MAX_CONCURRENCY = 32
 # memory: what is larger goes through a slot of its own kind, in pieces.
 BUFFER = 2_621_440
 
-_TICKET = TICKET_HEADER.lower().encode()
-
 
 class HoldMiddleware:
-    """Admit requests, recognise held answers, and wait for them.
+    """Admit requests, and hold the clients for which OffloadMiddleware asks it to.
 
     `resolve` asks the app when Redis is in doubt. `max_concurrency`, `max_holds` and
     `max_holds_per_account` are per process. A process that must stop keeps its clients for
@@ -62,7 +48,6 @@ class HoldMiddleware:
         app: App,
         *,
         redis_url: str,
-        secret: str,
         resolve: Resolve | None = None,
         max_concurrency: int = MAX_CONCURRENCY,
         max_holds: int = MAX_HOLDS,
@@ -70,7 +55,6 @@ class HoldMiddleware:
         drain_seconds: float = DRAIN_SECONDS,
     ) -> None:
         self._app = app
-        self._secret = secret
         self._waiters = Waiters(
             redis_url,
             resolve=resolve,
@@ -101,9 +85,9 @@ class HoldMiddleware:
             return
         if scope.get("http_version", "1.1") in {"1.0", "1.1"}:
             send = functools.partial(self._send, send)
-        response = Response(send, request)
         # Before the queue for a slot: its client waits there, too.
-        scope[ARRIVED_AT] = time.monotonic()
+        client = scope[CLIENT] = Client(time.monotonic())
+        response = Response(send, request, client)
         slots = self._slots if request.complete else self._slots_for_large
         queued = slots.locked()
         async with slots:
@@ -112,15 +96,13 @@ class HoldMiddleware:
             if LEAVE_PLACE in scope:  # a large body's
                 scope[LEAVE_PLACE]()
             await self._app(scope, request.receive, response.send)
-        held = response.held(self._secret)
-        if held is None:
+        if client.hold is None:
             await response.flush()
             return
-        ticket, packed = held
         del request, response, scope, headers  # they would stay in memory for each client
         if not self._waiters.tasks:  # the server knows no lifespan
             self._waiters.start()
-        answer = await self._waiters.park(ticket, packed, receive)
+        answer = await self._waiters.park(client.hold, client.late, receive)
         if answer is not None:
             await send_answer(send, answer)
 
@@ -181,30 +163,26 @@ class Request:
 
 @dataclass(slots=True)
 class Response:
-    """Django's answer, buffered until it is known to be held or complete."""
+    """Django's answer, buffered until it is complete; that of a held client is not sent."""
 
     target: Send
     request: Request
+    client: Client
     kept: list[Message] = field(default_factory=list)
     size: int = 0
     passing: bool = False
-    ticket: str = ""
 
     async def send(self, message: Message) -> None:
         """Keep the message, or pass it on where the answer is long or streamed."""
+        if self.client.hold is not None:
+            return
         if message["type"] == "http.response.start":
-            headers = list(message.get("headers", ()))
-            tickets = [value for name, value in headers if name.lower() == _TICKET]
-            self.ticket = tickets[0].decode("latin-1") if tickets else ""
             # Only an answer of known length may be buffered to its end: a stream is passed on.
-            known = any(name.lower() == b"content-length" for name, _ in headers)
-            self.passing = not known and not self.ticket
-            if self.ticket:  # of any other answer a front may have to send a file
-                headers = [(k, v) for k, v in headers if not is_internal(k.decode("latin-1"))]
-            message = {**message, "headers": headers}
+            names = [name.lower() for name, _ in message.get("headers", ())]
+            self.passing = b"content-length" not in names
         self.kept.append(message)
         self.size += len(message.get("body", b""))
-        if self.passing or (self.size > BUFFER and not self.ticket):
+        if self.passing or self.size > BUFFER:
             self.passing = True
             self.request.answering.set()
             await self.flush()
@@ -214,15 +192,3 @@ class Response:
         kept, self.kept = self.kept, []
         for message in kept:
             await self.target(message)
-
-    def held(self, secret: str) -> tuple[Ticket, bytes] | None:
-        """Return ticket and packed late answer, if Django has answered `hold`."""
-        if not self.ticket or not self.kept:
-            return None
-        with contextlib.suppress(TicketRefused):
-            ticket = read_ticket(secret, self.ticket, now=time.time())
-            start, *parts = self.kept
-            headers = tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in start["headers"])
-            body = b"".join(part.get("body", b"") for part in parts)
-            return ticket, encode_answer(Answer(start["status"], headers, body), packed=True)
-        return None

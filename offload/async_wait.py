@@ -13,8 +13,7 @@ from django.http import HttpResponse
 
 from offload import resolving, store
 from offload.counting import here
-from offload.fronts import Hold
-from offload.protocol import Answer, Message, check_hold_id
+from offload.protocol import Answer, Hold, Message, check_hold_id
 from offload.responses import to_response
 from offload.waiting import Waiters
 from offload.worker_wait import give_connections_back, in_place_of

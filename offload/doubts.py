@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Protocol
 from offload.batching import Batcher
 from offload.counting import APP_ASKED, REDIS_UP, Counts
 from offload.keys import ANSWER_KEY, EPOCH_KEY, LATE_KEY
-from offload.protocol import NOTHING_KNOWN, Answer, Ticket, decode_answer, public_headers
+from offload.protocol import NOTHING_KNOWN, Answer, Hold, decode_answer, public_headers
 from offload.redis_clients import StoreTrouble
 
 if TYPE_CHECKING:
@@ -152,21 +152,21 @@ class Doubts:
 
     # Asking the app --------------------------------------------------------------------------
 
-    async def late(self, ticket: Ticket, packed: bytes | None) -> Answer:
+    async def late(self, hold: Hold, packed: bytes | None) -> Answer:
         """Return the late answer: the given one, or Redis', or the app's, or a bare 202."""
-        late = await self.stored_late(ticket, packed)
+        late = await self.stored_late(hold, packed)
         if late is None:
             with contextlib.suppress(Exception):  # logged where it was asked
-                late = await self._late_questions.ask(ticket.hold_id)
+                late = await self._late_questions.ask(hold.hold_id)
         late = late or NOTHING_KNOWN
         return late._replace(headers=public_headers(late.headers))
 
-    async def stored_late(self, ticket: Ticket, packed: bytes | None) -> Answer | None:
+    async def stored_late(self, hold: Hold, packed: bytes | None) -> Answer | None:
         """Return the given late answer, or the store's; None if neither can be had and read."""
         if packed is None:
             with contextlib.suppress(StoreTrouble, TimeoutError):
                 async with asyncio.timeout(LAST_READ):
-                    packed = await self._waiters.pipe.ask("GET", LATE_KEY + ticket.nonce)
+                    packed = await self._waiters.pipe.ask("GET", LATE_KEY + hold.nonce)
         if packed is not None:
             try:
                 return decode_answer(packed)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,18 +14,7 @@ from offload import conf, store
 from offload.keys import HOLD_PATH, LATE_KEY, REQUEST_KEY, TICKET_HEADER
 from offload.protocol import TICKET_GRACE, Answer, encode_answer, is_request_id, read_ticket
 
-logger = logging.getLogger("offload")
-
 HandOver = Callable[[HttpResponse, str], HttpResponse]
-
-
-@dataclass(frozen=True)
-class Hold:
-    """The mark that `hold` leaves on a response; `deadline` in seconds since the epoch."""
-
-    hold_id: str
-    account: str
-    deadline: float
 
 
 @dataclass(frozen=True)
@@ -34,9 +22,10 @@ class Front:
     """The part that holds clients; OFFLOAD["BACKEND"] is a name below, or the dotted path of your
     own.
 
-    `hand_over(late, ticket)` makes the app's answer to the front; without it, that is the late
-    answer with the ticket in a header. `remote`: another process gives the answer, and finds the
-    late one in the store. `holds` is False if the worker itself waits.
+    `remote`: another process holds the client, and finds the late answer in the store; else
+    HoldMiddleware does. `hand_over(late, ticket)` makes the app's answer to that process; without
+    it, that is the late answer with the ticket in a header. `holds` is False if the worker itself
+    waits.
     """
 
     hand_over: HandOver | None = None
@@ -92,7 +81,7 @@ FRONTS = Fronts(
         "poll": Front(_njs, remote=True),
         # uWSGI reads the ticket's header, and its offload thread connects to the hub.
         "uwsgi": Front(_uwsgi, remote=True),
-        # HoldMiddleware holds in this process; the late answer is the body that it sees.
+        # HoldMiddleware holds in this process.
         "asgi": Front(),
         # No front holds: the app's own worker or coroutine waits.
         "inline": Front(holds=False),
@@ -104,8 +93,9 @@ FRONTS = Fronts(
 def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     """Store the late answer where the hub finds it; False if the store is in trouble.
 
-    With the front's name for the request the ticket is found again when the hub is lost, and for
-    longer than that lives: a front gives a silent hub up late.
+    Then the hub asks the app for it, when it comes to that. With the front's name for the request
+    the ticket is found again when the hub is lost, and for longer than that lives: a front gives a
+    silent hub up late.
     """
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
@@ -114,15 +104,3 @@ def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     if is_request_id(request_id):
         values.append((REQUEST_KEY + request_id, ticket.encode(), life + conf.current().answer_ttl))
     return store.write("a late answer is not stored", values)
-
-
-def keep_late(late: HttpResponse, ticket: str, request_id: str) -> bool:
-    """Store a late response for the hub; False if it can't be an answer."""
-    try:
-        answer = store.to_answer(late)
-    except ValueError:
-        logger.exception("a client is not held: its late answer can't be kept")
-        return False
-    # Without Redis the hub asks the app for the late answer, when it comes to that.
-    store_late(ticket, answer, request_id=request_id)
-    return True

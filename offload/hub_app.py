@@ -19,10 +19,10 @@ from offload.keys import LATE_KEY, USED_KEY
 from offload.protocol import (
     TICKET_GRACE,
     Answer,
+    Hold,
     Message,
     Receive,
     Send,
-    Ticket,
     TicketRefused,
     read_ticket,
     send_answer,
@@ -128,7 +128,7 @@ class Hub:
         self._silent_until = time.monotonic() + SAY_INTERVAL
         logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
 
-    async def _claim(self, ticket: Ticket) -> bytes | None:
+    async def _claim(self, ticket: Hold) -> bytes | None:
         """Mark the ticket as used and return its packed late answer, None if Redis has none.
 
         Without Redis a ticket is marked in this process only: another one would accept it again,
@@ -147,7 +147,7 @@ class Hub:
             return None
         return packed
 
-    def _use_here(self, ticket: Ticket) -> None:
+    def _use_here(self, ticket: Hold) -> None:
         now = time.time()
         if now >= self._forget_at:
             self._used = {nonce: until for nonce, until in self._used.items() if until > now}

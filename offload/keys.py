@@ -10,9 +10,9 @@ ANSWERS_PATH = "/_offload/answers"
 # Prefix of the internal paths of app and hub: clients must not reach any of them.
 INTERNAL_PATH = "/_offload/"
 
-# Where HoldMiddleware leaves a request's arrival in the ASGI scope, and InThreads in the WSGI
-# environment; clients can't write there.
-ARRIVED_AT = "offload.arrived_at"
+# Where HoldMiddleware leaves a request's protocol.Client in the ASGI scope, and InThreads in the
+# WSGI environment; clients can't write there.
+CLIENT = "offload.client"
 # HoldMiddleware tells Intake in the ASGI scope that it gives a large body's place back, when the
 # request has its slot, by what Intake leaves there.
 KEEPS_PLACE, LEAVE_PLACE = "offload.keeps_place", "offload.leave_place"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
@@ -13,10 +14,12 @@ from django.http.response import HttpResponseBase
 
 from offload import conf, store, views
 from offload.async_wait import wait_in_this_loop
-from offload.fronts import FRONTS, Hold, keep_late
-from offload.keys import ARRIVED_AT, INTERNAL_PATH, REQUEST_HEADER, TICKET_HEADER
-from offload.protocol import check_hold_id, make_ticket
+from offload.fronts import FRONTS, store_late
+from offload.keys import CLIENT, INTERNAL_PATH, REQUEST_HEADER, TICKET_HEADER
+from offload.protocol import Client, Hold, check_hold_id, encode_answer, make_ticket
 from offload.worker_wait import wait_here
+
+logger = logging.getLogger("offload")
 
 
 def hold(
@@ -54,7 +57,8 @@ def arrived_at(request: Any) -> float:
     Its client waits from then on, not from the start of the view. Takes Django's request or one
     that wraps it. Without OffloadMiddleware it is now.
     """
-    return float(getattr(request, "offload_arrived_at", None) or time.monotonic())
+    client = getattr(request, "offload_client", None)
+    return time.monotonic() if client is None else float(client.arrived_at)
 
 
 class OffloadMiddleware:
@@ -70,9 +74,9 @@ class OffloadMiddleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        # HoldMiddleware's, where there is one, else now.
-        noted = (getattr(request, "scope", None) or request.META).get(ARRIVED_AT)
-        request.offload_arrived_at = noted or time.monotonic()  # type: ignore[attr-defined] # our mark, for arrived_at
+        # HoldMiddleware's, where there is one.
+        noted = (getattr(request, "scope", None) or request.META).get(CLIENT)
+        request.offload_client = noted or Client(time.monotonic())  # type: ignore[attr-defined] # our mark
         if FRONTS[conf.current().backend].remote:
             # These two have none. The first is the test client's mark; a view may set it, too.
             has_front = not (
@@ -105,18 +109,26 @@ class OffloadMiddleware:
         return await wait_in_this_loop(response) if answer is None else answer
 
 
-def hand_over(request: HttpRequest, late: Any, *, has_front: bool) -> HttpResponse | None:
-    """Return the answer that tells the front to hold the client; None if none holds it."""
+def hand_over(request: Any, late: Any, *, has_front: bool) -> HttpResponse | None:
+    """Have the front hold the client, and return the app's answer to it; None if none does."""
     settings = conf.current()
     front = FRONTS[settings.backend]
     if not (has_front and front.holds) or store.eager is not None:
         return None
-    mark: Hold = late.offload_hold
-    ticket = make_ticket(
-        settings.secret, mark.hold_id, account=mark.account, deadline=mark.deadline
-    )
-    if front.remote and not keep_late(late, ticket, request.headers.get(REQUEST_HEADER, "")):
+    try:
+        answer = store.to_answer(late)
+    except ValueError:
+        logger.exception("a client is not held: its late answer can't be kept")
         return cast(HttpResponse, late)
+    hold: Hold = late.offload_hold
+    if not front.remote:
+        client: Client = request.offload_client
+        client.hold, client.late = hold, encode_answer(answer, packed=True)
+        return cast(HttpResponse, late)
+    ticket = make_ticket(
+        settings.secret, hold.hold_id, account=hold.account, deadline=hold.deadline
+    )
+    store_late(ticket, answer, request_id=request.headers.get(REQUEST_HEADER, ""))
     if front.hand_over is not None:
         return front.hand_over(late, ticket)
     late[TICKET_HEADER] = ticket

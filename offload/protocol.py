@@ -14,6 +14,7 @@ import struct
 import zlib
 from base64 import b64decode, b64encode, urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, NamedTuple
 from uuid import UUID
@@ -33,13 +34,28 @@ _HOLD_ID = re.compile(r"[0-9a-f]{32}")
 _NO_ACCOUNT = bytes(8)
 
 
-class Ticket(NamedTuple):
-    """The right to wait once for one hold; `deadline` in seconds since the epoch."""
+class Hold(NamedTuple):
+    """What a client waits for, and until when; `deadline` in seconds since the epoch.
+
+    `nonce` is its ticket's, where it comes by one: the right to wait once.
+    """
 
     hold_id: str
     account: str
     deadline: float
-    nonce: str
+    nonce: str = ""
+
+
+@dataclass(slots=True)
+class Client:
+    """The client of a request in HoldMiddleware, where OffloadMiddleware says that it is held.
+
+    In one process this needs no ticket. `late` is its packed late answer.
+    """
+
+    arrived_at: float
+    hold: Hold | None = None
+    late: bytes = b""
 
 
 class TicketRefused(Exception):
@@ -79,7 +95,7 @@ def make_ticket(secret: str, hold_id: str, *, account: str, deadline: float) -> 
     return urlsafe_b64encode(content + mac).decode()
 
 
-def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] = ()) -> Ticket:
+def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] = ()) -> Hold:
     """Return what the ticket says, or raise TicketRefused; `fallbacks` are secrets good as well."""
     if not _TICKET_TEXT.fullmatch(text):
         raise TicketRefused("not a ticket")
@@ -95,7 +111,7 @@ def read_ticket(secret: str, text: str, *, now: float, fallbacks: Iterable[str] 
     if now > deadline + TICKET_GRACE:
         raise TicketRefused("expired")
     name = "" if account == _NO_ACCOUNT else account.hex()
-    return Ticket(hold_id.hex(), name, deadline, nonce.hex())
+    return Hold(hold_id.hex(), name, deadline, nonce.hex())
 
 
 @lru_cache(maxsize=32)

@@ -88,7 +88,6 @@ def hold_middleware_options() -> dict[str, Any]:
     settings = conf.current()
     return {
         "redis_url": store.url(),
-        "secret": settings.secret,
         "resolve": resolve_in_thread,
         "max_concurrency": settings.max_concurrency,
         "max_holds": settings.max_holds,

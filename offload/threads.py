@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from tempfile import SpooledTemporaryFile
 from typing import Any
 
-from offload.keys import ARRIVED_AT
+from offload.keys import CLIENT
 from offload.protocol import Message, Receive, Send
 
 Environ = dict[str, Any]
@@ -88,7 +88,7 @@ def make_environ(scope: Any, body: Any) -> Environ:
         "wsgi.multithread": True,
         "wsgi.multiprocess": True,
         "wsgi.run_once": False,
-        ARRIVED_AT: scope.get(ARRIVED_AT),
+        CLIENT: scope.get(CLIENT),
     }
     if scope.get("client"):
         environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]

@@ -17,7 +17,7 @@ from offload.keys import ANSWER_KEY, INTERNAL_PATH, LATE_KEY, REQUEST_KEY
 from offload.protocol import (
     NOTHING_KNOWN,
     Answer,
-    Ticket,
+    Hold,
     TicketRefused,
     decode_answer,
     is_request_id,
@@ -104,7 +104,7 @@ def late(name: str) -> HttpResponse:
     return to_response(stored or NOTHING_KNOWN)
 
 
-def _read(text: str, now: float) -> Ticket:
+def _read(text: str, now: float) -> Hold:
     settings = conf.current()
     return read_ticket(settings.secret, text, now=now, fallbacks=settings.secret_fallbacks)
 
@@ -119,7 +119,7 @@ def _ticket_of(name: str) -> str:
     return (ticket or b"").decode()
 
 
-def _stored(ticket: Ticket, *, ask_app: bool = True) -> tuple[Answer | None, Answer | None]:
+def _stored(ticket: Hold, *, ask_app: bool = True) -> tuple[Answer | None, Answer | None]:
     """Return the released and the late answer; the app is asked for what Redis doesn't have.
 
     Without `ask_app` only if Redis has lost the late answer, too, which is there from the start, or

@@ -21,7 +21,7 @@ from typing import Any
 from offload import doubts
 from offload.counting import ANSWERED, GONE, HELD, HOLDS, LATE, OVER_LIMIT, REDIS_UP, Counts
 from offload.keys import ANSWER_KEY
-from offload.protocol import Answer, Receive, Ticket, decode_answer, merge
+from offload.protocol import Answer, Hold, Receive, decode_answer, merge
 from offload.redis_clients import AsyncStore, RedisStore, address
 
 logger = logging.getLogger("offload")
@@ -129,21 +129,21 @@ class Waiters:
 
     # Holding ---------------------------------------------------------------------------------
 
-    async def park(self, ticket: Ticket, packed: bytes | None, receive: Receive) -> Answer | None:
+    async def park(self, hold: Hold, packed: bytes | None, receive: Receive) -> Answer | None:
         """Hold the client and return its answer, or None when it has disconnected.
 
         `packed` is the encoded late answer, None where it could not be had.
         """
-        count, account = self._counts.own, ticket.account
+        count, account = self._counts.own, hold.account
         full = account and self._by_account[account] >= self._max_per_account
         if full or count[HOLDS] >= self._max_holds:
             count[OVER_LIMIT] += 1
-            return await self.doubts.late(ticket, packed)
+            return await self.doubts.late(hold, packed)
         count[HOLDS] += 1
         count[HELD] += 1
         self._by_account[account] += 1
         try:
-            ending = await self.wait(ticket.hold_id, ticket.deadline, receive)
+            ending = await self.wait(hold.hold_id, hold.deadline, receive)
         finally:
             count[HOLDS] -= 1
             self._by_account[account] -= 1
@@ -157,9 +157,9 @@ class Waiters:
             try:
                 return merge(ending, decode_answer(packed or b""))
             except ValueError:  # none was given, or it is unreadable
-                return merge(ending, await self.doubts.stored_late(ticket, packed))
+                return merge(ending, await self.doubts.stored_late(hold, packed))
         count[LATE] += 1
-        return await self.doubts.late(ticket, packed)
+        return await self.doubts.late(hold, packed)
 
     async def wait(self, hold_id: str, deadline: float, receive: Receive) -> Answer | Ending:
         """Wait until the hold is released, its deadline has come or its client is gone.

@@ -17,9 +17,8 @@ from redis.client import PubSub
 
 from offload import conf, resolving, store
 from offload.doubts import ASK_TIMEOUT
-from offload.fronts import Hold
 from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
-from offload.protocol import Answer, check_hold_id, decode_answer, merge
+from offload.protocol import Answer, Hold, check_hold_id, decode_answer, merge
 from offload.redis_clients import address, shared_client
 from offload.responses import to_response
 

@@ -7,8 +7,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 
 from offload.asgi import HoldMiddleware
-from offload.keys import ARRIVED_AT
+from offload.keys import CLIENT
 from offload.middleware import OffloadMiddleware, arrived_at
+from offload.protocol import Client
 
 BUSY = 0.3
 
@@ -18,14 +19,12 @@ async def serve_two_with_one_slot():
     seen = []
 
     async def app(scope, receive, send):
-        seen.append((scope[ARRIVED_AT], time.monotonic()))
+        seen.append((scope[CLIENT].arrived_at, time.monotonic()))
         await asyncio.sleep(BUSY)
         await send({"type": "http.response.start", "status": 204, "headers": []})
         await send({"type": "http.response.body"})
 
-    hold = HoldMiddleware(
-        app, redis_url="redis://127.0.0.1:9/0", secret="s" * 32, max_concurrency=1
-    )
+    hold = HoldMiddleware(app, redis_url="redis://127.0.0.1:9/0", max_concurrency=1)
 
     async def request():
         messages = [{"type": "http.request", "body": b"", "more_body": False}]
@@ -38,7 +37,7 @@ async def serve_two_with_one_slot():
         async def send(message):
             pass
 
-        scope = {"type": "http", "path": "/", "headers": [(b"offload.arrived_at", b"1")]}
+        scope = {"type": "http", "path": "/", "headers": [(b"offload.client", b"1")]}
         await hold(scope, receive, send)
 
     await asyncio.gather(request(), request())
@@ -58,11 +57,11 @@ def pass_by(request):
 
 def test_it_is_found_on_the_request_and_else_it_is_now():
     request = RequestFactory().get("/")
-    request.scope = {ARRIVED_AT: 12.5}  # type: ignore[attr-defined] # as ASGIRequest
+    request.scope = {CLIENT: Client(12.5)}  # type: ignore[attr-defined] # as ASGIRequest
     assert arrived_at(request) > 12.5  # not noted: nobody has said so yet
     pass_by(request)
     assert arrived_at(request) == 12.5
-    other = RequestFactory().get("/", headers={"Offload-Arrived-At": "1"})
+    other = RequestFactory().get("/", headers={"Offload-Client": "1"})
     before = time.monotonic()
     pass_by(other)
     assert before <= arrived_at(other) <= time.monotonic()

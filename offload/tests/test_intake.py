@@ -7,11 +7,14 @@ import json
 import select
 import socket
 import sys
+import time
 
 import pytest
 
 from offload.asgi import HoldMiddleware
 from offload.intake import LARGE, Intake, _address, _Body
+from offload.keys import CLIENT
+from offload.protocol import Hold
 from offload.tests.processes import ROOT, Process, free_port, until
 from offload.threads import InThreads
 
@@ -169,7 +172,7 @@ async def test_a_body_that_waits_for_a_slot_keeps_its_place():
     read: list[dict[str, object]] = []
     app.may_answer.clear()
     url = "redis://127.0.0.1:9/0"
-    hold = HoldMiddleware(app, redis_url=url, secret="s" * 32, max_concurrency=1)
+    hold = HoldMiddleware(app, redis_url=url, max_concurrency=1)
     intake = Intake(hold, places=2)
     tasks = [await begun(intake, upload(read)) for _ in range(6)]
     assert (len(app.seen), len(read)) == (1, 1 + 2)  # one in the slot, one at each place
@@ -194,7 +197,7 @@ async def test_a_body_over_the_buffer_needs_no_place_in_its_slot():
     """Those in the slots would wait for places, and those at the places for slots."""
     app = App()
     url = "redis://127.0.0.1:9/0"
-    hold = HoldMiddleware(app, redis_url=url, secret="s" * 32, max_concurrency=1)
+    hold = HoldMiddleware(app, redis_url=url, max_concurrency=1)
     intake = Intake(hold, max_body=4_000_000, places=1, deadline=1)
     tasks = [await begun(intake, chunks(2_700_000, 1, 1, every=0.01)) for _ in range(3)]
     assert {(await task)[0] for task in tasks} == {200}
@@ -213,12 +216,28 @@ async def test_a_place_is_given_back_however_its_request_ends(last):
         {"type": "http.request", "body": b"x" * (LARGE + 1), "more_body": True},
         {"type": "http.disconnect"},
     ]
-    hold = HoldMiddleware(App(), redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    hold = HoldMiddleware(App(), redis_url="redis://127.0.0.1:9/0")
     intake = Intake(app if last == "error" else hold, places=1)
     with pytest.raises(ZeroDivisionError if last == "error" else ValueError):
         await ask(intake, hang_up)
     intake._app = App()
     assert (await ask(intake, chunks(LARGE + 1)))[0] == 200
+
+
+@pytest.mark.integration
+async def test_who_sends_too_slowly_while_it_is_held_is_told(redis_server):
+    """A view may ask for a hold without the rest of a body that came with its slot."""
+
+    async def app(scope, receive, send):
+        scope[CLIENT].hold = Hold("f" * 32, "", time.time() + 60)
+
+    async def receive():
+        return pieces.pop() if pieces else await asyncio.Future()
+
+    pieces = [{"type": "http.request", "body": b"x" * 2_700_000, "more_body": True}]
+    hold = HoldMiddleware(app, redis_url=redis_server.url)
+    assert (await ask(Intake(hold, max_body=4_000_000, deadline=0.1), receive))[0] == 408
+    await hold._waiters.stop()
 
 
 async def test_who_waits_for_a_place_in_vain_is_told():
@@ -279,7 +298,7 @@ async def test_a_middleware_that_holds_reads_no_more_either():
         start_response("204 No Content", [("Content-Length", "0")])
         return [b""]
 
-    hold = HoldMiddleware(InThreads(app), redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    hold = HoldMiddleware(InThreads(app), redis_url="redis://127.0.0.1:9/0")
     sizes = [1_000_000] * 3
     assert (await ask(Intake(hold), chunks(*sizes)))[0] == 413
     assert (await ask(hold, chunks(*sizes)))[0] == 204  # the control: alone it takes all there is

@@ -12,10 +12,9 @@ from django.test import AsyncRequestFactory, Client, RequestFactory, override_se
 from django.urls import path
 
 import offload
-from offload import async_wait
-from offload.keys import ARRIVED_AT
+from offload import async_wait, protocol
+from offload.keys import CLIENT
 from offload.middleware import OffloadMiddleware
-from offload.protocol import Answer
 from offload.responses import to_response
 from offload.tests import outcomes
 
@@ -65,7 +64,8 @@ def test_no_body_is_given_where_none_may_be(offload_settings, redis_server, hold
     offload.release(hold_id, HttpResponse("{}", status=status))
     answer = through_middleware(RequestFactory().get("/"), hold_id, wait=10)
     assert (answer.status_code, answer.content) == (status, b"")
-    assert to_response(Answer(status, (), b"{}")).content == b""  # as an older version stored it
+    stored = protocol.Answer(status, (), b"{}")  # as by an older version
+    assert to_response(stored).content == b""
 
 
 @pytest.mark.integration
@@ -171,7 +171,7 @@ async def test_a_late_answer_is_stored_by_the_view_s_own_connection(
     offload_settings(BACKEND="accel", STORE="postgresql")
     threads = []
     monkeypatch.setattr(
-        "offload.middleware.keep_late", lambda *_: threads.append(threading.get_ident())
+        "offload.middleware.store_late", lambda *_, **__: threads.append(threading.get_ident())
     )
 
     def view(request):
@@ -186,6 +186,7 @@ async def test_a_late_answer_is_stored_by_the_view_s_own_connection(
 
 def test_the_asgi_middleware_is_known_by_its_mark(offload_settings, hold_id):
     offload_settings(BACKEND="asgi")
-    request = RequestFactory().get("/")
-    request.META[ARRIVED_AT] = time.monotonic()
-    assert "X-Offload-Ticket" in through_middleware(request, hold_id, wait=10)
+    request: Any = RequestFactory().get("/")
+    client = request.META[CLIENT] = protocol.Client(time.monotonic())
+    through_middleware(request, hold_id, wait=10)
+    assert client.hold is not None

@@ -37,7 +37,7 @@ async def headers_of(hold, version="1.1"):
 
 async def test_an_answer_after_the_signal_says_that_its_connection_ends(server_stands_by):
     """At once: the server itself says so only a tenth of a second later."""
-    hold = HoldMiddleware(answered, redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    hold = HoldMiddleware(answered, redis_url="redis://127.0.0.1:9/0")
     hold._lifespan.watch_signals()
     try:
         assert await headers_of(hold) == {}
@@ -64,7 +64,7 @@ async def test_the_server_has_its_signals_again_after_the_shutdown(server_stands
     async def refuses(scope, receive, send):
         raise ValueError(scope["type"])
 
-    hold = HoldMiddleware(refuses, redis_url="redis://127.0.0.1:9/0", secret="s" * 32)
+    hold = HoldMiddleware(refuses, redis_url="redis://127.0.0.1:9/0")
     await hold({"type": "lifespan"}, receive, send)
     assert during == [
         ("lifespan.startup.complete", False),

@@ -8,9 +8,9 @@ from django.test import RequestFactory
 import offload
 from offload import store
 from offload.fronts import Front
-from offload.keys import ANSWER_KEY, ARRIVED_AT, HOLD_PATH, LATE_KEY
+from offload.keys import ANSWER_KEY, CLIENT, HOLD_PATH, LATE_KEY
 from offload.middleware import OffloadMiddleware
-from offload.protocol import decode_answer, read_ticket
+from offload.protocol import Client, decode_answer, read_ticket
 from offload.tests.processes import SECRET
 
 REMOTE = ["accel", "njs", "poll", "uwsgi"]
@@ -22,10 +22,18 @@ def late(status=202):
     return response
 
 
-def through_middleware(response):
-    request = RequestFactory().get("/")
-    request.META[ARRIVED_AT] = time.monotonic()  # as HoldMiddleware does
-    return OffloadMiddleware(lambda _: response)(request)
+def through_middleware(response, client=None):
+    request: Any = RequestFactory().get("/")
+    request.META[CLIENT] = client  # as HoldMiddleware does
+    answer: Any = OffloadMiddleware(lambda _: response)(request)
+    return answer
+
+
+def held_in_process(hold_id, **options):
+    """Return HoldMiddleware's record of a client that is to be held."""
+    client = Client(time.monotonic())
+    through_middleware(offload.hold(hold_id, late=late(), **options), client)
+    return client
 
 
 def ticket_of(answer):
@@ -54,8 +62,7 @@ def test_deadline(offload_settings, hold_id, wait, expected):
 @pytest.mark.parametrize("wait", [0, -1])
 def test_no_time_is_no_hold(offload_settings, hold_id, wait):
     offload_settings(BACKEND="asgi")
-    answer = through_middleware(offload.hold(hold_id, late=late(), wait=wait))
-    assert "X-Offload-Ticket" not in answer
+    assert held_in_process(hold_id, wait=wait).hold is None
 
 
 @pytest.mark.parametrize(("status", "expected"), [(202, 423), (200, 200)])
@@ -84,16 +91,33 @@ async def test_the_asynchronous_way(offload_settings, hold_id):
 
 def test_asgi_keeps_the_late_answer(offload_settings, hold_id):
     offload_settings(BACKEND="asgi")
-    answer = through_middleware(offload.hold(hold_id, late=late(), account="shop"))
+    client = held_in_process(hold_id, account="shop")
+    answer = decode_answer(client.late)
+    assert (answer.status, answer.body) == (202, b'{"state": "working"}')
+    assert ("Set-Cookie", "a=1; Path=/") in answer.headers
+    assert client.hold is not None
+    assert client.hold[:2] == (hold_id, "shop")
+
+
+@pytest.mark.parametrize("front", ["accel", "asgi"])
+def test_a_late_answer_that_can_not_be_kept_is_given_at_once(
+    offload_settings, hold_id, front, caplog
+):
+    offload_settings(BACKEND=front, MAX_ANSWER=3)
+    client = Client(time.monotonic())
+    answer = through_middleware(offload.hold(hold_id, late=late()), client)
     assert (answer.status_code, answer.content) == (202, b'{"state": "working"}')
-    assert ticket_of(answer).hold_id == hold_id
+    assert not {"X-Offload-Ticket", "X-Accel-Redirect"} & set(answer.headers)
+    assert client.hold is None
+    assert "its late answer can't be kept" in caplog.text
 
 
 def test_nobody_s_key_counts_for_no_account(offload_settings, hold_id):
     """An anonymous user's: else all of them would share one account's limit."""
     offload_settings(BACKEND="asgi")
-    answer = through_middleware(offload.hold(hold_id, late=late(), account=None))
-    assert ticket_of(answer).account == ""
+    client = held_in_process(hold_id, account=None)
+    assert client.hold is not None
+    assert client.hold.account == ""
 
 
 MINE = Front(lambda late, ticket: late)

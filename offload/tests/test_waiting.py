@@ -8,7 +8,7 @@ import pytest
 
 from offload import doubts
 from offload.counting import REDIS_UP, Counts
-from offload.protocol import NOTHING_KNOWN, Answer, Ticket, read_ticket
+from offload.protocol import NOTHING_KNOWN, Answer, Hold, read_ticket
 from offload.tests import releases
 from offload.tests.processes import SECRET, eventually
 from offload.waiting import Ending, Waiters
@@ -105,7 +105,7 @@ async def test_wake_up_without_its_answer(start, redis_server, hold_id, monkeypa
 async def test_accounts_without_a_client_are_forgotten(start, redis_server, hold_id):
     """Accounts come and go for as long as a process lives."""
     waiters = await start()
-    ticket = Ticket(hold_id, "one", time.time() + 0.1, "a")
+    ticket = Hold(hold_id, "one", time.time() + 0.1, "a")
     await waiters.park(ticket, None, never)
     assert not waiters._by_account
 

@@ -10,8 +10,9 @@ from django.http import HttpResponse
 from django.test import RequestFactory
 from rest_framework.request import Request
 
-from offload.keys import ARRIVED_AT
+from offload.keys import CLIENT
 from offload.middleware import OffloadMiddleware
+from offload.protocol import Client
 from parcels.models import Account
 from parcels.services.holds import Asked
 from parcels.views.request import asked
@@ -22,7 +23,7 @@ QUEUED = 4.0
 def ask(account: Account, *, noted: bool) -> Asked:
     """Return how a client asked that queued for QUEUED seconds."""
     request = RequestFactory().post("/api/v2/parcels")
-    request.scope = {ARRIVED_AT: monotonic() - QUEUED}  # type: ignore[attr-defined] # as ASGIRequest
+    request.scope = {CLIENT: Client(monotonic() - QUEUED)}  # type: ignore[attr-defined] # as ASGIRequest
     if noted:
         OffloadMiddleware(lambda _: HttpResponse())(request)
     wrapped = Request(request)

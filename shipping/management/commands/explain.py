@@ -19,7 +19,7 @@ HOLDERS = {
     "async": ("the event loop of the web process; a coroutine waits", "none: no held answer"),
     "asgi": (
         "the ASGI middleware in the web process; Django has answered long before",
-        "app → middleware: X-Offload-Ticket, removed before the answer is sent",
+        "none: Django and the middleware are one process",
     ),
     "accel": (
         "nginx, which asks the hub for the client",
