@@ -14,8 +14,8 @@ from django.utils.module_loading import import_string
 from offload import conf, fronts
 from offload.awaited import awaited_models
 from offload.keys import ANSWERS_PATH
-from offload.protocol import SECRET_LENGTH
 from offload.tasks import RUNNERS
+from offload.tickets import SECRET_LENGTH
 
 MIDDLEWARE = "offload.middleware.OffloadMiddleware"
 

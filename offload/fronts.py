@@ -12,7 +12,8 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.keys import HOLD_PATH, LATE_KEY, REQUEST_KEY, TICKET_HEADER
-from offload.protocol import TICKET_GRACE, Answer, encode_answer, is_request_id, read_ticket
+from offload.protocol import Answer, encode_answer, is_request_id
+from offload.tickets import TICKET_GRACE, read_ticket
 
 HandOver = Callable[[HttpResponse, str], HttpResponse]
 

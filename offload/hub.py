@@ -26,8 +26,9 @@ import uvicorn
 
 from offload.counting import Counts, shared_file
 from offload.hub_app import Hub
-from offload.protocol import SECRET_LENGTH, Answer
+from offload.protocol import Answer
 from offload.questions import decode_answers, encode_question, sign_question
+from offload.tickets import SECRET_LENGTH
 from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
 
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.

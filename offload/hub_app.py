@@ -16,18 +16,9 @@ from collections.abc import Iterable
 from offload.counting import REFUSED, Counts
 from offload.doubts import Resolve
 from offload.keys import LATE_KEY, USED_KEY
-from offload.protocol import (
-    TICKET_GRACE,
-    Answer,
-    Hold,
-    Message,
-    Receive,
-    Send,
-    TicketRefused,
-    read_ticket,
-    send_answer,
-)
+from offload.protocol import Answer, Hold, Message, Receive, Send, send_answer
 from offload.redis_clients import StoreTrouble
+from offload.tickets import TICKET_GRACE, TicketRefused, read_ticket
 from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.

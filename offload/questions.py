@@ -7,7 +7,8 @@ import json
 import re
 from collections.abc import Iterable, Mapping
 
-from offload.protocol import Answer, check_hold_id, decode_answer, encode_answer, key_of
+from offload.protocol import Answer, check_hold_id, decode_answer, encode_answer
+from offload.tickets import key_of
 
 # Seconds by which the clocks of the hub's and the app's machines may differ.
 CLOCK_SKEW = 30.0

@@ -14,18 +14,10 @@ from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBadReque
 from offload import conf, resolving, store
 from offload.fronts import FRONTS
 from offload.keys import ANSWER_KEY, INTERNAL_PATH, LATE_KEY, REQUEST_KEY
-from offload.protocol import (
-    NOTHING_KNOWN,
-    Answer,
-    Hold,
-    TicketRefused,
-    decode_answer,
-    is_request_id,
-    merge,
-    read_ticket,
-)
+from offload.protocol import NOTHING_KNOWN, Answer, Hold, decode_answer, is_request_id, merge
 from offload.questions import decode_question, encode_answers, question_is_signed
 from offload.responses import to_response
+from offload.tickets import TicketRefused, read_ticket
 
 logger = logging.getLogger("offload")
 

@@ -4,8 +4,9 @@ import json
 import time
 
 from offload.keys import ANSWER_KEY, LATE_KEY, RELEASED_CHANNEL
-from offload.protocol import Answer, encode_answer, make_ticket, read_ticket
+from offload.protocol import Answer, encode_answer
 from offload.tests.processes import SECRET
+from offload.tickets import make_ticket, read_ticket
 
 LATE = Answer(
     202,

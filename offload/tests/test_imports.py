@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-HUB_SIDE = ["offload", "offload.protocol", "offload.hub", "offload.hub_app"]
+HUB_SIDE = ["offload", "offload.protocol", "offload.tickets", "offload.hub", "offload.hub_app"]
 
 
 def imported(module):
@@ -19,8 +19,9 @@ def test_the_hub_side_knows_no_django(module):
     assert "django" not in imported(module)
 
 
-def test_the_protocol_needs_only_the_standard_library():
-    names = {name.partition(".")[0] for name in imported("offload.protocol")}
+@pytest.mark.parametrize("module", ["offload.protocol", "offload.tickets"])
+def test_the_protocol_needs_only_the_standard_library(module):
+    names = {name.partition(".")[0] for name in imported(module)}
     foreign = names - set(sys.stdlib_module_names) - {"offload", "__main__"}
     assert not {name for name in foreign if name in ("redis", "uvicorn", "django", "asgiref")}
 

@@ -10,8 +10,9 @@ from offload import store
 from offload.fronts import Front
 from offload.keys import ANSWER_KEY, CLIENT, HOLD_PATH, LATE_KEY
 from offload.middleware import OffloadMiddleware
-from offload.protocol import Client, decode_answer, read_ticket
+from offload.protocol import Client, decode_answer
 from offload.tests.processes import SECRET
+from offload.tickets import read_ticket
 
 REMOTE = ["accel", "njs", "poll", "uwsgi"]
 

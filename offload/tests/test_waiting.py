@@ -8,9 +8,10 @@ import pytest
 
 from offload import doubts
 from offload.counting import REDIS_UP, Counts
-from offload.protocol import NOTHING_KNOWN, Answer, Hold, read_ticket
+from offload.protocol import NOTHING_KNOWN, Answer, Hold
 from offload.tests import releases
 from offload.tests.processes import SECRET, eventually
+from offload.tickets import read_ticket
 from offload.waiting import Ending, Waiters
 
 pytestmark = pytest.mark.integration

@@ -18,7 +18,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 import offload
-from offload.protocol import TICKET_GRACE
+from offload.tickets import TICKET_GRACE
 from parcels.models import Account, Announcement, Attempt, Document, Hold, IdempotencyKey, Parcel
 from parcels.models.announcement import OPEN
 from parcels.services.tidy import discard

@@ -10,7 +10,7 @@ import pytest
 from deploy.tests.contract.shop import QUICK, Later, at_once, body_of, order
 from deploy.tests.contract.wire import Connection
 from deploy.tests.waiting import until
-from offload.protocol import make_ticket
+from offload.tickets import make_ticket
 
 pytestmark = pytest.mark.deployment
 
