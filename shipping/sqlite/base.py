@@ -18,6 +18,8 @@ import os
 import sqlite3
 import time
 from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from threading import Lock
 from typing import Any
 
@@ -43,8 +45,9 @@ class WriteLock:
         self._lock = Lock()
         self._file: int | None = None
 
-    def take(self, patience: float) -> None:
-        """Wait for the turn.
+    @contextmanager
+    def turn(self, patience: float) -> Iterator[None]:
+        """Wait for the turn; at the end pass it to the next writer.
 
         Raises: OperationalError: others had it for `patience` seconds, or the file can't be opened.
         """
@@ -52,27 +55,24 @@ class WriteLock:
         if not self._lock.acquire(timeout=patience):
             raise OperationalError("database is locked")
         try:
-            if self._file is None:
-                self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-            while True:
-                try:
-                    fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                    return
-                except BlockingIOError:
-                    if time.monotonic() > end:
-                        raise OperationalError("database is locked") from None
-                    time.sleep(LOOK_EVERY)
-        except BaseException as error:
-            self._lock.release()
-            if isinstance(error, OSError):
+            try:
+                if self._file is None:
+                    self._file = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+                while True:
+                    try:
+                        fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                        break
+                    except BlockingIOError:
+                        if time.monotonic() > end:
+                            raise OperationalError("database is locked") from None
+                        time.sleep(LOOK_EVERY)
+            except OSError as error:
                 raise OperationalError(f"no turn to write: {error}") from error
-            raise
-
-    def give_up(self) -> None:
-        """Pass the turn to the next writer."""
-        if self._file is not None:
-            fcntl.flock(self._file, fcntl.LOCK_UN)
-        self._lock.release()
+            yield
+        finally:
+            if self._file is not None:
+                fcntl.flock(self._file, fcntl.LOCK_UN)
+            self._lock.release()
 
 
 # By process and file: neither a lock's state nor a connection survives a fork.
@@ -86,7 +86,7 @@ class DatabaseWrapper(base.DatabaseWrapper):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self._turn: WriteLock | None = None
+        self._turn = ExitStack()  # until the end of a transaction, else empty
         self.execute_wrappers.append(self._execute_in_turn)
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
@@ -99,36 +99,29 @@ class DatabaseWrapper(base.DatabaseWrapper):
     def _execute_in_turn(
         self, execute: Any, sql: str, params: Any, many: bool, context: dict[str, Any]
     ) -> Any:
-        writes = sql.lstrip().upper().startswith(WRITES)
-        if self._turn is not None or not writes or self.is_in_memory_db():
+        needs_turn = sql.lstrip().upper().startswith(WRITES) and not self.is_in_memory_db()
+        # In a transaction it has one; a cursor that outlives its connection fails anyway.
+        if not needs_turn or self.connection is None or self.connection.in_transaction:
             return execute(sql, params, many, context)
+        self._turn.close()  # a transaction's that SQLite has rolled back by itself
         key = os.getpid(), self.settings_dict["NAME"]
-        turn = _turns.get(key) or _turns.setdefault(key, WriteLock(f"{key[1]}-turn"))
-        turn.take(self.settings_dict["OPTIONS"].get("timeout", 5))
-        self._turn = turn
-        kept = False
-        try:
+        lock = _turns.get(key) or _turns.setdefault(key, WriteLock(f"{key[1]}-turn"))
+        with ExitStack() as turn:
+            turn.enter_context(lock.turn(self.settings_dict["OPTIONS"].get("timeout", 5)))
             result = execute(sql, params, many, context)
-            kept = sql.startswith("BEGIN")  # a transaction keeps it until its end
+            if sql.startswith("BEGIN"):
+                self._turn = turn.pop_all()  # a transaction keeps it until its end
             return result
-        finally:
-            if not kept:
-                self._pass_turn()
-
-    def _pass_turn(self) -> None:
-        turn, self._turn = self._turn, None
-        if turn is not None:
-            turn.give_up()
 
     def _commit(self) -> None:
         super()._commit()  # type: ignore[misc] # not in the stubs
-        self._pass_turn()
+        self._turn.close()
 
     def _rollback(self) -> None:
         try:
             super()._rollback()  # type: ignore[misc] # not in the stubs
         finally:
-            self._pass_turn()
+            self._turn.close()
 
     def _close(self) -> None:
         idle = _idle[os.getpid(), self.settings_dict["NAME"]]
@@ -140,4 +133,4 @@ class DatabaseWrapper(base.DatabaseWrapper):
                     self.connection.rollback()
                 idle.append(self.connection)
         finally:
-            self._pass_turn()
+            self._turn.close()

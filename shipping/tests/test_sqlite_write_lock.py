@@ -17,9 +17,9 @@ HOLDER = """
 import sys
 from shipping.sqlite.base import WriteLock
 
-WriteLock(sys.argv[1]).take(1)
-print("mine", flush=True)
-sys.stdin.read()
+with WriteLock(sys.argv[1]).turn(1):
+    print("mine", flush=True)
+    sys.stdin.read()
 """
 
 
@@ -47,47 +47,47 @@ def holder(path: str) -> Iterator[subprocess.Popen[str]]:
 
 
 def test_another_process_waits_and_gives_up(path: str, holder: subprocess.Popen[str]) -> None:
-    with pytest.raises(OperationalError, match="locked"):
-        WriteLock(path).take(0.05)
+    with pytest.raises(OperationalError, match="locked"), WriteLock(path).turn(0.05):
+        pass
 
 
 def test_a_killed_process_leaves_the_turn(path: str, holder: subprocess.Popen[str]) -> None:
     holder.kill()
     holder.wait()
-    WriteLock(path).take(1)
+    with WriteLock(path).turn(1):
+        pass
 
 
 def test_who_gave_up_waiting_blocks_nobody(path: str, holder: subprocess.Popen[str]) -> None:
-    turn = WriteLock(path)
-    with pytest.raises(OperationalError):
-        turn.take(0.01)
+    lock = WriteLock(path)
+    with pytest.raises(OperationalError), lock.turn(0.01):
+        pass
     holder.kill()
     holder.wait()
-    turn.take(1)
+    with lock.turn(1):
+        pass
 
 
 def test_threads_of_one_process_take_turns(path: str) -> None:
-    turn = WriteLock(path)
-    turn.take(1)
-    with pytest.raises(OperationalError, match="locked"):
-        turn.take(0.01)
-    turn.give_up()
-    turn.take(0.01)
+    lock = WriteLock(path)
+    with lock.turn(1), pytest.raises(OperationalError, match="locked"), lock.turn(0.01):
+        pass
+    with lock.turn(0.01):
+        pass
 
 
 def test_a_folder_that_is_not_there_is_a_clear_error(tmp_path: Path) -> None:
-    with pytest.raises(OperationalError, match="no turn to write"):
-        WriteLock(str(tmp_path / "nowhere" / "db-turn")).take(1)
+    lock = WriteLock(str(tmp_path / "nowhere" / "db-turn"))
+    with pytest.raises(OperationalError, match="no turn to write"), lock.turn(1):
+        pass
 
 
 def is_free(path: str) -> bool:
-    turn = WriteLock(path)
     try:
-        turn.take(0.01)
+        with WriteLock(path).turn(0.01):
+            return True
     except OperationalError:
         return False
-    turn.give_up()
-    return True
 
 
 @pytest.mark.django_db  # unlocks connections; it uses none but its own
@@ -140,5 +140,23 @@ def test_without_autocommit_no_turn_is_left_behind(path: str) -> None:
     connection.set_autocommit(False)
     connection.cursor().execute("INSERT INTO parcel VALUES (1)")
     connection.set_autocommit(True)
+    assert is_free(path)
+    connection.close()
+
+
+@pytest.mark.django_db
+def test_a_transaction_that_sqlite_ends_by_itself_has_its_turn_no_longer(path: str) -> None:
+    """As on a full disk. The thread must not wait for itself."""
+    database: Any = {
+        "ENGINE": "shipping.sqlite",
+        "NAME": path.removesuffix("-turn"),
+        "OPTIONS": {"timeout": 0.01},
+    }
+    connection = ConnectionHandler({"default": database})["default"]
+    with connection.cursor() as cursor:
+        cursor.execute("CREATE TABLE parcel (number integer)")
+        connection.set_autocommit(False, force_begin_transaction_with_broken_autocommit=True)
+        cursor.execute("ROLLBACK")
+        cursor.execute("INSERT INTO parcel VALUES (1)")
     assert is_free(path)
     connection.close()
