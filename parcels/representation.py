@@ -11,7 +11,6 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Literal
 
@@ -25,9 +24,8 @@ from carriers.methods import EUROPEAN_UNION
 from parcels.models import Parcel
 from parcels.statuses import WITHOUT_LABEL, Status, status_payload
 
-Kind = Literal["cn23", "cn23-default", "commercial-invoice"]
 # Customs documents and their paper: the CN23 is put on the parcel beside the label, or on a sheet.
-_SIZES: dict[Kind, str] = {"cn23": "a6", "cn23-default": "a4", "commercial-invoice": "a4"}
+CUSTOMS_PAPERS = {"cn23": "a6", "cn23-default": "a4", "commercial-invoice": "a4"}
 # Monaco is in France's customs territory, so in the union's.
 CUSTOMS_UNION = {*EUROPEAN_UNION, "MC"}
 _TRACKING_PAGE = "tracking page"
@@ -40,6 +38,8 @@ _PLAIN = (
     *("parcel_items", "customs_invoice_nr", "customs_shipment_type"),
     "shipping_method_checkout_name",
 )
+# Shown with two places.
+_DECIMALS = ("total_order_value", "length", "width", "height")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,9 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
     street, number = divide_address(parcel.address, parcel.house_number)
     labelled = bool(parcel.tracking_number) and parcel.status not in WITHOUT_LABEL
     link = f"{base}/api/v2/parcels/{parcel.pk}/documents"
-    kinds = customs_kinds(parcel) if labelled else ()
+    # Of goods that are not known (any more) there are none.
+    has_papers = labelled and parcel.parcel_items and leaves_union(parcel)
+    papers = CUSTOMS_PAPERS if has_papers else {}
     shipment = None
     if parcel.shipping_method is not None:
         method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
@@ -124,14 +126,14 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
         "label": label_payload(parcel.pk, base) if labelled else {},
         "documents": [
             {"type": kind, "size": size, "link": f"{link}/{kind}"}
-            for kind, size in [("label", "a6"), *((each, _SIZES[each]) for each in kinds)]
+            for kind, size in ({"label": "a6"} | papers).items()
             if labelled
         ],
         "customs_declaration": {
             "normal_printer": f"{link}/cn23-default",
             "label_printer": f"{link}/cn23",
         }
-        if kinds
+        if papers
         else {},
         "status": status_payload(parcel.status),
         "data": {},
@@ -144,11 +146,11 @@ def parcel_payload(parcel: Parcel, base: str, *, errors: str = "") -> dict[str, 
         "colli_uuid": str(parcel.colli_uuid),
         "awb_tracking_number": None,
         "box_number": None,
-        "total_order_value": _decimal(parcel.total_order_value),
         "total_insured_value": parcel.insured_value,
-        "length": _decimal(parcel.length),
-        "width": _decimal(parcel.width),
-        "height": _decimal(parcel.height),
+        **{
+            name: None if (value := getattr(parcel, name)) is None else f"{value:z.2f}"
+            for name in _DECIMALS
+        },
         **{name: getattr(parcel, name) for name in _PLAIN},
     }
     if errors == "verbose-carrier" and parcel.carrier_error:
@@ -200,10 +202,6 @@ def tracking_url(parcel: Parcel, base: str) -> str:
     return f"{base}/tracking/{Signer(salt=_TRACKING_PAGE, sep='.').sign(str(parcel.pk))}"
 
 
-def _decimal(value: Decimal | None) -> str | None:
-    return None if value is None else f"{value:z.2f}"
-
-
 def leaves_union(parcel: Parcel) -> bool:
     """Tell whether a parcel leaves the EU customs union.
 
@@ -211,11 +209,6 @@ def leaves_union(parcel: Parcel) -> bool:
     """
     origin = parcel.from_address.get("country", "")
     return parcel.country not in CUSTOMS_UNION and (not origin or origin in CUSTOMS_UNION)
-
-
-def customs_kinds(parcel: Parcel) -> tuple[Kind, ...]:
-    """Return the documents of a parcel that leaves the union; its goods must be known."""
-    return tuple(_SIZES) if parcel.parcel_items and leaves_union(parcel) else ()
 
 
 def parcel_id_of(token: str) -> int | None:

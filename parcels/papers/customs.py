@@ -14,7 +14,7 @@ from reportlab.lib.styles import ParagraphStyle
 from reportlab.platypus import Flowable, Paragraph, SimpleDocTemplate, Spacer, Table
 
 from parcels.models import Parcel
-from parcels.representation import Kind, country_payload, divide_address
+from parcels.representation import country_payload, divide_address
 
 _PAGES = {"cn23": A6, "cn23-default": A4, "commercial-invoice": A4}
 # Points. What fits nine lines of goods on an A6 page, and fills an A4 page as a letter does.
@@ -27,7 +27,7 @@ _CATEGORIES = ("Gift", "Documents", "Sale of goods", "Commercial sample", "Retur
 _SALE_OF_GOODS = 2
 
 
-def customs_paper(kind: Kind, parcel: Parcel) -> bytes:
+def customs_paper(kind: str, parcel: Parcel) -> bytes:
     """Return the document. The same parcel gives the same bytes."""
     page = _PAGES[kind]
     style = ParagraphStyle("text", fontSize=_TEXT[page], leading=_TEXT[page] * 1.2)

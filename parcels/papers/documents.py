@@ -7,7 +7,7 @@ from django.conf import settings
 from parcels.models import Account, Document
 from parcels.papers.customs import customs_paper
 from parcels.papers.files import store
-from parcels.representation import customs_kinds
+from parcels.representation import CUSTOMS_PAPERS, leaves_union
 from parcels.selectors import document_of, parcel_of
 from parcels.statuses import WITHOUT_LABEL
 
@@ -26,19 +26,18 @@ def _make(account: Account, parcel_id: int, kind: str) -> bytes | None:
     parcel = parcel_of(account, parcel_id)
     if parcel is None or parcel.status in WITHOUT_LABEL or not parcel.tracking_number:
         return None
-    for known in customs_kinds(parcel):
-        if known == kind:
-            content = customs_paper(known, parcel)
-            made = Document(parcel=parcel, type=known, format="pdf", content=content)
-            if settings.LABELS_IN == "storage":
-                store([made])
-            # Two at once draw the same bytes, and the constraint keeps one of them.
-            Document.objects.get_or_create(
-                parcel=parcel,
-                type=known,
-                format="pdf",
-                attempt=None,
-                defaults={"content": made.content, "file": made.file},
-            )
-            return content
-    return None
+    if kind not in CUSTOMS_PAPERS or not parcel.parcel_items or not leaves_union(parcel):
+        return None
+    content = customs_paper(kind, parcel)
+    made = Document(parcel=parcel, type=kind, format="pdf", content=content)
+    if settings.LABELS_IN == "storage":
+        store([made])
+    # Two at once draw the same bytes, and the constraint keeps one of them.
+    Document.objects.get_or_create(
+        parcel=parcel,
+        type=kind,
+        format="pdf",
+        attempt=None,
+        defaults={"content": made.content, "file": made.file},
+    )
+    return content
