@@ -107,15 +107,11 @@ class AnyTypeJSONParser(JSONParser):
         return value
 
 
-def _whole(literal: str) -> int:
+def _number(literal: str) -> int | float:
     if len(literal) > limits.NUMBER:
         raise ValueError(f"a number of more than {limits.NUMBER} characters")
-    return int(literal)
-
-
-def _real(literal: str) -> float:
-    if len(literal) > limits.NUMBER:
-        raise ValueError(f"a number of more than {limits.NUMBER} characters")
+    if literal.lstrip("-").isdecimal():
+        return int(literal)
     value = float(literal)
     if not math.isfinite(value):
         raise ValueError("a number is out of range")
@@ -123,7 +119,7 @@ def _real(literal: str) -> float:
 
 
 # Made once: a decoder with hooks costs as much to make as a parcel to read.
-_DECODER = json.JSONDecoder(parse_int=_whole, parse_float=_real, parse_constant=strict_constant)
+_DECODER = json.JSONDecoder(parse_int=_number, parse_float=_number, parse_constant=strict_constant)
 
 
 def account_of(request: Request) -> Account:
