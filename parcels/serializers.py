@@ -17,9 +17,14 @@ SIZE = "Give length, width and height, or none of them."
 
 
 class Country(serializers.Field):
-    """A two-letter code; also the object in which a response shows a country."""
+    """A two-letter code; also the object in which a response shows a country.
+
+    One that isn't required may be left blank.
+    """
 
     def to_internal_value(self, data: Any) -> str:
+        if data == "" and not self.required:
+            return ""
         if isinstance(data, dict):
             data = data.get("iso_2")
         # In ASCII: the capitals of "ß" are "SS", South Sudan.
@@ -27,13 +32,6 @@ class Country(serializers.Field):
         if not code or countries.alpha2(code) != code:
             raise serializers.ValidationError("A two-letter country code is needed.")
         return code
-
-
-class CountryOrNone(Country):
-    """A country that may be left blank."""
-
-    def to_internal_value(self, data: Any) -> str:
-        return "" if data == "" else super().to_internal_value(data)
 
 
 class Shipment(Whole):
@@ -117,7 +115,7 @@ class ParcelIn(serializers.Serializer):
 
     def get_fields(self) -> dict[str, serializers.Field]:
         fields = super().get_fields() | {name: optional() for name in FROM_FIELDS}
-        fields["from_country"] = CountryOrNone(required=False, allow_null=True)
+        fields["from_country"] = Country(required=False, allow_null=True)
         return fields
 
     def to_internal_value(self, data: Any) -> dict[str, Any]:
