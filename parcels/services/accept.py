@@ -195,7 +195,6 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
     announced: list[Parcel] = []
     for order, reference in zip(orders, references, strict=True):
         colli = known.get(reference or "")
-        is_new = colli is None
         if colli is None:
             colli = new_colli(order, owned)
             new.append(colli)
@@ -207,8 +206,7 @@ def _store(account: Account, orders: Sequence[Order]) -> tuple[list[Parcel], lis
         if order.mode is not Mode.STORE:
             begun = [parcel for parcel in colli if parcel.status == Status.NO_LABEL]
             for parcel in begun:
-                if not is_new:
-                    make_announceable(parcel, account)
+                make_announceable(parcel, account)
                 parcel.status = Status.BEING_ANNOUNCED
                 if parcel.pk:
                     parcel.save(update_fields=BEGUN)
@@ -223,7 +221,7 @@ def new_colli(order: Order, owned: Owned) -> list[Parcel]:
     """Return the order's parcels, unsaved, of the account that `owned` is about.
 
     Raises:
-        ValidationError: a label is asked for and something for that is missing or wrong.
+        ValidationError: see `fill`.
     """
     colli = []
     colli_uuid = uuid.uuid4()
@@ -237,8 +235,6 @@ def new_colli(order: Order, owned: Owned) -> list[Parcel]:
             collo_count=order.colli,
         )
         fill(parcel, order.fields, owned)
-        if order.mode is not Mode.STORE:
-            make_announceable(parcel, owned.account)
         if number:  # the reference names the first: it is unique
             parcel.external_reference = None
         colli.append(parcel)

@@ -24,9 +24,9 @@ def sort_out(order: Order, owned: Owned, known: dict[str, list[Parcel]]) -> None
     colli = known.get(reference or "")
     if colli is None:
         colli = new_colli(replace(order, colli=1), owned)
-        if reference:
-            known[reference] = colli
     elif colli[0].fingerprint != order.fingerprint:
         raise ValidationError({"external_reference": ["It names another parcel of yours."]})
-    elif order.mode is not Mode.STORE and colli[0].status == Status.NO_LABEL:
+    if order.mode is not Mode.STORE and colli[0].status == Status.NO_LABEL:
         make_announceable(colli[0], owned.account)
+    if reference:
+        known[reference] = colli
