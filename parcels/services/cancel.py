@@ -19,8 +19,8 @@ from parcels.models import Account, Announcement, Parcel, State
 from parcels.selectors import parcel_of, parcels_of
 from parcels.services.accept import FIRST_WAKE_UP
 from parcels.services.clock import DatabaseNow
+from parcels.services.ending import among, set_status
 from parcels.services.next_state import withdraw
-from parcels.services.status import among, set_status
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 

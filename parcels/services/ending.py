@@ -1,25 +1,36 @@
-"""End an announcement: its row, its parcel, its event, its holds. And write its attempts: each call
-and each person's decision once. No other code does either: recording, reconciling, voiding, a
-review, a withdrawal and the sweeper use this.
+"""End an announcement: its row, its parcel, its event, its holds. Write its attempts: each call and
+each person's decision once. And set a parcel's status, with its webhook event and its history.
+
+No other code does any of these, but for the first status of a parcel that is made or changed:
+nobody was told of another before.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
+from functools import partial
 from typing import Any
 
 from django.conf import settings
-from django.db import transaction
+from django.db import connection, transaction
 from django.utils import timezone
 
 from carriers import outcomes, registry
-from parcels.models import Announcement, Attempt, Parcel, State
+from parcels.models import (
+    Announcement,
+    Attempt,
+    Parcel,
+    State,
+    TrackingEvent,
+    WebhookEndpoint,
+    WebhookEvent,
+)
 from parcels.services.clock import now_sql
 from parcels.services.holds import release_holds
 from parcels.services.rows import change_rows
-from parcels.services.status import among, set_status
-from parcels.services.wake import wake_after_commit
+from parcels.services.wake import WEBHOOK_QUEUE, send, wake_after_commit
 from parcels.statuses import Status
 
 Result = outcomes.Outcome | outcomes.LookupResult | outcomes.VoidResult
@@ -28,12 +39,21 @@ Result = outcomes.Outcome | outcomes.LookupResult | outcomes.VoidResult
 # expired has changed the state but not the fence.
 OURS = (State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW)
 CANCELLING = (Status.CANCELLATION_REQUESTED, Status.SUBMITTING_CANCELLATION)
-# 1002: a review that is overdue. 94: a cancellation that ended without an answer meanwhile.
-_READY_FROM = among(
-    (Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED, Status.CANCELLATION_FAILED)
+# A cancellation's steps. No carrier's feed tells of them, so they are written into the history.
+_CANCELLATION = (
+    Status.CANCELLATION_REQUESTED,
+    Status.SUBMITTING_CANCELLATION,
+    Status.CANCELLED,
+    Status.CANCELLATION_FAILED,
 )
-_FAILED_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_FAILED))
-_WITHDRAWN_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED))
+_CANCELLATION_ENDS = (Status.CANCELLED, Status.CANCELLATION_FAILED)
+_FIELDS = {field.name: field for field in Parcel._meta.concrete_fields}
+# Whether a webhook is to be told: an account without any costs no statement for events. The name
+# `account_id` is the parcel's: SQLite knows no `own` here.
+_LISTENS = (
+    "EXISTS (SELECT 1 FROM (SELECT account_id AS listener FROM"  # noqa: S608 # no input in it
+    f" {WebhookEndpoint._meta.db_table} WHERE is_active) AS active WHERE listener = account_id)"
+)
 # Results' names, as attempts and metrics have them.
 _CLASSES: dict[type, str] = {
     outcomes.Announced: "announced",
@@ -45,6 +65,19 @@ _CLASSES: dict[type, str] = {
     outcomes.Absent: "absent",
     outcomes.Voided: "voided",
 }
+
+
+def among(statuses: Iterable[int]) -> str:
+    """Return the condition, for `set_status`, that a parcel has one of these."""
+    return f"own.status IN ({', '.join(str(int(status)) for status in statuses)})"
+
+
+# 1002: a review that is overdue. 94: a cancellation that ended without an answer meanwhile.
+_READY_FROM = among(
+    (Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED, Status.CANCELLATION_FAILED)
+)
+_FAILED_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_FAILED))
+_WITHDRAWN_FROM = among((Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +178,77 @@ def _no_label(parcel: Parcel, state: State, error: str) -> None:
     ):
         Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
         parcel.refresh_from_db()
+
+
+def set_status(
+    parcels: Sequence[Parcel],
+    sources: str,
+    status: int,
+    tracking_numbers: Mapping[int, str] | None = None,
+    *,
+    carrier_at: datetime | None = None,
+    **changes: Any,
+) -> list[Parcel]:
+    """Set the status of those that still match `sources`, there and here; return them.
+
+    Call it in a transaction: their events are written with it. `changes` are more columns to set,
+    `tracking_numbers` one that each parcel has its own of; `carrier_at` is when the carrier says
+    that it happened.
+    """
+    if not parcels:
+        return []
+    # After what was before: receivers tell by it which of two events is the newer.
+    now = max(
+        timezone.now(), *(parcel.date_updated + timedelta(milliseconds=1) for parcel in parcels)
+    )
+    if status in _CANCELLATION_ENDS:
+        changes["date_cancel_requested"] = None
+    written = changes | {"status": status, "date_updated": now}
+    own = tracking_numbers or {}
+    changed = change_rows(
+        Parcel,
+        [{"id": parcel.pk, "number": own.get(parcel.pk)} for parcel in parcels],
+        ", ".join([f"{name} = %s" for name in written])
+        + (", tracking_number = given.number" if own else ""),
+        sources,
+        set_values=[_FIELDS[name].get_db_prep_save(written[name], connection) for name in written],
+        returning=_LISTENS,
+    )
+    moved = [parcel for parcel in parcels if parcel.pk in changed]
+    for parcel in moved:
+        for name, value in written.items():
+            setattr(parcel, name, value)
+        if tracking_numbers:
+            parcel.tracking_number = tracking_numbers[parcel.pk]
+    if status in _CANCELLATION and carrier_at is None:
+        TrackingEvent.objects.bulk_create(_step(parcel, status, now) for parcel in moved)
+    events = [
+        WebhookEvent(
+            account_id=parcel.account_id,
+            parcel_id=parcel.pk,
+            status=status,
+            date_created=now,
+            carrier_changed_at=carrier_at,
+        )
+        for parcel in moved
+        if changed[parcel.pk]
+    ]
+    WebhookEvent.objects.bulk_create(events)
+    for event in events:
+        wake = partial(send, "spread_event", [str(event.pk)], WEBHOOK_QUEUE)
+        transaction.on_commit(wake, robust=True)
+    return moved
+
+
+def _step(parcel: Parcel, status: int, at: datetime) -> TrackingEvent:
+    return TrackingEvent(
+        parcel=parcel,
+        carrier=parcel.carrier,
+        tracking_number=parcel.tracking_number,
+        status=status,
+        message=Status(status).label,
+        at=at,
+    )
 
 
 def attempt_of(

@@ -22,9 +22,9 @@ from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
 from parcels.services import carrier_guards
 from parcels.services.clock import DatabaseNow, StatementNow, age_sql, now_sql
+from parcels.services.ending import among, set_status
 from parcels.services.holds import release
 from parcels.services.next_state import withdraw
-from parcels.services.status import among, set_status
 from parcels.statuses import Status
 
 # Seconds until the same row is woken again: as long as it has waited, within these limits. A long

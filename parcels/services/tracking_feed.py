@@ -18,7 +18,7 @@ from django.db.models import Q, QuerySet
 from carriers import transport
 from carriers.tracking_feed import Page, Step, read
 from parcels.models import FeedCursor, Parcel, SpareLabel, SpareState, TrackingEvent
-from parcels.services.status import among, set_status
+from parcels.services.ending import among, set_status
 from parcels.statuses import Status
 
 log = logging.getLogger(__name__)

@@ -22,11 +22,10 @@ from parcels.models import Announcement, Parcel, State
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.services.clock import DatabaseNow, StatementNow
-from parcels.services.ending import CANCELLING, note_attempt
+from parcels.services.ending import CANCELLING, among, note_attempt, set_status
 from parcels.services.job import Job
 from parcels.services.next_state import settling
 from parcels.services.spares import call_void
-from parcels.services.status import among, set_status
 from parcels.services.tracking_feed import follow_newest
 from parcels.statuses import Status
 

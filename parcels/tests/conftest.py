@@ -13,7 +13,7 @@ from redis.backoff import NoBackoff
 from redis.retry import Retry
 
 from parcels.models import Account
-from parcels.services import carrier_guards, status, webhooks
+from parcels.services import carrier_guards, ending, webhooks
 from parcels.tests.factories import AccountFactory
 from parcels.tests.hooks import TAKEN
 from parcels.tests.requests import Shop
@@ -71,7 +71,7 @@ def woken(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, Any]]:
         return True
 
     monkeypatch.setattr(webhooks, "send", note)
-    monkeypatch.setattr(status, "send", note)
+    monkeypatch.setattr(ending, "send", note)
     return tasks
 
 

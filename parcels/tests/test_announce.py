@@ -177,7 +177,7 @@ def test_clients_are_told_before_webhooks_are_woken(
         return True
 
     monkeypatch.setattr("offload.release_many", release)
-    monkeypatch.setattr("parcels.services.status.send", lambda *_: order.append("webhook"))
+    monkeypatch.setattr("parcels.services.ending.send", lambda *_: order.append("webhook"))
     rows = awaited(2)
     WebhookEndpoint.objects.create(account=rows[0].account, url="https://shop.example/")
     announce_all(rows[:1], django_capture_on_commit_callbacks)
@@ -545,7 +545,7 @@ def test_clients_that_can_t_be_told_leave_what_is_recorded(monkeypatch: pytest.M
     jobs = prepare([row.pk for row in rows])
     woken: list[Any] = []
     monkeypatch.setattr("offload.release_many", gone)
-    monkeypatch.setattr("parcels.services.status.send", lambda *given: woken.append(given))
+    monkeypatch.setattr("parcels.services.ending.send", lambda *given: woken.append(given))
     finish([Result(job, label(number), 1.0) for number, job in enumerate(jobs)])
     assert Announcement.objects.filter(state=State.ANNOUNCED).count() == 2
     assert not SpareLabel.objects.exists()

@@ -23,8 +23,8 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.services import webhooks
+from parcels.services.ending import set_status
 from parcels.services.limiter import KeyedLimiter
-from parcels.services.status import set_status
 from parcels.statuses import Status
 from parcels.tests.factories import LabelledParcelFactory
 from parcels.tests.hooks import (
