@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
 
 from carriers import classify
 from carriers.errors import CarrierError, CarrierTimeout, RequestUnbuildable, SendForbidden
@@ -23,20 +22,15 @@ USER_AGENT = "slow-carriers/0.1"
 LEAST_SHARE = 0.5
 
 
-def always() -> bool:
-    """Allow every purchase: the default for `may_buy`."""
-    return True
-
-
 class Call:
-    """The state of one exchange."""
+    """The state of one exchange; `perform` has the same arguments."""
 
     def __init__(
         self,
         base_url: str,
         deadline: float,
         connect_timeout: float,
-        may_buy: Callable[[], bool],
+        buys_until: float = math.inf,
     ) -> None:
         if deadline <= 0 or connect_timeout <= 0:
             raise ValueError("a call needs a deadline and a connect time-out")
@@ -44,7 +38,7 @@ class Call:
         self.ends_at = time.monotonic() + deadline
         self.connect_timeout = connect_timeout
         self.buy_sent = False
-        self._may_buy = may_buy
+        self.buys_until = buys_until
         self.request: CarrierRequest | None = None
 
     def begin(self, request: CarrierRequest) -> None:
@@ -74,10 +68,11 @@ class Call:
         """
         if self.request is None or not self.request.buys or self.buy_sent:
             return
-        if time.monotonic() >= self.ends_at:
-            raise CarrierTimeout("the total deadline has passed")
-        if not self._may_buy():
+        now = time.monotonic()
+        if now > self.buys_until:
             raise SendForbidden
+        if now >= self.ends_at:
+            raise CarrierTimeout("the total deadline has passed")
         self.buy_sent = True
 
     def outcome(self, error: CarrierError) -> NotSent | Unknown:

@@ -14,10 +14,11 @@ from __future__ import annotations
 
 import functools
 import http.client
+import math
 import socket
 import ssl
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 import certifi
@@ -29,7 +30,7 @@ from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
 from urllib3.util import parse_url
 
 from carriers.base import Steps
-from carriers.call import LARGEST_BODY, LEAST_SHARE, USER_AGENT, Call, always
+from carriers.call import LARGEST_BODY, LEAST_SHARE, USER_AGENT, Call
 from carriers.errors import (
     CarrierAnswerUnreadable,
     CarrierError,
@@ -60,17 +61,17 @@ def perform(
     base_url: str,
     deadline: float,
     connect_timeout: float,
+    buys_until: float = math.inf,
     *,
-    may_buy: Callable[[], bool] = always,
     tls: ssl.SSLContext | None = None,
 ) -> T | NotSent | Unknown:
     """Run an adapter's steps and return their outcome; a carrier's error is an outcome, too.
 
     `deadline` is seconds for all steps together, `connect_timeout` seconds per connection, its TLS
-    handshake included. `may_buy` is called right before a purchase's first byte: False makes it
-    NotSent("send_forbidden"). `tls` replaces the default trust (certifi).
+    handshake included. A purchase whose first byte would leave after `buys_until`, by this process'
+    monotonic clock, is NotSent("send_forbidden"). `tls` replaces the default trust (certifi).
     """
-    call = Call(base_url, deadline, connect_timeout, may_buy)
+    call = Call(base_url, deadline, connect_timeout, buys_until)
     try:
         request = next(steps)
         while True:

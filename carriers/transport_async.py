@@ -9,16 +9,16 @@ exchange and says nothing about the purchase: a caller that may be cancelled mus
 from __future__ import annotations
 
 import asyncio
+import math
 import socket
 import ssl
-from collections.abc import Callable
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httptools
 
 from carriers.base import Steps
-from carriers.call import LARGEST_BODY, LEAST_SHARE, USER_AGENT, Call, always
+from carriers.call import LARGEST_BODY, LEAST_SHARE, USER_AGENT, Call
 from carriers.errors import (
     CarrierAnswerUnreadable,
     CarrierError,
@@ -49,12 +49,12 @@ async def perform(
     base_url: str,
     deadline: float,
     connect_timeout: float,
+    buys_until: float = math.inf,
     *,
-    may_buy: Callable[[], bool] = always,
     tls: ssl.SSLContext | None = None,
 ) -> T | NotSent | Unknown:
-    """Drive an adapter's steps as `carriers.transport.perform` does; `may_buy` must not block."""
-    call = Call(base_url, deadline, connect_timeout, may_buy)
+    """Drive an adapter's steps as `carriers.transport.perform` does."""
+    call = Call(base_url, deadline, connect_timeout, buys_until)
     try:
         call.begin(next(steps))
         while True:

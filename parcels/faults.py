@@ -18,6 +18,7 @@ from typing import Any
 
 from django.conf import settings
 
+from carriers.call import Call
 from parcels.fault_settings import parse
 from parcels.services import announce, announcer, job, reconcile, record
 
@@ -64,6 +65,11 @@ def _is_prepared(row: Any, *_: Any) -> None:
     passing("poison", row.parcel.company_name)
 
 
+def _purchase_leaves(call: Call) -> None:
+    if call.request and call.request.buys and not call.buy_sent:
+        passing("before_send")
+
+
 # Where the points are: before the function, by its arguments, and after it. Each module that
 # imported one has a name of its own for it.
 Places = list[tuple[Any, str, str | Callable[..., None], str]]
@@ -73,7 +79,7 @@ PLACES: Places = [
     *((module, "buy", "after_intent", "after_reply") for module in (announce, reconcile)),
     *((module, "finish", "", "after_notify") for module in (announcer, announce, reconcile)),
     (job, "consignment", _is_prepared, ""),
-    (job.Job, "may_buy", "before_send", ""),
+    (Call, "leaving", _purchase_leaves, ""),
     (record, "tell_parcels", "", "before_commit"),
     (record, "release_holds", "after_commit", ""),
 ]

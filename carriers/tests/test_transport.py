@@ -15,7 +15,7 @@ import pytest
 from requests.adapters import HTTPAdapter
 
 from carriers import transport, transport_async
-from carriers.call import Call, always
+from carriers.call import Call
 from carriers.outcomes import Answered, NotSent, Unknown
 from carriers.tests import certificates, servers
 from carriers.tests.transport_cases import (
@@ -150,7 +150,7 @@ def test_a_far_carrier_of_many_addresses_is_reached(monkeypatch):
     stream = socket.AF_INET, socket.SOCK_STREAM, 6, ""
     monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [(*stream, ("h", 1))] * 8)
     monkeypatch.setattr(transport, "_connect", far)
-    transport._dial("feed.example", 443, Call("https://feed.example", 5.0, 1.0, always))
+    transport._dial("feed.example", 443, Call("https://feed.example", 5.0, 1.0))
     assert shares == pytest.approx([0.5, 0.5])
 
 
@@ -259,7 +259,7 @@ def test_failing_tls_is_not_sent(tmp_path):
 @both
 def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only(talk):
     with servers.serving(servers.answering(servers.http(200))) as served:
-        outcome = talk(served.url, asking(), buying(), may_buy=lambda: False)
+        outcome = talk(served.url, asking(), buying(), buys_until=time.monotonic())
         assert is_not_sent(outcome, "send_forbidden")
         assert len(served.requests) == 1
 

@@ -120,9 +120,8 @@ async def buy_async(job: Job) -> Result:
     """
     started = time.monotonic()
     try:
-        outcome = await transport_async.perform(
-            job.carrier.announce(job.consignment), *job.limits(), may_buy=job.may_buy
-        )
+        steps = job.carrier.announce(job.consignment)
+        outcome = await transport_async.perform(steps, *job.limits())
     except BaseException:
         await asyncio.to_thread(protect.leave, [(job, None, 0.0)])
         raise

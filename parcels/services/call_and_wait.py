@@ -9,7 +9,6 @@ from django.db import connection
 
 from carriers import transport
 from carriers.base import Steps
-from carriers.call import always
 from carriers.outcomes import LookupResult, NotSent, Outcome, Unknown, VoidResult
 from parcels.models import Announcement
 from parcels.services import protect
@@ -38,7 +37,7 @@ def call_carrier(
     started = monotonic()
     result: T | NotSent | Unknown | None = None
     try:
-        result = transport.perform(steps, *job.limits(), may_buy=job.may_buy if buys else always)
+        result = transport.perform(steps, *job.limits())
     finally:
         duration = monotonic() - started
         protect.leave([(job, result, duration)], buys=buys)

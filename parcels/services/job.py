@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import json
 import logging
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -63,21 +63,16 @@ class Job:
         """Return the credentials of every call about this announcement."""
         return dict(self.consignment.credentials)
 
-    def limits(self) -> tuple[str, float, float]:
-        """Return the carrier's address, and the seconds for the call and for connecting."""
-        deadline = settings.CARRIER_CALL_DEADLINE
-        if "deadline" in settings.FAULT_GUARDS_OFF:
-            deadline = _NO_DEADLINE
-        url = str(settings.CARRIERS[self.carrier.code]["url"])
-        return url, deadline, settings.CARRIER_CONNECT_TIMEOUT
+    def limits(self) -> tuple[str, float, float, float]:
+        """Return the carrier's address, the seconds for the call and for connecting, and until when
+        a purchase may leave.
 
-    def may_buy(self) -> bool:
-        """Tell, right before a purchase's first byte, whether this process was paused.
-
-        The guard's row was written before connecting; the monotonic clock continues during a pause.
+        The guard's row was written before connecting; the monotonic clock continues in a pause.
         """
-        in_time = monotonic() - self.guarded_at <= settings.CARRIER_CONNECT_TIMEOUT + GUARD_WINDOW
-        return in_time or "send_guard" in settings.FAULT_GUARDS_OFF
+        off, connecting = settings.FAULT_GUARDS_OFF, settings.CARRIER_CONNECT_TIMEOUT
+        deadline = _NO_DEADLINE if "deadline" in off else settings.CARRIER_CALL_DEADLINE
+        paused = math.inf if "send_guard" in off else self.guarded_at + connecting + GUARD_WINDOW
+        return str(settings.CARRIERS[self.carrier.code]["url"]), deadline, connecting, paused
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ import asyncio
 import json
 import threading
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import timedelta
 from decimal import Decimal
 from types import SimpleNamespace
@@ -21,6 +22,8 @@ from django.utils import timezone
 
 from carriers import transport, transport_async
 from carriers.breaker_rules import Admission
+from carriers.call import Call
+from carriers.errors import SendForbidden
 from carriers.guards import CarrierGuards
 from carriers.outcomes import Announced, Document, NotSent, Unknown
 from parcels import metrics
@@ -444,12 +447,16 @@ def test_a_guard_that_refuses_gives_its_slot_back(monkeypatch: pytest.MonkeyPatc
 def test_who_was_paused_after_the_guard_does_not_buy(
     monkeypatch: pytest.MonkeyPatch, waits: bool, paused: int
 ) -> None:
-    def bought(steps: Any, *_: Any, may_buy: Any) -> bool:
+    def bought(steps: Any, *limits: Any) -> bool:
+        call = Call(*limits)
+        call.begin(next(steps))
         steps.close()
-        return bool(may_buy())
+        with suppress(SendForbidden):
+            call.leaving()
+        return call.buy_sent
 
-    async def bought_in_loop(steps: Any, *_: Any, may_buy: Any) -> bool:
-        return bought(steps, may_buy=may_buy)
+    async def bought_in_loop(steps: Any, *limits: Any) -> bool:
+        return bought(steps, *limits)
 
     monkeypatch.setattr(transport, "perform", bought)
     monkeypatch.setattr(transport_async, "perform", bought_in_loop)

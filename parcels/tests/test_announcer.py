@@ -219,9 +219,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     def job(number: int) -> SimpleNamespace:
         postnl = SimpleNamespace(code="postnl", announce=lambda consignment: consignment)
         row = SimpleNamespace(pk=number, reference=f"r{number}")
-        return SimpleNamespace(
-            announcement=row, carrier=postnl, consignment=number, may_buy=None, limits=tuple
-        )
+        return SimpleNamespace(announcement=row, carrier=postnl, consignment=number, limits=tuple)
 
     def finish(results: Sequence[Any]) -> list[None]:
         here.seen += [result.job.announcement.pk for result in results]

@@ -372,7 +372,7 @@ def world(db: None, monkeypatch: pytest.MonkeyPatch, settings: Any) -> Iterator[
     monkeypatch.setattr(protect, "leave", world.leave)
     monkeypatch.setattr(carrier_guards, "room", lambda _: 10)
     monkeypatch.setattr(registry, "CARRIERS", {code: registry.CARRIERS[code] for code in ALL})
-    for module in (job, call_and_wait, claim):
+    for module in (call_and_wait, claim):
         monkeypatch.setattr(module, "monotonic", world.clock)
     for module in (next_state, backoff):
         # The least that it may draw: most happens then.
