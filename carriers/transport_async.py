@@ -12,7 +12,10 @@ import asyncio
 import math
 import socket
 import ssl
-from typing import TypeVar
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 import httptools
@@ -56,11 +59,11 @@ async def perform(
     """Drive an adapter's steps as `carriers.transport.perform` does."""
     call = Call(base_url, deadline, connect_timeout, buys_until)
     try:
-        call.begin(next(steps))
-        while True:
-            async with asyncio.timeout(call.remaining()):
+        async with asyncio.timeout(deadline):
+            call.begin(next(steps))
+            while True:
                 response = await _fetch(call, tls)
-            call.begin(steps.send(response))
+                call.begin(steps.send(response))
     except StopIteration as end:
         return end.value
     except TimeoutError:
@@ -95,7 +98,7 @@ async def _connect(
 ) -> tuple[asyncio.Transport, _Answer]:
     """Connect to the first address that answers; each has a share of the time that is left."""
     loop = asyncio.get_running_loop()
-    give_up_at = loop.time() + call.remaining(call.connect_timeout)
+    give_up_at = loop.time() + min(call.ends_at - time.monotonic(), call.connect_timeout)
     trouble: CarrierError | None = None
     try:
         async with asyncio.timeout_at(give_up_at):
@@ -141,22 +144,26 @@ def _encode(request: CarrierRequest | None, host: str, prefix: str) -> bytes:
     return head.encode("ascii") + request.body
 
 
+@dataclass(eq=False, slots=True)
 class _Answer(asyncio.Protocol):
     """An answer that comes in; `whole` is its status, headers and body, or why it never will be."""
 
-    def __init__(self, whole: asyncio.Future[tuple[int, dict[str, str], bytes]]) -> None:
-        self.whole = whole
-        self._status = self._size = 0
-        self._headers: dict[str, str] = {}
-        self._body = bytearray()
-        self.on_body = self._body.extend
-        # A reference cycle: `connection_lost` ends it.
-        self._parser: httptools.HttpResponseParser | None = httptools.HttpResponseParser(self)
-        self._parser.set_dangerous_leniencies(**dict.fromkeys(LENIENT, True))
+    whole: asyncio.Future[tuple[int, dict[str, str], bytes]]
+    on_body: Callable[[bytes], None] | None = None
+    _parser: Any = None
+    _status: int = 0
+    _size: int = 0
+    _headers: dict[str, str] = field(default_factory=dict)
+    _body: bytearray = field(default_factory=bytearray)
 
     def data_received(self, data: bytes) -> None:
-        if self._parser is None or self.whole.done():
+        if self.whole.done():
             return
+        if self._parser is None:  # a kilobyte, which no call has while it waits
+            self.on_body = self._body.extend
+            # A reference cycle: `connection_lost` ends it.
+            self._parser = httptools.HttpResponseParser(self)
+            self._parser.set_dangerous_leniencies(**dict.fromkeys(LENIENT, True))
         self._size += len(data)
         try:
             self._parser.feed_data(data)
@@ -191,8 +198,7 @@ class _Answer(asyncio.Protocol):
             self._headers[name.decode("latin-1").lower()] = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
-        if self._parser is not None:
-            self._status = self._parser.get_status_code()
+        self._status = self._parser.get_status_code()
 
     def on_message_complete(self) -> None:
         if self._status >= 200 and not self.whole.done():
