@@ -15,7 +15,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from contextlib import suppress
 from typing import Any, Generic, TypeVar
 
 import structlog
@@ -59,58 +59,50 @@ class Grouped(Generic[T, R]):
     def __init__(
         self, function: Callable[[Sequence[T]], Sequence[R]], *, at_once: int, largest: int
     ) -> None:
-        self._function = function
-        self._largest = largest
+        self._function, self._largest = function, largest
         self._idle = at_once
         self._threads = ThreadPoolExecutor(at_once)
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._next = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._full = asyncio.Event()
+        self._at_work: set[asyncio.Task[None]] = set()  # the event loop keeps only weak references
 
     async def __call__(self, item: T) -> R:
         """Have it done; in the event loop that all callers share."""
         result = asyncio.get_running_loop().create_future()
         self._waiting.append((item, result))
-        self._begin()
+        if len(self._waiting) == self._largest:
+            self._full.set()
+        if self._idle:
+            self._idle -= 1
+            task = asyncio.create_task(self._work())
+            self._at_work.add(task)
+            task.add_done_callback(self._at_work.discard)
         return await result
 
-    def _begin(self) -> None:
-        if not self._idle or not self._waiting:
-            return
+    async def _work(self) -> None:
+        """Do one group after the other, in a thread, until none waits."""
         loop = asyncio.get_running_loop()
-        if loop.time() < self._next and len(self._waiting) < self._largest:
-            if self._timer is None:
-                self._timer = loop.call_at(self._next, self._begin_late)
-            return
-        self._idle -= 1
-        self._next = loop.time() + APART
-        many = min(len(self._waiting), self._largest)
-        group = [self._waiting.popleft() for _ in range(many)]
-        items = [item for item, _ in group]
-        try:
-            done = loop.run_in_executor(self._threads, self._function, items)
-        except RuntimeError as error:  # no thread can be started, or the process ends
-            done = loop.create_future()
-            done.set_exception(error)
-        done.add_done_callback(partial(self._end, group))
-
-    def _begin_late(self) -> None:
-        self._timer = None
-        self._begin()
-
-    def _end(
-        self, group: Sequence[tuple[T, asyncio.Future[R]]], done: asyncio.Future[Sequence[Any]]
-    ) -> None:
-        try:
-            for (_, future), result in zip(group, done.result(), strict=True):
-                if not future.cancelled():
-                    future.set_result(result)
-        except Exception as error:
-            for _, future in group:
-                if not future.done():
-                    future.set_exception(error)
+        while self._waiting:
+            left = self._next - loop.time()
+            if left > 0 and len(self._waiting) < self._largest:
+                self._full.clear()
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._full.wait(), left)
+                continue
+            self._next = loop.time() + APART
+            group = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._largest))]
+            items = [item for item, _ in group]
+            try:
+                results = await loop.run_in_executor(self._threads, self._function, items)
+                for (_, future), result in zip(group, results, strict=True):
+                    if not future.cancelled():
+                        future.set_result(result)
+            except Exception as error:  # also if no thread can be started, or the process ends
+                for _, future in group:
+                    if not future.done():
+                        future.set_exception(error)
         self._idle += 1
-        self._begin()
 
 
 async def buy_async(job: Job) -> Result:

@@ -184,7 +184,9 @@ def test_no_backlog_keeps_a_worker_that_was_ended_at_once() -> None:
 async def test_one_that_stops_waiting_leaves_its_group() -> None:
     slow = Slow()
     grouped = Grouped(slow, at_once=1, largest=2)
-    _, one, two = await asked(grouped, 0, 1, 2)  # the first goes alone
+    await asked(grouped, 0)
+    assert await asyncio.to_thread(slow.begun.acquire, timeout=10)
+    one, two = await asked(grouped, 1, 2)
     one.cancel()
     slow.go.set()
     assert await two == 4
