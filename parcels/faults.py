@@ -20,7 +20,7 @@ from django.conf import settings
 
 from carriers.call import Call
 from parcels.fault_settings import parse
-from parcels.services import announce, announcer, job, reconcile, record
+from parcels.services import announce, announcer, ending, job, reconcile, record
 
 # A receiver's company that ends the process which prepares its announcement, at the point "poison".
 KILL = "SIM:KILL"
@@ -81,7 +81,7 @@ PLACES: Places = [
     (job, "consignment", _is_prepared, ""),
     (Call, "leaving", _purchase_leaves, ""),
     (record, "tell_parcels", "", "before_commit"),
-    (record, "release_holds", "after_commit", ""),
+    (ending, "release_holds", "after_commit", ""),
 ]
 
 

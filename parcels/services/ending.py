@@ -107,13 +107,10 @@ def end(
 ) -> bool:
     """End these, each under its fence, and tell their parcels; False when none was still ours.
 
-    Call it in a transaction; holds are released after the commit. `states` they may be ended from;
-    `decided` raises the fence: an attempt still under way must not overrule a person.
+    Call it in a transaction. `states` they may be ended from; `decided` raises the fence: an
+    attempt still under way must not overrule a person.
     """
     ended = end_rows(endings, states=states, decided=decided)
-    if ended:  # clients first: a broker may take its time for the messages about webhooks
-        ids = [each.announcement.pk for each in ended]
-        transaction.on_commit(lambda: release_holds(ids), robust=True)
     tell_parcels(ended)
     return bool(ended)
 
@@ -123,9 +120,9 @@ def end_rows(
 ) -> list[Ending]:
     """End the announcements alone; return the endings of those that were still ours.
 
-    The caller has their parcels told, in the same transaction, and the holds released after it.
+    The caller has their parcels told, in the same transaction. Holds are released after it.
     """
-    ended = change_rows(
+    changed = change_rows(
         Announcement,
         [
             {
@@ -146,7 +143,12 @@ def end_rows(
         ours(states),
         set_values=[int(decided), settings.LATE_LOOKS[0]],
     )
-    return [each for each in endings if each.announcement.pk in ended]
+    ended = [each for each in endings if each.announcement.pk in changed]
+    if ended:  # clients first: a broker may take its time for the messages about webhooks
+        parcels = {each.announcement.pk: each.announcement.parcel for each in ended}
+        # A `partial` has no name, by which Django logs an error here: it would be raised.
+        transaction.on_commit(lambda: release_holds([*parcels], parcels.values()), robust=True)
+    return ended
 
 
 def tell_parcels(endings: Sequence[Ending]) -> None:
@@ -171,12 +173,14 @@ def tell_parcels(endings: Sequence[Ending]) -> None:
 
 def _no_label(parcel: Parcel, state: State, error: str) -> None:
     if state == State.CANCELLED:
-        set_status([parcel], _WITHDRAWN_FROM, Status.CANCELLED)
-    elif not (
-        set_status([parcel], _FAILED_FROM, Status.ANNOUNCEMENT_FAILED, carrier_error=error)
-        or set_status([parcel], among(CANCELLING), Status.CANCELLED, carrier_error=error)
-    ):
-        Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
+        moved = set_status([parcel], _WITHDRAWN_FROM, Status.CANCELLED)
+    else:
+        moved = set_status(
+            [parcel], _FAILED_FROM, Status.ANNOUNCEMENT_FAILED, carrier_error=error
+        ) or set_status([parcel], among(CANCELLING), Status.CANCELLED, carrier_error=error)
+        if not moved:
+            Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
+    if not moved:
         parcel.refresh_from_db()
 
 

@@ -19,7 +19,6 @@ from parcels.models import Attempt, Document, State
 from parcels.papers.files import store
 from parcels.services import protect
 from parcels.services.ending import Ending, attempt_of, end_rows, tell_parcels
-from parcels.services.holds import release_holds
 from parcels.services.job import Result
 from parcels.services.next_state import after_buying, error_text, go_on
 from parcels.services.rows import inserting, lost_a_race
@@ -110,12 +109,7 @@ def record(results: Sequence[Result]) -> None:
             elif go_on(announcement, outcome, decision):
                 ours.add(announcement.pk)
         endings = end_rows(endings)
-        ended = [each.announcement.pk for each in endings]
-        ours.update(ended)
-        if endings:  # clients first: a broker may take its time for the messages about webhooks
-            known = [each.announcement.parcel for each in endings]
-            # A `partial` has no name, by which Django logs an error here: it would be raised.
-            transaction.on_commit(lambda: release_holds(ended, known), robust=True)
+        ours.update(each.announcement.pk for each in endings)
         tried: list[Attempt] = []
         attempts: list[Attempt] = []
         documents: list[Document] = []
