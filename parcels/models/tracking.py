@@ -42,7 +42,7 @@ class TrackingEvent(models.Model):
 
 
 class FeedCursor(models.Model):
-    """How far a feed has been read."""
+    """How far a feed has been read; or another place at which a sweeper goes on."""
 
     name = models.CharField(max_length=32, primary_key=True)
     seq = models.BigIntegerField(default=0)

@@ -19,7 +19,7 @@ from django.db.models import AutoField, F, QuerySet
 from django.db.models.functions import Coalesce
 
 from offload.redis_clients import sync_client
-from parcels.models import Announcement, State
+from parcels.models import Announcement, FeedCursor, State
 from parcels.services.clock import DatabaseNow
 from parcels.services.wake import REDIS
 
@@ -28,6 +28,8 @@ ROWS_AT_ONCE = 10_000
 IDS_SKIPPED = 10_000_000
 _client = cache(sync_client)
 TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
+# The row with the timeline in which nothing is to be distrusted: a standby has it, too.
+TRUSTED = "timeline"
 
 
 def timeline() -> str | None:
@@ -37,6 +39,12 @@ def timeline() -> str | None:
     with connection.cursor() as cursor:
         cursor.execute(TIMELINE)
         return str(cursor.fetchone()[0])
+
+
+def is_distrusted(now: str) -> bool:
+    """Tell whether this timeline began since the last look, also of another sweeper's."""
+    trusted, _ = FeedCursor.objects.get_or_create(name=TRUSTED, defaults={"seq": int(now, 16)})
+    return trusted.seq != int(now, 16)
 
 
 def broker_identity() -> str | None:
@@ -85,8 +93,10 @@ def distrust_unsent() -> int:
 
     Reconciliation then asks each carrier before a purchase, and puts those under review for which
     the carrier has no lookup. An unknown one may have been sent again: its settling starts again.
-    Running calls whose guard is still in the database are left to their workers.
+    Running calls whose guard is still in the database are left to their workers. The timeline is
+    trusted from then on.
     """
+    now = timeline()  # before: another failover meanwhile is another reason
     under_way = {"state": State.ANNOUNCING, "sent_at__isnull": False}
     rows = Announcement.objects.exclude(**under_way, lease_until__gt=DatabaseNow())
     # Each part as a partial index has it: for three states PostgreSQL would read the whole table.
@@ -96,10 +106,13 @@ def distrust_unsent() -> int:
     ids = sorted(unsent.union(claimed, all=True))
     waiting = rows.filter(state__in=[State.PENDING, State.UNKNOWN, State.ANNOUNCING])
     # In portions: a day's backlog in one statement would be cut by its time-out, each time.
-    return sum(
+    count = sum(
         _distrust(waiting.filter(pk__in=ids[first : first + ROWS_AT_ONCE]))
         for first in range(0, len(ids), ROWS_AT_ONCE)
     )
+    if now:
+        FeedCursor.objects.update_or_create(name=TRUSTED, defaults={"seq": int(now, 16)})
+    return count
 
 
 def _distrust(waiting: QuerySet[Announcement]) -> int:

@@ -93,6 +93,36 @@ def test_the_sweeper_distrusts_a_database_with_another_timeline(
     assert states == [{State.PENDING}, {State.PENDING}, {State.UNKNOWN}]
 
 
+def test_a_sweeper_that_was_restarted_meanwhile_notices_another_timeline(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As one that waited for its database for two minutes, or was on the primary's machine."""
+    AnnouncementFactory(carrier="postnl")
+    fences = []
+    for seen in ("00000009", "0000000A", "0000000A"):
+        monkeypatch.setattr(restored, "timeline", lambda seen=seen: seen)
+        sweeper = Sweeper()
+        sweeper._notice_new_timeline()
+        sweeper.end()
+        fences.append(Announcement.objects.get().fence)
+    assert fences == [0, 1, 1]
+    assert Announcement.objects.get().state == State.UNKNOWN
+
+
+def test_what_a_restore_has_distrusted_is_not_distrusted_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What was accepted since has never been sent: at some carriers a person would decide."""
+    sweeper = Sweeper()
+    for seen in ("00000002", "00000001"):  # the dump's, and that of a new server
+        monkeypatch.setattr(restored, "timeline", lambda seen=seen: seen)
+        call_command("after_restore")
+    AnnouncementFactory(carrier="lantern")
+    sweeper._notice_new_timeline()
+    sweeper.end()
+    assert Announcement.objects.get().state == State.PENDING
+
+
 HANGS = """
 import threading, django
 django.setup()

@@ -169,7 +169,7 @@ class Sweeper:
 
     def _notice_new_timeline(self) -> None:
         timeline = restored.timeline()
-        if self.timeline and timeline != self.timeline:
+        if timeline and timeline != self.timeline and restored.is_distrusted(timeline):
             count = restored.distrust_unsent()
             log.error("the database failed over: %s announcements are looked up first", count)
         self.timeline = timeline
