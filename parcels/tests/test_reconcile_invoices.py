@@ -274,6 +274,18 @@ def test_an_empty_list_needs_its_days(lists: Lists) -> None:
         lists.check()
 
 
+@pytest.mark.parametrize(
+    "days", [{"since": TODAY, "until": TODAY - timedelta(days=1)}, {"since": TODAY}]
+)
+def test_a_period_without_a_day_agrees_with_nothing(lists: Lists, days: dict[str, date]) -> None:
+    """As a cron line's --from and --to in each other's place: nothing was compared."""
+    announced("T1")
+    old = announced("T2")
+    with pytest.raises(CommandError, match="no day") as error:
+        lists.check(line(old.reference, "T2", day=TODAY - timedelta(days=1)), **days)
+    assert error.value.returncode == 2
+
+
 def test_a_long_list_is_not_held(lists: Lists) -> None:
     """20,000 lines are 1 MB as text, and five times that as objects."""
 

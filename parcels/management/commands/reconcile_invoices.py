@@ -157,6 +157,8 @@ class Books:
         last = self._last or max(self._days, default=None)
         if first is None or last is None:
             raise BadInvoice("the list is empty: say with --from and --to which days it is about")
+        if first > last:
+            raise BadInvoice(f"there is no day to compare from {first} to {last}")
         period = _midnight(first), min(_midnight(last) + timedelta(days=1), self._began)
         listed = _midnight(min(self._days | {first}))
         not_sold = self._check.not_sold(*period, date_created__gte=listed)
