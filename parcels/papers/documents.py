@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from django.conf import settings
+from django.db import transaction
 
 from parcels.models import Account, Document
 from parcels.papers.customs import customs_paper
 from parcels.papers.files import store
 from parcels.representation import CUSTOMS_PAPERS, leaves_union
-from parcels.selectors import document_of, parcel_of
+from parcels.selectors import document_of, parcel_of, parcels_of
 from parcels.statuses import WITHOUT_LABEL
 
 
@@ -32,12 +33,17 @@ def _make(account: Account, parcel_id: int, kind: str) -> bytes | None:
     made = Document(parcel=parcel, type=kind, format="pdf", content=content)
     if settings.LABELS_IN == "storage":
         store([made])
-    # Two at once draw the same bytes, and the constraint keeps one of them.
-    Document.objects.get_or_create(
-        parcel=parcel,
-        type=kind,
-        format="pdf",
-        attempt=None,
-        defaults={"content": made.content, "file": made.file},
-    )
+    with transaction.atomic():
+        # Locked: a receiver that was forgotten while it was drawn stays so.
+        still = parcels_of(account).filter(pk=parcel_id, date_forgotten=None)
+        if not still.select_for_update(no_key=True):
+            return None
+        # Two at once draw the same bytes, and the constraint keeps one of them.
+        Document.objects.get_or_create(
+            parcel=parcel,
+            type=kind,
+            format="pdf",
+            attempt=None,
+            defaults={"content": made.content, "file": made.file},
+        )
     return content

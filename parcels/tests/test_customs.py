@@ -9,6 +9,8 @@ import pytest
 from pypdf import PdfReader
 
 from parcels.models import Document, Parcel
+from parcels.papers import documents
+from parcels.services.forget import forget
 from parcels.statuses import Status
 from parcels.tests.factories import LabelledParcelFactory
 from parcels.tests.requests import Shop
@@ -95,6 +97,20 @@ def test_what_only_the_carrier_can_give_is_served_when_it_did(shop: Shop) -> Non
         assert shop.get(path).status_code == 404
         Document.objects.create(parcel=parcel, type=kind, format="pdf", content=b"%PDF-1.4")
         assert shop.get(path).content == b"%PDF-1.4"
+
+
+def test_a_receiver_that_is_forgotten_while_a_paper_is_drawn_stays_so(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    parcel, draw = parcel_to(shop, "CH"), documents.customs_paper
+
+    def slowly(*given: Any) -> bytes:
+        forget([parcel.pk])
+        return draw(*given)
+
+    monkeypatch.setattr(documents, "customs_paper", slowly)
+    assert shop.get(f"parcels/{parcel.pk}/documents/cn23").status_code == 404
+    assert not Document.objects.filter(parcel=parcel).exists()
 
 
 def test_papers_come_as_png_and_not_as_zpl(shop: Shop) -> None:
