@@ -120,7 +120,9 @@ def fulfil(row: IdempotencyKey, question: Question, *, synchronous: bool) -> Non
 def promised(row: IdempotencyKey) -> tuple[Question, bool]:
     """Return what `fulfil` noted."""
     noted: dict[str, Any] = row.question  # type: ignore[assignment] # fulfilled before it is read
-    return Question(**noted["question"]), bool(noted["synchronous"])
+    # A newer version, beside this one during an update, may ask for more.
+    asked = {n: given for n, given in noted["question"].items() if n in Question.__slots__}
+    return Question(**asked), bool(noted["synchronous"])
 
 
 def forget_expired() -> int:

@@ -187,6 +187,16 @@ def test_a_batch_s_key_answers_about_those_that_are_left(
     assert shop.post("parcels", batch, **KEY).status_code == 409
 
 
+def test_a_key_that_a_newer_version_has_written_is_read(shop: Shop) -> None:
+    """Beside this one during an update, or before it was rolled back."""
+    first = shop.post("parcels", ASYNC, **KEY)
+    row = IdempotencyKey.objects.get()
+    question = row.question["question"] | {"wish": "of a newer version"}  # type: ignore[index]
+    row.question = {"question": question, "synchronous": False}
+    row.save()
+    assert shop.post("parcels", ASYNC, **KEY).json() == first.json()
+
+
 def test_a_key_that_made_nothing_repeats_the_errors(shop: Shop) -> None:
     batch = {"parcels": [body(name="")]}
     first = shop.post("parcels?errors=verbose", batch, **KEY)
