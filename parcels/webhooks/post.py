@@ -39,6 +39,16 @@ class Answer:
         return self.status is not None and 200 <= self.status < 300
 
 
+class _Final(http.client.HTTPResponse):
+    """The answer after its interim ones, of which the library passes over 100 alone."""
+
+    def begin(self) -> None:
+        super().begin()
+        while self.status < 200:
+            self.headers = None  # type: ignore[assignment] # as before the first
+            super().begin()
+
+
 def post(
     url: str,
     body: bytes,
@@ -82,6 +92,7 @@ def _post(
     plain = _dial(where, policy, ends_at)
     watch = WATCHDOG.watch(plain, ends_at)
     connection = http.client.HTTPConnection(where.host, where.port)
+    connection.response_class = _Final
     try:
         connection.sock = plain
         if where.scheme == "https":

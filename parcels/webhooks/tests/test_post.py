@@ -68,6 +68,13 @@ def test_redirects_are_answers() -> None:
     assert len(served.requests) == 1
 
 
+def test_interim_answers_are_passed_over() -> None:
+    """As any client must (RFC 9110, 15.2); a receiver's proxy sends them."""
+    interim = b"HTTP/1.1 100 X\r\n\r\nHTTP/1.1 103 X\r\nLink: </a>\r\n\r\nHTTP/1.1 102 X\r\n\r\n"
+    with servers.serving(servers.answering(interim + servers.http(204))) as served:
+        assert send(served.url).status == 204
+
+
 def test_tls_is_verified_against_the_name(tmp_path: Path) -> None:
     server, client = contexts(tmp_path)
     with servers.serving(servers.answering(servers.http(200)), server) as served:
