@@ -287,16 +287,19 @@ def create_endpoint(
     Raises:
         ValidationError: the account has as many as it may have.
     """
-    if WebhookEndpoint.objects.filter(account=account).count() >= limits.WEBHOOKS:
-        raise ValidationError(f"At most {limits.WEBHOOKS} webhooks.")
-    return WebhookEndpoint.objects.create(
-        account=account,
-        integration=integration,
-        url=url,
-        secret=secret or new_secret(),
-        is_active=is_active,
-        base_url=base_url,
-    )
+    with transaction.atomic():
+        # Locked: of two at once, the second counts the first's.
+        Account.objects.select_for_update(no_key=True).get(pk=account.pk)
+        if WebhookEndpoint.objects.filter(account=account).count() >= limits.WEBHOOKS:
+            raise ValidationError(f"At most {limits.WEBHOOKS} webhooks.")
+        return WebhookEndpoint.objects.create(
+            account=account,
+            integration=integration,
+            url=url,
+            secret=secret or new_secret(),
+            is_active=is_active,
+            base_url=base_url,
+        )
 
 
 def update_endpoint(

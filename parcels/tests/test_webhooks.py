@@ -13,6 +13,7 @@ from django.db import IntegrityError, connection
 from django.utils import timezone
 from rest_framework.exceptions import NotFound
 
+from parcels import limits
 from parcels.models import (
     Integration,
     WebhookAttempt,
@@ -84,6 +85,33 @@ def test_a_body_of_another_shape_is_a_400(shop: Shop, payload: Any) -> None:
 def test_at_most_ten(shop: Shop) -> None:
     answers = [shop.post("webhooks", {"webhook": {"url": URL}}).status_code for _ in range(11)]
     assert answers == [200] * 10 + [400]
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
+@pytest.mark.django_db(transaction=True)
+def test_of_two_at_once_the_second_counts_the_first(shop: Shop) -> None:
+    for _ in range(limits.WEBHOOKS - 1):
+        endpoint_of(shop.account)
+    answers: list[int] = []
+
+    def make() -> None:
+        try:
+            answers.append(shop.post("webhooks", {"webhook": {"url": URL}}).status_code)
+        finally:
+            connection.close()
+
+    second = threading.Thread(target=make)
+
+    def meanwhile(sql: str, _: Any) -> None:
+        if 'INSERT INTO "parcels_webhookendpoint"' in sql and second.ident is None:
+            second.start()
+            second.join(0.5)  # or it waits for the first
+
+    with statements(meanwhile):
+        first = shop.post("webhooks", {"webhook": {"url": URL}}).status_code
+    second.join()
+    assert (first, answers) == (200, [400])
+    assert WebhookEndpoint.objects.count() == limits.WEBHOOKS
 
 
 def test_an_endpoint_is_changed_and_deleted(shop: Shop) -> None:
