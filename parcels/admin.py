@@ -363,6 +363,13 @@ class WebhookEndpointAdmin(SwitchedOff):
     readonly_fields = ("failures", "failing_since", "retry_at", "disabled_reason")
     fields = ("account", "url", "is_active", *readonly_fields)
 
+    def get_object(self, request: HttpRequest, *given: Any) -> WebhookEndpoint | None:
+        """Lock it where it is changed: the form writes all its columns, also those it has read."""
+        found = super().get_object(request, *given)
+        if found is None or request.method != "POST":
+            return found
+        return WebhookEndpoint.objects.select_for_update().filter(pk=found.pk).first()
+
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
         """Try it again after a change, as the API does."""
         if obj.is_active:

@@ -253,6 +253,33 @@ def test_an_endpoint_in_use_is_deleted(shop: Shop, moment: str, answer: Answer |
     assert webhooks.spread(event.pk) == 0
 
 
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
+@pytest.mark.django_db(transaction=True)
+def test_a_change_in_the_admin_overwrites_nothing(shop: Shop, admin_client: Any) -> None:
+    endpoint = endpoint_of(shop.account)
+
+    def change() -> None:
+        try:
+            shop.put(f"webhooks/{endpoint.pk}", {"webhook": {"secret": "s" * 16}})
+        finally:
+            connection.close()
+
+    other = threading.Thread(target=change)
+
+    def meanwhile(sql: str, _: Any) -> None:
+        if 'UPDATE "parcels_webhookendpoint"' in sql and other.ident is None:
+            other.start()
+            other.join(0.5)  # or it waits for the admin
+
+    page = f"/admin/parcels/webhookendpoint/{endpoint.pk}/change/"
+    form = {"account": shop.account.pk, "url": f"{URL}2", "is_active": "on"}
+    with statements(meanwhile):
+        assert admin_client.post(page, form).status_code == 302
+    other.join()
+    endpoint.refresh_from_db()
+    assert (endpoint.url, endpoint.secret) == (f"{URL}2", "s" * 16)
+
+
 @pytest.mark.parametrize("by", ["shop", "admin"])
 def test_switching_off_ends_what_is_pending_in_portions(
     shop: Shop, admin_client: Any, sent: list[Any], by: str
