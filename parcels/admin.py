@@ -36,6 +36,7 @@ from parcels.models import (
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key, signing_with
+from parcels.webhooks.addresses import NotAllowed, current_policy, target
 
 admin.site.site_header = admin.site.site_title = "Slow carriers: admin"
 admin.site.index_title = (
@@ -354,10 +355,24 @@ class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
         self.message_user(request, f"{ended} revoked.")
 
 
+class EndpointForm(forms.ModelForm):
+    """Refuses an address that webhooks may not be sent to, as the API does."""
+
+    def clean_url(self) -> str:
+        url: str = self.cleaned_data["url"]
+        if "url" in self.changed_data:  # else one that has become so could not be switched off
+            try:
+                target(url, current_policy())
+            except NotAllowed as error:
+                raise forms.ValidationError(str(error)) from None
+        return url
+
+
 @admin.register(WebhookEndpoint)
 class WebhookEndpointAdmin(SwitchedOff):
     """The secret is neither shown nor changed here: the shop sets it by the API."""
 
+    form = EndpointForm
     list_display = ("id", "account", "host", "is_active", "failing_since", "disabled_reason")
     list_filter = ("is_active",)
     readonly_fields = ("failures", "failing_since", "retry_at", "disabled_reason")
@@ -371,7 +386,8 @@ class WebhookEndpointAdmin(SwitchedOff):
         return WebhookEndpoint.objects.select_for_update().filter(pk=found.pk).first()
 
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
-        """Try it again after a change, as the API does."""
+        """Try it again after a change, as the API does; its links begin as this page's address."""
+        obj.base_url = obj.base_url or request.build_absolute_uri("/").rstrip("/")
         if obj.is_active:
             obj.forget_failures()
         super().save_model(request, obj, *args)

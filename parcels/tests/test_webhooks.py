@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
@@ -251,6 +252,30 @@ def test_an_endpoint_in_use_is_deleted(shop: Shop, moment: str, answer: Answer |
     user.join()
     assert not WebhookDelivery.objects.exists()
     assert webhooks.spread(event.pk) == 0
+
+
+def test_one_that_is_made_in_the_admin_is_as_the_api_s(
+    shop: Shop, admin_client: Any, sent: list[Any], settings: Any
+) -> None:
+    settings.PUBLIC_URL = ""
+    page = "/admin/parcels/webhookendpoint/add/"
+    form = {"account": shop.account.pk, "url": URL, "is_active": "on"}
+    refused = admin_client.post(page, form | {"url": f"{'x' * 200}://receiver.example/"})
+    assert b"is not allowed" in refused.content
+    assert admin_client.post(page, form).status_code == 302
+    webhooks.deliver(delivery_for(shop.account).pk)
+    links = json.loads(sent[0][1])["parcel"]["label"]
+    assert links["label_printer"].startswith("http://testserver/api/v2/")
+
+
+def test_one_whose_address_may_not_be_reached_is_switched_off_in_the_admin(
+    shop: Shop, admin_client: Any
+) -> None:
+    endpoint = WebhookEndpoint.objects.create(account=shop.account, url="ftp://a.example/")
+    page = f"/admin/parcels/webhookendpoint/{endpoint.pk}/change/"
+    form = {"account": shop.account.pk, "url": endpoint.url}
+    assert admin_client.post(page, form).status_code == 302
+    assert not WebhookEndpoint.objects.get().is_active
 
 
 @pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
