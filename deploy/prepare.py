@@ -1,5 +1,6 @@
 """What is done once before the processes start: configuration files, migrations, demo accounts."""
 
+import shutil
 import time
 from collections.abc import Sequence
 
@@ -10,6 +11,8 @@ from deploy.strategy import fill_in
 COMMANDS = ('python manage.py demo_account --migrate --env-file "$ACCOUNTS_FILE"',)
 # Migrations take 3 s on SQLite; a hung database is noticed after this.
 COMMAND_SECONDS = 120
+# Bytes: less than the tables alone take.
+ROOM = 1_000_000
 
 
 class PrepareError(RuntimeError):
@@ -35,7 +38,10 @@ def prepare(plan: Plan, commands: Sequence[str] = COMMANDS) -> None:
             child.kill()
         if failed:
             late = f"{child.name} took over {COMMAND_SECONDS} s" if time.monotonic() >= end else ""
-            raise PrepareError(f"{late or child.cause_of_death()}:\n{child.log_tail()}")
+            said = [f"{late or child.cause_of_death()}:", child.log_tail()]
+            if shutil.disk_usage(plan.run_dir).free < ROOM:  # then its log is empty
+                said.append(f"The disk is full: {plan.run_dir}")
+            raise PrepareError("\n".join(filter(None, said)))
 
 
 def render_templates(plan: Plan) -> None:

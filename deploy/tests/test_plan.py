@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from urllib.parse import urlsplit
 
 import pytest
@@ -248,6 +249,13 @@ def test_preparing_fills_in_files_forgets_readiness_and_runs_in_order(tmp_path):
 def test_a_step_that_fails_shows_its_output(plan):
     with pytest.raises(PrepareError, match="ended with 3:\nno such table"):
         prepare(plan, ["sh -c 'echo no such table; exit 3'"])
+
+
+def test_a_step_that_finds_no_room_says_so(plan, monkeypatch):
+    """On a full disk its log is empty."""
+    monkeypatch.setattr("shutil.disk_usage", lambda path: SimpleNamespace(free=0))
+    with pytest.raises(PrepareError, match=f"ended with 1:\nThe disk is full: {plan.run_dir}"):
+        prepare(plan, ["false"])
 
 
 def test_a_step_that_takes_too_long_says_so(plan, monkeypatch):
