@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from deploy import strategy as strategies
-from deploy.plan import ROOT
+from deploy.plan import ROOT, SIZES
 from deploy.tests.composed import FILE, Composed, composition
 from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
@@ -160,6 +160,19 @@ def test_each_service_is_bounded_and_comes_back(name):
     assert service.get("read_only") or name == "postgres"
     # Docker keeps all that a container logs while it lives, and no update replaces the stores'.
     assert service["logging"]["options"].keys() == {"max-size", "max-file"}
+
+
+def test_all_connections_fit_into_the_database_also_in_an_update():
+    """As docs/operations.md starts it; update.sh has twice as many of web for a while."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    (line,) = re.findall(r"^docker-compose --profile \S+ up .*$", text, re.MULTILINE)
+    scale = {name: int(number) for name, number in re.findall(r"--scale (\w+)=(\d+)", line)}
+    web = 2 * scale["web"] * int(SIZES["WEB_WORKERS"])
+    processes = web + scale["worker"] + 2  # sweeper, migrate
+    (most,) = re.findall(r"max_connections=(\d+)", " ".join(services()["postgres"]["command"]))
+    reserved = 3  # PostgreSQL's superuser_reserved_connections
+    pool = int(services()["web"]["environment"]["DATABASE_POOL"])
+    assert processes * pool <= int(most) - reserved
 
 
 def test_settings_are_checked_before_anything_starts():
