@@ -31,6 +31,8 @@ from deploy.strategy import StrategyError
 from deploy.welcome import welcome
 
 PREFERRED_PORT = 8000
+# Below it a plain user can't bind, which looks the same.
+ROOTS_PORTS = 1024
 # Seconds between two looks: how late a restart may come.
 TICK_SECONDS = 0.1
 GAVE_UP, REFUSED = 1, 2
@@ -120,8 +122,9 @@ def choose_port(wanted: int | None) -> int:
     """Return the wanted port, else the preferred, else a free one; say so in the last case."""
     if wanted is not None:
         if not is_free(wanted):
+            closed = ", or open to root only" if wanted < ROOTS_PORTS else ""
             raise PortTakenError(
-                f"port {wanted} is taken. Leave the choice to us:  make run\n"
+                f"port {wanted} is taken{closed}. Leave the choice to us:  make run\n"
                 f"or name another:  make run PORT={free_port()}"
             )
         return wanted

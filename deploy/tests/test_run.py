@@ -1,4 +1,5 @@
 import socket
+from unittest import mock
 
 import pytest
 
@@ -21,6 +22,13 @@ def test_a_wanted_port_is_taken_or_refused(taken):
     assert choose_port(free) == free
     with pytest.raises(PortTakenError, match=f"port {taken} is taken"):
         choose_port(taken)
+
+
+def test_a_port_that_only_root_may_use_is_not_just_called_taken(monkeypatch):
+    monkeypatch.setattr(socket.socket, "bind", mock.Mock(side_effect=PermissionError))
+    monkeypatch.setattr(run, "free_port", lambda: 20_000)
+    with pytest.raises(PortTakenError, match="port 80 is taken, or open to root only"):
+        choose_port(80)
 
 
 @pytest.mark.parametrize("port", ["0", "65536", "99999", "-1", "http"])
