@@ -14,19 +14,18 @@ import re
 from dataclasses import asdict
 from xml.etree import ElementTree as ET
 
+from carriers.call import LARGEST_BODY
 from carriers.errors import CarrierAnswerUnreadable
 from carriers.messages import Address
 
 FORBIDDEN = ("<!DOCTYPE", "<!ENTITY", "\0")
-# Why 5 MB: the transports' own limit; said again because an adapter may be fed by others.
-LARGEST_BODY = 5_000_000
 # Other characters than XML's own (XML 1.0, 2.2): not even as references can a document have them.
 _NO_XML = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def load(body: bytes) -> ET.Element:
     """Parse a document that declares nothing."""
-    if len(body) > LARGEST_BODY:
+    if len(body) > LARGEST_BODY:  # the transports' limit: others may feed an adapter, too
         raise CarrierAnswerUnreadable("the answer is too large")
     try:
         text = body.decode("utf-8-sig")

@@ -39,8 +39,6 @@ LIVE = [
 ]
 # Somebody may be waiting for it.
 OPEN = [State.PENDING, State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW]
-# Nothing more will happen by itself.
-FINAL = [State.ANNOUNCED, State.FAILED, State.CANCELLED, State.VOIDED]
 
 
 class Announcement(models.Model):

@@ -58,11 +58,6 @@ class Job:
     guarded_at: float = 0.0
     slot: str = ""
 
-    @property
-    def credentials(self) -> dict[str, str]:
-        """Return the credentials of every call about this announcement."""
-        return dict(self.consignment.credentials)
-
     def limits(self) -> tuple[str, float, float, float]:
         """Return the carrier's address, the seconds for the call and for connecting, and until when
         a purchase may leave.

@@ -110,7 +110,8 @@ def _look_up(job: Job) -> None:
 
 
 def _ask(job: Job) -> tuple[LookupResult, float]:
-    return call_carrier(job, job.carrier.lookup(job.announcement.reference, job.credentials))
+    told = job.consignment
+    return call_carrier(job, job.carrier.lookup(told.reference, told.credentials))
 
 
 def _decide(job: Job, decision: Decision) -> None:

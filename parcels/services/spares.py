@@ -192,7 +192,8 @@ def call_void(
     this voiding, this one included: a process that died left no attempt. `young` finds the label's
     row while a list need not have it yet.
     """
-    result, duration = call_carrier(job, job.carrier.void(purchase, job.credentials))
+    credentials = job.consignment.credentials
+    result, duration = call_carrier(job, job.carrier.void(purchase, credentials))
     if not isinstance(result, Refused) or "void_check" in settings.FAULT_GUARDS_OFF:
         return result, duration
     if job.carrier.repeats != "lookup":
@@ -200,7 +201,7 @@ def call_void(
             return result, duration  # this concerns our credentials, not the label
         unsure = not job.changed and _was_unsure(job, purchase, tries)
         return (Voided() if unsure else result), duration
-    held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, job.credentials))
+    held, looked = call_carrier(job, job.carrier.lookup(purchase.reference, credentials))
     return _checked(job, purchase, result, held, young), duration + looked
 
 

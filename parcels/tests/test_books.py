@@ -20,14 +20,14 @@ from parcels.models import (
     State,
     TrackingEvent,
 )
-from parcels.models.announcement import FINAL, OPEN
+from parcels.models.announcement import OPEN
 from parcels.services.spares import note_spares
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
 
 KEPT = Sold("P1", "c1", "T1")
 SECOND = Sold("P1", "c1", "T2")
 THIRD = Sold("P1", "c3", "T3")
-
+NONE_KEPT = (State.FAILED, State.CANCELLED, State.VOIDED)
 
 SPELLED = Sold("P1", "c1", "T-1")
 BY_ID = Ours("P1", State.ANNOUNCED, "T1", 7, "c1")
@@ -52,8 +52,8 @@ TABLE: list[tuple[list[Sold], Ours | None, tuple[int, int, list[Sold]], str]] = 
     ([KEPT], None, (1, 0, []), "no such reference"),
     ([KEPT, SECOND], None, (2, 0, []), "each of them"),
     *[([KEPT], ours(state), (0, 0, []), "open: not ours to judge yet") for state in OPEN],
-    *[([], ours(state), (0, 0, []), "nothing was sold") for state in (*OPEN, *FINAL[1:])],
-    *[([KEPT, SECOND], ours(state), (0, 0, [KEPT, SECOND]), "none to keep") for state in FINAL[1:]],
+    *[([], ours(state), (0, 0, []), "nothing was sold") for state in (*OPEN, *NONE_KEPT)],
+    *[([KEPT, SECOND], ours(state), (0, 0, [KEPT, SECOND]), "none to keep") for state in NONE_KEPT],
 ]
 
 

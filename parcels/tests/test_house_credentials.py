@@ -23,7 +23,7 @@ def test_a_call_takes_those_of_its_carrier(code: str, settings: Any) -> None:
     row = AnnouncementFactory.create(parcel__carrier=code)
     job = job_for(calls_about().get(pk=row.pk))
     assert job is not None
-    assert job.credentials == OURS[code]
+    assert job.consignment.credentials == OURS[code]
 
 
 @pytest.mark.parametrize("code", OURS)
