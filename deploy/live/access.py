@@ -8,7 +8,7 @@ import hashlib
 import hmac
 import time
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 from starlette.requests import Request
 
@@ -16,6 +16,14 @@ from starlette.requests import Request
 HEADER = "X-Live"
 LOOPBACK = {"127.0.0.1", "::1"}
 LOCAL_NAMES = LOOPBACK | {"localhost"}
+
+
+def _parts(address: str) -> SplitResult:
+    """Take an address apart; what is none has empty parts."""
+    try:
+        return urlsplit(address)
+    except ValueError:
+        return urlsplit("")
 
 
 def user_of(secret: str, ticket: str, now: float) -> str:
@@ -43,7 +51,7 @@ class Access:
     def may_control(self, request: Request) -> bool:
         """Say whether this request may change anything: the right client, and sent by our page."""
         origin = request.headers.get("origin")
-        elsewhere = origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+        elsewhere = origin is not None and _parts(origin).netloc != request.headers.get("host")
         return HEADER in request.headers and not elsewhere and self.may_see_controls(request)
 
     def _is_local(self, request: Request) -> bool:
@@ -53,7 +61,7 @@ class Access:
         """
         client = request.client.host if request.client else ""
         forwarded = {"forwarded", "x-forwarded-for", "x-real-ip"} & set(request.headers)
-        name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+        name = _parts(f"//{request.headers.get('host', '')}").hostname
         return self.demo and client in LOOPBACK and name in LOCAL_NAMES and not forwarded
 
     def operator(self, request: Request) -> str:

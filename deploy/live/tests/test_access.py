@@ -33,11 +33,22 @@ def test_this_machine_may_in_demo_mode():
         request(x_live=None),  # a form of another page can't set it
         request(origin="http://evil.test"),
         request(origin="null"),
+        request(origin="http://["),  # no address at all
+        request(host="["),
         request(host="evil.test:8001"),  # a name that somebody lets resolve to loopback
         request(client="192.0.2.7"),
         request(x_forwarded_for="192.0.2.7"),  # a proxy on this machine speaks for another
     ],
-    ids=["no header", "origin", "null origin", "rebinding", "remote", "proxied"],
+    ids=[
+        "no header",
+        "origin",
+        "null origin",
+        "no origin",
+        "no host",
+        "rebinding",
+        "remote",
+        "proxied",
+    ],
 )
 def test_others_may_not(asked):
     assert not Access(demo=True).may_control(asked)
