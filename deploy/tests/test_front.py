@@ -539,3 +539,37 @@ def test_clients_are_held_by_the_files_that_offload_prints(name):
     assert not [copy for copy in COPIES if copy in text]
     assert ("configurations/hold.conf" in text) is (strategy.backend in ("accel", "njs"))
     assert ("configurations/uwsgi_hold.ini" in text) is (strategy.backend == "uwsgi")
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize("name", FRONTED)
+def test_it_starts_in_folders_with_blanks(name, tmp_path):
+    """A checkout in "My projects": each front's files, and each server's own."""
+    strategy = strategies.load(name)
+    (checkout := tmp_path / "a checkout").symlink_to(ROOT)
+    plan = make_plan(
+        strategy,
+        run_dir=tmp_path / "a run",
+        redis_url="redis://127.0.0.1:1/0",
+        overrides={"PROJECT_DIR": str(checkout)},
+    )
+    nginx = shutil.which("nginx", path=plan.environment["PATH"])
+    if (reason := strategies.why_unavailable(strategy)) or not nginx:
+        absent("nginx", reason or "apt-get install nginx  |  brew install nginx")
+    render_templates(plan)
+    (tmp_path / "nginx").write_text(f'#!/bin/sh\nexec {nginx} -t "$@"\n')
+    (tmp_path / "nginx").chmod(0o755)
+    environment = {**plan.environment, "PATH": f"{tmp_path}:{plan.environment['PATH']}"}
+    done = shell(direct(strategy.processes["front"]), environment)
+    assert done.returncode == 0, done.stderr
+    for process, line in strategy.processes.items():
+        if process.startswith("web"):
+            words = shell(f"printf '%s\\n' {line}", environment).stdout.splitlines()
+            assert f"{plan.run_dir}/uwsgi.ini" in words
+
+
+def shell(line, environment):
+    command = ["/bin/sh", "-c", line]
+    return subprocess.run(
+        command, env=environment, cwd=ROOT, capture_output=True, text=True, check=False
+    )

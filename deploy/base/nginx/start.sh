@@ -7,7 +7,7 @@ set -eu
 
 config=$1
 pid=$RUN_DIR/${config%.conf}.pid
-directives="daemon off; pid $pid;"
+directives="daemon off; pid \"$pid\";"
 
 # A dynamic module is named by its path, and each system has another one.
 if grep -q '^ *js_import' "$RUN_DIR/$config"; then
