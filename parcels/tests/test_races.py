@@ -45,7 +45,7 @@ def rounds(environment: dict[str, str], *options: str, of: str = "races") -> lis
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=280,
     )
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]

@@ -400,7 +400,7 @@ def test_what_is_asked_over_and_over_reads_no_whole_table(
         [sys.executable, "-m", f"parcels.tests.{searches}", rows],
         cwd=project.BASE_DIR,
         env=environment,
-        timeout=120,
+        timeout=280,
     )
     found = json.loads(printed)
     assert len({statement for statement, _ in found}) == statements
