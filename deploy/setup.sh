@@ -46,7 +46,10 @@ has_bjoern() {
     .venv/bin/python -c 'import bjoern' 2>/dev/null
 }
 install_bjoern() {
-    .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
+    # Where Homebrew puts libev on a newer Mac no compiler looks by itself.
+    CPATH="/opt/homebrew/include${CPATH:+:$CPATH}" \
+        LIBRARY_PATH="/opt/homebrew/lib${LIBRARY_PATH:+:$LIBRARY_PATH}" \
+        .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
         --require-hashes -r requirements-bjoern.txt || echo "bjoern could not be compiled" >&2
 }
 has_chromium() { has chromium || has google-chrome || any_file '/Applications/Chromium.app' || any_file '/Applications/Google Chrome.app'; }

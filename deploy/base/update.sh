@@ -22,6 +22,10 @@ if [ "$(count hub)" -gt 0 ]; then # some strategies have none
 fi
 # shellcheck disable=SC2086 # several names
 old=$(compose ps -q $services)
+[ -n "$old" ] || {
+    echo "Nothing runs that could be exchanged: start it with up." >&2
+    exit 1
+}
 # By its tag the front tells new ones from old ones. An update that ended early leaves some, which
 # would be doubled, and stopped while clients are at them.
 # shellcheck disable=SC2086 # several names

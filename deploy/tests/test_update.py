@@ -8,12 +8,13 @@ import pytest
 
 from deploy.plan import ROOT
 
-# Three of web, two of hub, four of worker, of the image $RUNNING; and each call is written down.
+# Three of web, two of hub, four of worker, of the image $RUNNING, or none without one; and each
+# call is written down.
 STUB = """#!/bin/sh
 echo "${0##*/} $*" >> "$CALLS"
 [ "$1" != inspect ] || echo "slow-carriers:$RUNNING"
 [ "$1" != compose ] || shift
-[ "$1 $2" = "ps -q" ] || exit 0
+[ "$1 $2" = "ps -q" ] && [ -n "$RUNNING" ] || exit 0
 shift 2
 for service in "$@"; do
     case $service in web) echo w1 w2 w3;; hub) echo h1 h2;; worker) echo a1 a2 a3 a4;; esac
@@ -63,6 +64,13 @@ def test_what_an_update_that_ended_early_left_is_not_doubled(tmp_path):
     done, calls = update(tmp_path, running="2")
     assert done.returncode == 1
     assert "docker rm --force" in done.stderr
+    assert all(ASKING.search(call) for call in calls)
+
+
+def test_where_nothing_runs_it_says_so(tmp_path):
+    done, calls = update(tmp_path, running="")
+    assert done.returncode == 1
+    assert done.stderr == "Nothing runs that could be exchanged: start it with up.\n"
     assert all(ASKING.search(call) for call in calls)
 
 
