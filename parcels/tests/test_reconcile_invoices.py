@@ -286,6 +286,12 @@ def test_a_period_without_a_day_agrees_with_nothing(lists: Lists, days: dict[str
     assert error.value.returncode == 2
 
 
+def test_a_list_with_the_calendars_last_day_is_compared_until_today(lists: Lists) -> None:
+    ours = announced("T1")
+    said = line(ours.reference, "T1", day=date.max)
+    assert lists.check(said, since=TODAY)[0] == 0
+
+
 def test_a_long_list_is_not_held(lists: Lists) -> None:
     """20,000 lines are 1 MB as text, and five times that as objects."""
 

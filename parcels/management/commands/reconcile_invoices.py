@@ -157,6 +157,7 @@ class Books:
         last = self._last or max(self._days, default=None)
         if first is None or last is None:
             raise BadInvoice("the list is empty: say with --from and --to which days it is about")
+        last = min(last, self._began.date())
         if first > last:
             raise BadInvoice(f"there is no day to compare from {first} to {last}")
         period = _midnight(first), min(_midnight(last) + timedelta(days=1), self._began)
