@@ -31,6 +31,10 @@ COMMON_ERRORS = {
         "weight: 'A valid number is required.'",
     ),
     401: ("The keys are missing or wrong", "Authentication credentials were not provided."),
+    403: (
+        "A browser would write for a page of another site",
+        "A page of another site may not send this.",
+    ),
     406: (
         "The requested format is not available",
         "Could not satisfy the request Accept header.",

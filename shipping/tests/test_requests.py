@@ -35,6 +35,25 @@ async def test_the_id_comes_back_from_the_asynchronous_stack(async_client: Async
     assert response["X-Request-ID"] == "mine"
 
 
+@pytest.mark.parametrize(
+    ("method", "site", "status"),
+    [
+        ("POST", "cross-site", 403),
+        ("DELETE", "cross-site", 403),
+        ("GET", "cross-site", 200),
+        ("POST", "same-origin", 200),
+        ("POST", "none", 200),
+        ("POST", None, 200),
+    ],
+)
+def test_a_page_of_another_site_may_not_write(method: str, site: str | None, status: int) -> None:
+    request = RequestFactory().generic(method, "/healthz")
+    if site is not None:
+        request.META["HTTP_SEC_FETCH_SITE"] = site
+    answer: Any = RequestMiddleware(lambda _: HttpResponse())(request)
+    assert answer.status_code == status
+
+
 def test_a_request_is_counted_by_its_route(client: Client) -> None:
     counter = metrics.REQUESTS.labels("GET", "alive", 200)
     before = counter._value.get()
