@@ -25,7 +25,8 @@ class Broken(io.BytesIO):
         raise OSError("invalid chunk size")
 
 
-@pytest.mark.django_db
+# The application closes connections, as after each request: not within a transaction.
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.parametrize(
     ("source", "status"),
     [
