@@ -6,7 +6,6 @@ is asked adds them up. The hub has no Django and shows its own on its own addres
 
 from __future__ import annotations
 
-import functools
 import re
 import secrets
 import threading
@@ -24,16 +23,13 @@ from prometheus_client.multiprocess import MultiProcessCollector, mark_process_d
 from prometheus_client.registry import Collector
 
 from carriers import registry
-from carriers.guards import CarrierGuards, modes
-from carriers.redis_guard import RedisGuard
+from carriers.guards import modes
 from deploy.metric_files import readable
-from offload.redis_clients import sync_client
 from parcels.figures import QueueFigures, count_open_holds, queue_figures
+from parcels.services.carrier_guards import guards_of
 
 # Seconds: several or frequent scrapers cost the database one set of queries a second.
 KEEP = 1.0
-# Seconds for Redis: an incomplete scrape is better than one that hangs.
-_TIME_OUT = 0.25
 _LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 _LOOPBACK = {"127.0.0.1", "::1"}
 _BREAKER = {"closed": 0, "half_open": 1, "open": 2}
@@ -102,7 +98,7 @@ def _families() -> list[GaugeMetricFamily]:
     breakers = GaugeMetricFamily(
         "carrier_breaker_state", "0 closed, 1 half-open, 2 open", labels=["carrier"]
     )
-    every = _breakers()
+    every = [guards_of(code) for code in registry.CARRIERS]
     for guards, mode in zip(every, modes(every), strict=True):
         if not guards.redis.gone:  # missing, not 0: each process has breakers of its own then
             breakers.add_metric([guards.carrier], _BREAKER[mode])
@@ -110,12 +106,6 @@ def _families() -> list[GaugeMetricFamily]:
         return [*_queues(queue_figures()), _holds(count_open_holds()), breakers]
     except DatabaseError:
         return [breakers]  # missing, not 0
-
-
-@functools.cache
-def _breakers() -> list[CarrierGuards]:
-    guard = RedisGuard(sync_client(settings.GUARDS_URL, time_out=_TIME_OUT), "metrics")
-    return [CarrierGuards(guard, code) for code in registry.CARRIERS]
 
 
 def _queues(figures: list[QueueFigures]) -> list[GaugeMetricFamily]:

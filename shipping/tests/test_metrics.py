@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import uuid
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,12 @@ from django.http import HttpResponse
 from django.test import Client
 
 import offload
+from carriers import registry
 from carriers.guards import CarrierGuards
 from carriers.redis_guard import RedisGuard
 from offload.redis_clients import sync_client
 from parcels import metrics
+from parcels.services import carrier_guards
 from parcels.tests.factories import AnnouncementFactory
 from shipping import metrics as shipping_metrics
 from shipping.metrics import STORED, forget_dead_processes
@@ -39,9 +42,10 @@ if {killed}:
 @pytest.fixture(autouse=True)
 def fresh(monkeypatch: pytest.MonkeyPatch) -> None:
     STORED._read_at = float("-inf")
-    guard = RedisGuard(sync_client("redis://127.0.0.1:1/0"), "metrics")
-    monkeypatch.setattr(guard, "ask", lambda _: [None])  # it knows of no breaker: all are closed
-    monkeypatch.setattr("shipping.metrics._breakers", lambda: [CarrierGuards(guard, "postnl")])
+    guard = RedisGuard(sync_client("redis://127.0.0.1:1/0"), "guards")
+    # It knows of no breaker: all are closed.
+    monkeypatch.setattr(guard, "ask", lambda _: [None] * len(registry.CARRIERS))
+    monkeypatch.setattr("shipping.metrics.guards_of", partial(CarrierGuards, guard))
 
 
 @pytest.fixture
@@ -69,13 +73,34 @@ def refuse(_: object) -> None:
 def test_breakers_that_only_workers_know_are_not_said_to_be_closed(
     client: Client, open_: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    guard = RedisGuard(sync_client("redis://127.0.0.1:1/0"), "metrics")
-    every = [CarrierGuards(guard, "postnl"), CarrierGuards(guard, "dhl")]
-    monkeypatch.setattr(every[0], "ask_modes", refuse)
-    monkeypatch.setattr("shipping.metrics._breakers", lambda: every)
+    guard = RedisGuard(sync_client("redis://127.0.0.1:1/0"), "guards")
+    every = {code: CarrierGuards(guard, code) for code in registry.CARRIERS}
+    monkeypatch.setattr(next(iter(every.values())), "ask_modes", refuse)
+    monkeypatch.setattr("shipping.metrics.guards_of", every.get)
     for _ in range(2):  # the second isn't even asked
         STORED._read_at = float("-inf")
         assert "carrier_breaker_state{" not in client.get("/metrics").content.decode()
+
+
+@pytest.mark.integration
+@pytest.mark.django_db
+def test_the_breakers_are_those_of_this_deployment(
+    client: Client,
+    open_: None,
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    redis_server: Any,
+) -> None:
+    settings.CARRIER_GUARD_PREFIX = f"{uuid.uuid4().hex}:"
+    monkeypatch.setattr(carrier_guards, "_client", lambda: sync_client(redis_server.url))
+    monkeypatch.setattr("shipping.metrics.guards_of", carrier_guards.guards_of)
+    carrier_guards.forget()
+    try:
+        carrier_guards.guards_of("postnl").leave(outcomes=[(True, 0.0, "")] * 10)
+        text = client.get("/metrics").content.decode()
+    finally:
+        carrier_guards.forget()
+    assert 'carrier_breaker_state{carrier="postnl"} 2.0' in text
 
 
 def test_a_held_request_is_not_counted_as_its_late_answer(rf: Any) -> None:
