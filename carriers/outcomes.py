@@ -7,7 +7,6 @@ Three ends, not two: a label, a refusal, or *unknown*. `NotSent` and `Throttled`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from decimal import Decimal
 from typing import Literal
 
 Format = Literal["pdf", "zpl"]
@@ -24,11 +23,10 @@ class Document:
 
 @dataclass(frozen=True, slots=True)
 class Announced:
-    """The carrier sold a label. `price` in the contract's currency."""
+    """The carrier sold a label."""
 
     carrier_id: str
     tracking_number: str
-    price: Decimal
     documents: tuple[Document, ...]
 
 

@@ -80,7 +80,6 @@ def _read_label(result: Mapping[str, Any]) -> Outcome:
     return documents.announced(
         carrier_id=result.get("client_id"),
         tracking=result.get("barcode"),
-        cost=result.get("cost"),
         pdf=result.get("label_pdf"),
         zpl=result.get("label_zpl"),
     )

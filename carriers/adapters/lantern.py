@@ -172,7 +172,6 @@ def _read_label(response: CarrierResponse) -> Announced:
     return documents.announced(
         carrier_id=xml_body.text(created, "shipment_number"),
         tracking=xml_body.text(created, "tracking_number"),
-        cost=xml_body.text(created, "price"),
         pdf=xml_body.text(created, "label_pdf"),
         zpl=xml_body.text(created, "label_zpl"),
     )

@@ -136,7 +136,6 @@ def _read_label(body: bytes, reference: str) -> Announced:
     return documents.announced(
         carrier_id=reference,
         tracking=label.get("tracking"),
-        cost=label.get("price"),
         pdf=xml_body.text(label, "pdf"),
         zpl=xml_body.text(label, "zpl"),
     )

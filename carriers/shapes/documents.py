@@ -75,16 +75,16 @@ def document(value: object, format_: Format) -> Document:
     return Document("label", format_, content)
 
 
-def announced(
-    *, carrier_id: object, tracking: object, cost: object, pdf: object, zpl: object
-) -> Announced:
-    """Read the parts of a label; ZPL may be missing, but nothing may be damaged."""
+def announced(*, carrier_id: object, tracking: object, pdf: object, zpl: object) -> Announced:
+    """Read the parts of a label; ZPL may be missing, but nothing may be damaged.
+
+    The price is not read: an odd one would make a label unknown that was sold.
+    """
     documents = [document(pdf, "pdf")]
     if zpl not in (None, ""):
         documents.append(document(zpl, "zpl"))
     return Announced(
         identifier(carrier_id, "the shipment's id", LONGEST_CARRIER_ID),
         identifier(tracking, "the tracking number", LONGEST_TRACKING_NUMBER),
-        price(cost),
         tuple(documents),
     )

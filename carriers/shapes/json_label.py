@@ -99,7 +99,6 @@ def _read_label(said: Mapping[str, Any], reference: str) -> Announced:
     return documents.announced(
         carrier_id=said.get("shipment_id"),
         tracking=said.get("tracking_number"),
-        cost=said.get("price"),
         pdf=label.get("pdf"),
         zpl=label.get("zpl"),
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import random
-from decimal import Decimal
 
 import pytest
 
 from carriers.backoff import DEFAULT, decide, decide_lookup, jittered
 from carriers.outcomes import Absent, Announced, NotSent, Refused, Throttled, Unknown
 
-LABEL = Announced("1", "T1", Decimal("1.00"), ())
+LABEL = Announced("1", "T1", ())
 REFUSED = Refused("X", "no")
 UNREACHABLE = NotSent("unreachable")
 TIMEOUT = Unknown("timeout")

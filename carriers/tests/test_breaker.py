@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -195,7 +194,7 @@ def test_probes_are_five_seconds_apart(events):
         assert len(state.outcomes) <= CONFIG.window
 
 
-LABEL = Announced("1", "T1", Decimal("1.00"), ())
+LABEL = Announced("1", "T1", ())
 BLAME = [
     (LABEL, False, "well done"),
     (Refused("X", "no"), False, "a refusal is work well done"),

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
-from decimal import Decimal
 from typing import Any
 
 import greenlet  # type: ignore[import-untyped] # it has no stubs
@@ -250,7 +249,7 @@ class World:
         several = carrier.code in LISTS_SEVERAL
         for number in range(2 if fate == TWICE and several else 1):
             name = f"{self.sold}-{number}"
-            label = Announced(f"c{name}", f"T{name}", Decimal(1), (Document("label", "pdf", PDF),))
+            label = Announced(f"c{name}", f"T{name}", (Document("label", "pdf", PDF),))
             at = latest if fate == "late" else self.now
             booking = Booking(self.sold, key, label, at, latest)
             if fate == FORGOTTEN and several:

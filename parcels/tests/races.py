@@ -17,7 +17,6 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from decimal import Decimal
 from threading import Barrier
 from typing import Any
 
@@ -72,7 +71,7 @@ def play(pool: ThreadPoolExecutor, chance: random.Random, lead: float) -> dict[s
         steps.close()
         sold.append(kind)
         time.sleep(APART)  # a call is where a cancellation comes in between most often
-        return Announced("c-1", "3S1", Decimal(1), ()) if kind == "announce" else Voided()
+        return Announced("c-1", "3S1", ()) if kind == "announce" else Voided()
 
     def note(task: str, row_ids: Sequence[int | str], *_: Any, **__: Any) -> bool:
         woken.extend((task, int(each)) for each in row_ids)

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
-from decimal import Decimal
 from types import SimpleNamespace
 from typing import Any
 
@@ -60,7 +59,7 @@ pytestmark = pytest.mark.django_db
 
 
 def label(number: int) -> Announced:
-    return Announced(f"c-{number}", f"3S{number}", Decimal(1), (Document("label", "pdf", PDF),))
+    return Announced(f"c-{number}", f"3S{number}", (Document("label", "pdf", PDF),))
 
 
 def awaited(count: int) -> list[Announcement]:
@@ -209,7 +208,7 @@ def test_one_that_can_t_be_recorded_keeps_no_other_from_it(
 ) -> None:
     """A carrier's answer that the database refuses, as the values that it was checked for show."""
     rows = awaited(3)
-    outcomes = [label(0), Announced("c-1", None, Decimal(1), ()), label(2)]  # type: ignore[arg-type]
+    outcomes = [label(0), Announced("c-1", None, ()), label(2)]  # type: ignore[arg-type]
     with django_capture_on_commit_callbacks(execute=True):
         jobs = {job.announcement.pk: job for job in prepare([row.pk for row in rows])}
         told_by = zip(rows, outcomes, strict=True)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from django.db import connection
-from django.db.models import F
 from django.utils import timezone
 
 from carriers.outcomes import (
@@ -160,7 +158,7 @@ def test_cancelling_loses_to_a_claim_and_the_label_is_voided_afterwards(
     assert cancel(shop, announcement.parcel) == (202, "queued")
     assert status_of(announcement.parcel) == Status.CANCELLATION_REQUESTED
     with django_capture_on_commit_callbacks(execute=True):
-        finish([Result(job, Announced("c-1", "3S1", F("id"), ()), 0.1)])  # type: ignore[arg-type] # no price needed
+        finish([Result(job, Announced("c-1", "3S1", ()), 0.1)])
     assert status_of(announcement.parcel) == Status.CANCELLATION_REQUESTED
     assert no_broker == [("void", announcement.pk, "postnl")]
     carrier_says(Voided())
@@ -221,7 +219,7 @@ def test_a_carrier_that_refuses_leaves_the_parcel_at_94(
     shop: Shop, bought: Announcement, carrier_says: Answers
 ) -> None:
     cancel(shop, bought.parcel)
-    own = Announced("c-1", bought.parcel.tracking_number, Decimal(1), ())
+    own = Announced("c-1", bought.parcel.tracking_number, ())
     carrier_says(Refused("NOT_VOIDABLE", "on its way"), Found((own,)))
     void.void(bought.pk)
     shown = shop.get(f"parcels/{bought.parcel_id}?errors=verbose-carrier").json()["parcel"]
@@ -237,7 +235,7 @@ def test_a_refused_label_is_known_by_its_id(
     """A carrier may spell its tracking number in another way when it lists it."""
     cancel(shop, bought.parcel)
     Announcement.objects.update(carrier_id="c-1")
-    listed = Announced("c-1", "3S-SPELLED-OTHERWISE", Decimal(1), ())
+    listed = Announced("c-1", "3S-SPELLED-OTHERWISE", ())
     carrier_says(Refused("NOT_VOIDABLE", "on its way"), Found((listed,)))
     void.void(bought.pk)
     assert status_of(bought.parcel) == Status.CANCELLATION_FAILED

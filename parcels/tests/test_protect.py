@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable
-from decimal import Decimal
 from time import monotonic
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +35,7 @@ from parcels.services.sweep import due_announcements
 from parcels.tests.factories import PDF, AnnouncementFactory
 
 pytestmark = pytest.mark.django_db
-LABEL = Announced("c-1", "3S1", Decimal("1.00"), (Document("label", "pdf", PDF),))
+LABEL = Announced("c-1", "3S1", (Document("label", "pdf", PDF),))
 TIMEOUT = Unknown("timeout")
 NUMBERS = itertools.count(1)
 

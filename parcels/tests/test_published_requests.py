@@ -75,7 +75,7 @@ def carrier(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def sell(steps: Any, *_: Any, **__: Any) -> Announced:
         steps.close()
-        return Announced("c-1", "3S1", 1, (Document("label", "pdf", PDF),))  # type: ignore[arg-type]
+        return Announced("c-1", "3S1", (Document("label", "pdf", PDF),))
 
     def announce_all(announcement_ids: list[int]) -> None:
         for announcement_id in announcement_ids:

@@ -6,7 +6,6 @@ import contextlib
 import itertools
 from dataclasses import replace
 from datetime import timedelta
-from decimal import Decimal
 from typing import Any
 
 import pytest
@@ -55,7 +54,7 @@ TIMEOUT = Unknown("timeout")
 
 
 def label(number: str) -> Announced:
-    return Announced(f"c-{number}", number, Decimal(1), (Document("label", "pdf", PDF),))
+    return Announced(f"c-{number}", number, (Document("label", "pdf", PDF),))
 
 
 def pass_time(seconds: float) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from decimal import Decimal
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -21,7 +20,7 @@ from parcels.tests.requests import Shop
 @pytest.mark.django_db(transaction=True)
 def test_the_shown_parcel_is_what_the_readmes_body_gets(monkeypatch: pytest.MonkeyPatch) -> None:
     """But for what differs each time: ids, dates, and what the carrier gives."""
-    sold = Announced("c-1", "3SYZAB0123456789", Decimal("5.95"), (Document("label", "pdf", PDF),))
+    sold = Announced("c-1", "3SYZAB0123456789", (Document("label", "pdf", PDF),))
     monkeypatch.setattr(transport, "perform", lambda steps, *_, **__: steps.close() or sold)
     shop = Shop(AccountFactory.create())
     wanted = README_BODY["parcel"] | {"request_label": False, "request_label_async": True}

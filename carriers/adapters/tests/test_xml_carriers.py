@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-from decimal import Decimal
 from xml.etree import ElementTree as ET
 
 import pytest
@@ -54,7 +53,7 @@ CREATED = soap(
     "<tracking_number>LF1</tracking_number><price>9.95</price>"
     f"<label_pdf>\n{PDF64}\n</label_pdf><label_zpl>{ZPL64}</label_zpl></CreateShipmentResponse>"
 )
-LABEL = Announced("S1", "LF1", Decimal("9.95"), DOCUMENTS)
+LABEL = Announced("S1", "LF1", DOCUMENTS)
 EXPIRED = fault("soap:Client.Authentication", "token expired")
 
 
@@ -185,15 +184,15 @@ MERIDIAN = CARRIERS["meridian"]
 ORDERED = response(201, Location="/orders/ref-1")
 
 
-def label(reference="ref-1", pdf=PDF64, others=""):
+def label(reference="ref-1", pdf=PDF64, others="", price="5.40"):
     return response(
         200,
-        f'<label reference="{reference}" tracking="MM1" price="5.40"{others}>'
+        f'<label reference="{reference}" tracking="MM1" price="{price}"{others}>'
         f"<pdf>{pdf}</pdf><zpl>{ZPL64}</zpl></label>",
     )
 
 
-FETCHED = Announced("ref-1", "MM1", Decimal("5.40"), DOCUMENTS)
+FETCHED = Announced("ref-1", "MM1", DOCUMENTS)
 
 
 def test_meridian_orders_and_fetches():
@@ -217,6 +216,15 @@ def test_meridian_s_address_may_have_a_path(place):
     """A Location has all of it (RFC 9110, 10.2.2); what adapters name is below the address."""
     _, outcome = drive(MERIDIAN.announce(CONSIGNMENT), response(201, Location=place), label())
     assert outcome == FETCHED
+
+
+def test_a_price_that_makes_no_sense_leaves_the_label_bought(lantern):
+    """The invoice says what was paid; nothing else reads a price."""
+    created = response(200, CREATED.body.replace(b"9.95", b""))
+    assert drive(lantern.announce(CONSIGNMENT), login(), created)[1] == LABEL
+    odd = label(price="5,40 EUR")
+    assert drive(MERIDIAN.announce(CONSIGNMENT), ORDERED, odd)[1] == FETCHED
+    assert drive(MERIDIAN.lookup("ref-1", CREDENTIALS), odd)[1] == Found((FETCHED,))
 
 
 MERIDIAN_ORDERS = [
@@ -281,8 +289,8 @@ def test_a_429_to_reading_stays_unknown_and_stops_calls(steps, answers, named, a
             Found(
                 (
                     FETCHED,
-                    Announced("ref-1", "MM2", Decimal("5.40"), ()),
-                    Announced("ref-1", "MM3", Decimal("5.40"), ()),
+                    Announced("ref-1", "MM2", ()),
+                    Announced("ref-1", "MM3", ()),
                 )
             ),
         ),
