@@ -51,7 +51,7 @@ class Question:
     path: str  # of the request, for error bodies
     many: bool = False  # asked as {"parcels": […]}
     errors: Literal["", "verbose", "verbose-carrier"] = ""
-    preferred: str = ""  # what Preference-Applied says on a late answer
+    preferred: str = ""  # what Preference-Applied says on an answer without the label
     # Of a batch with errors=verbose: the invalid ones, as sent, with their errors.
     failed: list[dict[str, Any]] = field(default_factory=list)
 

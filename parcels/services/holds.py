@@ -29,6 +29,7 @@ from parcels.services.waits import wait_here
 from parcels.statuses import Status
 
 log = logging.getLogger(__name__)
+ASYNC = "respond-async"  # of a request for a label: one that only stores has no wait to be spared
 
 # Django compiles the same query for longer than it runs.
 _HELD = (
@@ -107,6 +108,8 @@ def unfinished_answer(
         response["Location"] = f"{question.base}/api/v2/parcels{where}"
         if question.preferred:
             response["Preference-Applied"] = question.preferred
+    elif question.preferred == ASYNC and any(each.status != Status.NO_LABEL for each in parcels):
+        response["Preference-Applied"] = ASYNC
     return response
 
 

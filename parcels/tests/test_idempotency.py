@@ -61,6 +61,18 @@ def test_a_repetition_chooses_anew_whether_it_waits(
     assert Announcement.objects.count() == 1
 
 
+@pytest.mark.parametrize("flag", ["request_label", "request_label_async"])
+def test_a_repetition_says_too_that_it_does_not_wait(shop: Shop, flag: str) -> None:
+    order = {"parcel": body(shipment=8, **{flag: True})}
+    for _ in range(2):
+        answer = shop.post("parcels", order, **KEY, Prefer="respond-async")
+        assert answer["Preference-Applied"] == "respond-async"
+    stored = {"parcel": body()}
+    for _ in range(2):  # there is no label to be answered without
+        answer = shop.post("parcels", stored, Idempotency_Key="order-2", Prefer="respond-async")
+        assert "Preference-Applied" not in answer
+
+
 def test_another_body_is_422(shop: Shop) -> None:
     shop.post("parcels", ASYNC, **KEY)
     other = shop.post("parcels", {"parcel": body(name="Another")}, **KEY)

@@ -54,10 +54,7 @@ class CreateView(APIView):
         colli = sum(order.colli for order in orders)
         if colli > 1:
             count(how.account, "write", charge=colli - 1)
-        response = create_parcels(asked=how, orders=orders, failed=failed, key=key)
-        if how.respond_async and any(order.mode is not Mode.STORE for order in orders):
-            response["Preference-Applied"] = "respond-async"
-        return response
+        return create_parcels(asked=how, orders=orders, failed=failed, key=key)
 
 
 def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[str, Any]]]:

@@ -17,7 +17,7 @@ from parcels.query import identifier, read_wait
 from parcels.representation import parcel_payload
 from parcels.selectors import parcel_of, parcels_of
 from parcels.serializers import PARCEL_CHANGE
-from parcels.services.accept import Mode, order_of
+from parcels.services.accept import order_of
 from parcels.services.answering import answer_parcel
 from parcels.services.cancel import cancel
 from parcels.services.change import change_parcel
@@ -57,10 +57,7 @@ class ParcelsView(CreateView):
         how = asked(request)
         fields = PARCEL_CHANGE.run_validation(body)
         mode = order_of(fields).mode
-        response = change_parcel(asked=how, parcel_id=parcel_id, fields=fields, mode=mode)
-        if how.respond_async and mode is not Mode.STORE:
-            response["Preference-Applied"] = "respond-async"
-        return response
+        return change_parcel(asked=how, parcel_id=parcel_id, fields=fields, mode=mode)
 
 
 class ParcelView(APIView):

@@ -24,7 +24,7 @@ from parcels import limits, metrics
 from parcels.json_values import check_texts, is_too_deep
 from parcels.models import Account
 from parcels.representation import Question
-from parcels.services.holds import Asked
+from parcels.services.holds import ASYNC, Asked
 from parcels.throttling.counting import windows
 from parcels.throttling.limits import parse_limits
 
@@ -141,7 +141,7 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
     if request.method not in _READING:
         for preference in request.headers.get("Prefer", "").split(","):
             name = preference.split(";")[0].strip()
-            if name.lower() == "respond-async":
+            if name.lower() == ASYNC:
                 respond_async = True
             elif wait is None and (match := _WAIT.match(name)):
                 wait = float(match[1])
@@ -155,7 +155,7 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
             path=request.path,
             many=many,
             errors=errors if errors in ERROR_MODES else "",  # type: ignore[arg-type] # one of them
-            preferred="" if wait is None else f"wait={seconds:.0f}",
+            preferred=ASYNC if respond_async else "" if wait is None else f"wait={seconds:.0f}",
         ),
         respond_async=respond_async,
         seconds=seconds,
