@@ -41,7 +41,9 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
     try:
         rows = []
         for row in claim(announcement_ids):
-            if row.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF:
+            if row.parcel.status == Status.CANCELLATION_REQUESTED:
+                withdraw(row, row.parcel, State.ANNOUNCING)  # before what may fail with it
+            elif row.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF:
                 put_under_review(row, FATAL)
             else:
                 rows.append(row)
@@ -50,18 +52,12 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
             prepared = [job.announcement for job in jobs]
             poor = [(row, backoff(row)) for row in rows if row not in prepared]
             hand_back(poor, "It can't be prepared: see the log.")
-        wanted = []
-        for job in jobs:
-            if job.parcel.status == Status.CANCELLATION_REQUESTED:
-                withdraw(job.announcement, job.parcel, State.ANNOUNCING)
-            else:
-                wanted.append(job)
-        refused = protect.enter(wanted)
+        refused = protect.enter(jobs)
         if refused:
-            turned_away = [job.announcement for job in wanted if job.announcement.pk in refused]
+            turned_away = [job.announcement for job in jobs if job.announcement.pk in refused]
             # Due at once: woken when a slot is kept for it; at an open breaker, with its ramp.
             hand_back([(row, 0.0) for row in turned_away])
-        entered = [job for job in wanted if job.announcement.pk not in refused]
+        entered = [job for job in jobs if job.announcement.pk not in refused]
         passed = guard(entered)
         if len(passed) < len(entered):
             late = [job.announcement for job in entered if job not in passed]

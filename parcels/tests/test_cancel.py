@@ -39,7 +39,7 @@ from parcels.representation import Question
 from parcels.services import cancel as cancelling
 from parcels.services import protect, review, tracking_feed, void
 from parcels.services.announce import announce
-from parcels.services.claim import claim, prepare
+from parcels.services.claim import MAX_CLAIMS, claim, prepare
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import open_hold
 from parcels.services.job import Result
@@ -188,6 +188,20 @@ def test_what_is_pending_again_is_not_bought_for_a_cancelled_parcel(
     assert calls == []
     assert status_of(announcement.parcel) == Status.CANCELLED
     assert Announcement.objects.get().state == State.CANCELLED
+
+
+@pytest.mark.parametrize("claims", [0, MAX_CLAIMS])
+def test_a_cancelled_one_that_can_t_be_prepared_comes_to_nobody(shop: Shop, claims: int) -> None:
+    """Nothing was sent: it ends as cancelled, not under review."""
+    announcement = AnnouncementFactory.create(
+        parcel__account=shop.account,
+        parcel__from_address=["no object"],
+        parcel__status=Status.CANCELLATION_REQUESTED,
+        claims=claims,
+    )
+    assert prepare([announcement.pk]) == []
+    assert Announcement.objects.get().state == State.CANCELLED
+    assert status_of(announcement.parcel) == Status.CANCELLED
 
 
 def test_a_bought_label_is_voided_by_a_worker(
