@@ -60,8 +60,10 @@ class Grouped(Generic[T, R]):
         self, function: Callable[[Sequence[T]], Sequence[R]], *, at_once: int, largest: int
     ) -> None:
         self._function, self._largest = function, largest
-        self._idle = at_once
-        self._threads = ThreadPoolExecutor(at_once)
+        # Each with its thread: an executor that can't start one keeps the call, for later.
+        self._idle = [ThreadPoolExecutor(1) for _ in range(at_once)]
+        for thread in self._idle:
+            thread.submit(int)
         self._waiting: deque[tuple[T, asyncio.Future[R]]] = deque()
         self._next = 0.0
         self._full = asyncio.Event()
@@ -74,14 +76,13 @@ class Grouped(Generic[T, R]):
         if len(self._waiting) == self._largest:
             self._full.set()
         if self._idle:
-            self._idle -= 1
-            task = asyncio.create_task(self._work())
+            task = asyncio.create_task(self._work(self._idle.pop()))
             self._at_work.add(task)
             task.add_done_callback(self._at_work.discard)
         return await result
 
-    async def _work(self) -> None:
-        """Do one group after the other, in a thread, until none waits."""
+    async def _work(self, thread: ThreadPoolExecutor) -> None:
+        """Do one group after the other, in this thread, until none waits."""
         loop = asyncio.get_running_loop()
         while self._waiting:
             left = self._next - loop.time()
@@ -94,15 +95,15 @@ class Grouped(Generic[T, R]):
             group = [self._waiting.popleft() for _ in range(min(len(self._waiting), self._largest))]
             items = [item for item, _ in group]
             try:
-                results = await loop.run_in_executor(self._threads, self._function, items)
+                results = await loop.run_in_executor(thread, self._function, items)
                 for (_, future), result in zip(group, results, strict=True):
                     if not future.cancelled():
                         future.set_result(result)
-            except Exception as error:  # also if no thread can be started, or the process ends
+            except Exception as error:  # also if the process ends
                 for _, future in group:
                     if not future.done():
                         future.set_exception(error)
-        self._idle += 1
+        self._idle.append(thread)
 
 
 async def buy_async(job: Job) -> Result:

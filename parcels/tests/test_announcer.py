@@ -137,21 +137,27 @@ def test_names_that_resolve_slowly_leave_threads_for_the_others() -> None:
     assert int(done.stdout) > 2 * module.LARGEST
 
 
-async def test_a_group_without_a_thread_fails_for_each_and_the_next_one_works(
+def exhausted(thread: threading.Thread) -> None:
+    raise RuntimeError("can't start new thread")
+
+
+async def test_a_system_without_threads_leaves_no_group_to_a_later_one(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    """An executor keeps a call for which it can't start a thread, and makes it later: it claimed
+    for nobody, and what was claimed was taken for sent when its lease had run out.
+    """
     slow = Slow()
     slow.go.set()
-    grouped = Grouped(slow, at_once=1, largest=2)
-
-    def exhausted(*_: Any) -> None:
-        raise RuntimeError("can't start new thread")
-
-    with monkeypatch.context() as broken:
-        broken.setattr(grouped._threads, "submit", exhausted)
-        results = await asyncio.gather(*await asked(grouped, 1, 2), return_exceptions=True)
-    assert [str(result) for result in results] == ["can't start new thread"] * 2
+    grouped = Grouped(slow, at_once=2, largest=1)
+    monkeypatch.setattr(threading.Thread, "start", exhausted)
+    results = await asyncio.gather(*await asked(grouped, 1, 2), return_exceptions=True)
+    assert results == [2, 4]
+    with pytest.raises(RuntimeError):
+        Grouped(slow, at_once=1, largest=1)
+    monkeypatch.undo()
     assert await grouped(3) == 6
+    assert sorted(slow.groups) == [[1], [2], [3]]
 
 
 ENDS = """
@@ -423,9 +429,6 @@ def test_a_queue_that_got_no_thread_is_served_by_the_next_message(
     carrier.go.set()
     loop = Loop()
     loop.ring(POSTNL, [1])
-
-    def exhausted(thread: threading.Thread) -> None:
-        raise RuntimeError("can't start new thread")
 
     with monkeypatch.context() as broken:
         broken.setattr(threading.Thread, "start", exhausted)
