@@ -125,6 +125,9 @@ class _Answer:
 
     def fill(self, app: Callable[..., Iterable[bytes]], environ: Environ) -> None:
         """Call the application in this thread."""
+        # A pool that could not start a thread keeps the call; its client has an error already.
+        if environ["wsgi.input"].closed:
+            return
         chunks = app(environ, self._start)
         try:
             for chunk in chunks:

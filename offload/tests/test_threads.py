@@ -180,6 +180,26 @@ async def test_an_exception_reaches_the_server():
         await call(app, b"")
 
 
+async def test_a_request_that_got_no_thread_is_not_served_later(monkeypatch):
+    """Its client has an error, and its body is closed; the pool keeps it in its queue."""
+    served = []
+
+    def app(environ, start_response):
+        served.append(environ["REQUEST_METHOD"])  # and reads no body, as a DELETE
+        start_response("200 OK", [("Content-Length", "0")])
+        return []
+
+    def exhausted(thread):
+        raise RuntimeError("can't start new thread")
+
+    bridge = InThreads(app, threads=1)
+    with monkeypatch.context() as broken, pytest.raises(RuntimeError):
+        broken.setattr(threading.Thread, "start", exhausted)
+        await bridge({**SCOPE, "method": "DELETE"}, messages(b""), lambda _: asyncio.sleep(0))
+    await bridge(SCOPE, messages(b""), lambda _: asyncio.sleep(0))
+    assert served == ["POST"]
+
+
 async def test_other_protocols_are_refused():
     with pytest.raises(ValueError, match="websocket"):
         await call(app_of([]), scope={"type": "websocket"})
