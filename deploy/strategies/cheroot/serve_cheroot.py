@@ -4,9 +4,22 @@ import os
 import signal
 import sys
 
-from cheroot.wsgi import Server
+from cheroot.wsgi import Gateway_10, Server
 
 from shipping.wsgi import application
+
+
+class Gateway(Gateway_10):
+    """Ends the connection after a body in chunks.
+
+    Cheroot leaves what it has not read of one, as after a broken chunk, and takes it for the next
+    request: a client could hide one of its own there.
+    """
+
+    def respond(self) -> None:
+        if b"Transfer-Encoding" in self.req.inheaders:  # in HTTP/1.0, too, where Cheroot ignores it
+            self.req.close_connection = True
+        super().respond()
 
 
 def main() -> None:
@@ -24,6 +37,7 @@ def main() -> None:
         shutdown_timeout=130,
         server_name="127.0.0.1",
     )
+    server.gateway = Gateway
     # 2 MiB is Django's own limit, and in its words; this one only stops what is absurd.
     server.max_request_body_size = 8 * 1024 * 1024
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))

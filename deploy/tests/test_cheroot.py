@@ -1,0 +1,57 @@
+"""Cheroot ends a connection with a body in chunks: what comes behind is no request."""
+
+import os
+import re
+import shlex
+import socket
+import sys
+
+import pytest
+
+from deploy.child import Child
+from deploy.plan import ROOT
+from deploy.ports import free_port
+from deploy.stores import START_SECONDS
+
+pytestmark = pytest.mark.integration
+SERVER = ROOT / "deploy" / "strategies" / "cheroot" / "serve_cheroot.py"
+POST = "POST /api/v2/parcels HTTP/{}\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
+HIDDEN = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory):
+    found = free_port()
+    given = {"BIND_HOST": "127.0.0.1", "PORT": str(found), "WEB_THREADS": "2"}
+    child = Child(
+        "cheroot",
+        shlex.join([sys.executable, str(SERVER)]),
+        log=tmp_path_factory.mktemp("cheroot") / "cheroot.log",
+        env={**os.environ, **given, "PYTHONPATH": str(ROOT)},
+        cwd=ROOT,
+    )
+    try:
+        child.start()
+        child.wait_ready(f"GET http://127.0.0.1:{found}/healthz", START_SECONDS)
+        yield found
+    finally:
+        child.kill()
+
+
+@pytest.mark.parametrize(
+    ("request_", "statuses"),
+    [
+        (POST.format("1.1") + "\r\n2\r\n{}\r\n0\r\n\r\n", ["401"]),
+        (POST.format("1.1") + "\r\nno size\r\n", ["401"]),
+        (POST.format("1.1") + "\r\n-1\r\n", ["401"]),
+        (POST.format("1.1") + "\r\n2\r\nlonger", ["401"]),
+        (POST.format("1.1") + "\r\n800001\r\n", ["413"]),
+        (POST.format("1.0") + "Connection: Keep-Alive\r\n\r\n", ["401"]),
+    ],
+    ids=["whole", "no size", "negative", "longer than said", "over 8 MB", "of HTTP/1.0"],
+)
+def test_what_comes_behind_chunks_is_no_request(port, request_, statuses):
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
+        client.sendall((request_ + HIDDEN).encode())
+        answer = b"".join(iter(lambda: client.recv(65_536), b"")).decode()
+    assert re.findall(r"HTTP/1\.1 (\d+)", answer) == statuses
