@@ -28,8 +28,9 @@ ROWS_AT_ONCE = 10_000
 IDS_SKIPPED = 10_000_000
 _client = cache(sync_client)
 TIMELINE = "SELECT left(pg_walfile_name(pg_current_wal_lsn()), 8)"
-# The row with the timeline in which nothing is to be distrusted: a standby has it, too.
-TRUSTED = "timeline"
+# The row with the timeline in which nothing is to be distrusted. Without it that is the first one,
+# in which no server was promoted: what a promoted one lacks, or a backup, may be this row.
+TRUSTED, FIRST = "timeline", 1
 
 
 def timeline() -> str | None:
@@ -43,8 +44,8 @@ def timeline() -> str | None:
 
 def is_distrusted(now: str) -> bool:
     """Tell whether this timeline began since the last look, also of another sweeper's."""
-    trusted, _ = FeedCursor.objects.get_or_create(name=TRUSTED, defaults={"seq": int(now, 16)})
-    return trusted.seq != int(now, 16)
+    trusted = FeedCursor.objects.filter(name=TRUSTED).first()
+    return int(now, 16) != (trusted.seq if trusted else FIRST)
 
 
 def broker_identity() -> str | None:

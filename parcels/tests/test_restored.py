@@ -14,6 +14,7 @@ from parcels.models import (
     Announcement,
     Attempt,
     Brand,
+    FeedCursor,
     State,
     WebhookDelivery,
     WebhookEndpoint,
@@ -99,13 +100,31 @@ def test_a_sweeper_that_was_restarted_meanwhile_notices_another_timeline(
     """As one that waited for its database for two minutes, or was on the primary's machine."""
     AnnouncementFactory(carrier="postnl")
     fences = []
-    for seen in ("00000009", "0000000A", "0000000A"):
+    for seen in ("00000001", "0000000A", "0000000A"):
         monkeypatch.setattr(restored, "timeline", lambda seen=seen: seen)
         sweeper = Sweeper()
         sweeper._notice_new_timeline()
         sweeper.end()
         fences.append(Announcement.objects.get().fence)
     assert fences == [0, 1, 1]
+    assert Announcement.objects.get().state == State.UNKNOWN
+
+
+@pytest.mark.parametrize("restarted", [False, True])
+def test_a_database_that_lost_the_trusted_timeline_is_distrusted(
+    monkeypatch: pytest.MonkeyPatch, restarted: bool
+) -> None:
+    """Its row was among the commits that the promoted one lacks, or is younger than the backup."""
+    AnnouncementFactory(carrier="postnl")
+    sweeper = Sweeper()
+    for seen in ("00000001", "00000002"):
+        monkeypatch.setattr(restored, "timeline", lambda seen=seen: seen)
+        sweeper._notice_new_timeline()
+        FeedCursor.objects.filter(name=restored.TRUSTED).delete()
+        if restarted:
+            sweeper.end()
+            sweeper = Sweeper()
+    sweeper.end()
     assert Announcement.objects.get().state == State.UNKNOWN
 
 
