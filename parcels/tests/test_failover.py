@@ -44,8 +44,8 @@ def test_a_promoted_database_is_noticed_and_nothing_is_bought_unasked(site: Site
     site.stack.stop("worker")
     parcel = post(site)
     promote(server)
-    until(lambda: states(site) == ["unknown"], "the unknown one", 30)
-    assert "the database failed over" in site.stack.log("sweeper")
+    until(lambda: "the database failed over" in site.stack.log("sweeper"), "its line", 30)
+    assert states(site) == ["unknown"]  # written before
     site.stack.start("worker")
     site.wait_for_status(parcel, 1000, 60)
     assert site.rows("SELECT kind FROM parcels_attempt ORDER BY id")[0] == ("lookup",)
