@@ -381,7 +381,7 @@ class WebhookEndpointAdmin(SwitchedOff):
     def get_object(self, request: HttpRequest, *given: Any) -> WebhookEndpoint | None:
         """Lock it where it is changed: the form writes all its columns, also those it has read."""
         found = super().get_object(request, *given)
-        if found is None or request.method != "POST":
+        if found is None or not transaction.get_connection().in_atomic_block:  # only looked at
             return found
         return WebhookEndpoint.objects.select_for_update().filter(pk=found.pk).first()
 
