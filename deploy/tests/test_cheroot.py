@@ -55,3 +55,9 @@ def test_what_comes_behind_chunks_is_no_request(port, request_, statuses):
         client.sendall((request_ + HIDDEN).encode())
         answer = b"".join(iter(lambda: client.recv(65_536), b"")).decode()
     assert re.findall(r"HTTP/1\.1 (\d+)", answer) == statuses
+
+
+def test_a_chunk_s_size_may_not_fill_the_memory(port):
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
+        client.sendall(POST.format("1.1").encode() + b"\r\n" + b"a" * 8 * 1024 * 1024)
+        assert client.recv(65_536).startswith(b"HTTP/1.1 413 ")

@@ -4,6 +4,7 @@ import os
 import signal
 import sys
 
+from cheroot.server import KnownLengthRFile
 from cheroot.wsgi import Gateway_10, Server
 
 from shipping.wsgi import application
@@ -19,6 +20,9 @@ class Gateway(Gateway_10):
     def respond(self) -> None:
         if b"Transfer-Encoding" in self.req.inheaders:  # in HTTP/1.0, too, where Cheroot ignores it
             self.req.close_connection = True
+        if self.req.chunked_read:  # a chunk's size is a line, which Cheroot reads without a limit
+            chunks = self.req.rfile
+            chunks.rfile = KnownLengthRFile(chunks.rfile, chunks.maxlen)
         super().respond()
 
 
