@@ -13,7 +13,7 @@ def measure_chunks(application: "WSGIApplication", most: int) -> "WSGIApplicatio
     """Wrap the application; of a body over `most` bytes one more is read, and it is refused.
 
     For servers that undo the chunks themselves (gunicorn, Cheroot). Under ASGI `offload.intake`
-    does this, before uWSGI nginx; bjoern answers 411.
+    does this, before uWSGI nginx, and bjoern by itself.
     """
 
     def answer(environ: "WSGIEnvironment", start_response: "StartResponse") -> "Iterable[bytes]":
