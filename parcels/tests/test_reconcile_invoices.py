@@ -274,6 +274,12 @@ def test_an_empty_list_needs_its_days(lists: Lists) -> None:
         lists.check()
 
 
+def test_a_list_of_days_to_come_needs_its_days(lists: Lists) -> None:
+    """As one whose clock or time zone is ahead: "no day from tomorrow to today" explains nothing."""
+    with pytest.raises(CommandError, match="no day until today: .* --from and --to"):
+        lists.check(line("P1", "T1", "yes", TODAY + timedelta(days=2)))
+
+
 @pytest.mark.parametrize(
     "days", [{"since": TODAY, "until": TODAY - timedelta(days=1)}, {"since": TODAY}]
 )

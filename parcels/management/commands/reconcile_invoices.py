@@ -153,11 +153,14 @@ class Books:
             self.counts["queued to be voided"] += note_spares(found.extra, "invoice")
 
     def _not_sold(self) -> Iterator[str]:
-        first = self._first or min(self._days, default=None)
+        today = self._began.date()
+        first = self._first or min((day for day in self._days if day <= today), default=None)
         last = self._last or max(self._days, default=None)
         if first is None or last is None:
-            raise BadInvoice("the list is empty: say with --from and --to which days it is about")
-        last = min(last, self._began.date())
+            raise BadInvoice(
+                "the list has no day until today: say with --from and --to which days it is about"
+            )
+        last = min(last, today)
         if first > last:
             raise BadInvoice(f"there is no day to compare from {first} to {last}")
         period = _midnight(first), min(_midnight(last) + timedelta(days=1), self._began)
