@@ -275,8 +275,8 @@ def test_an_empty_list_needs_its_days(lists: Lists) -> None:
 
 
 def test_a_list_of_days_to_come_needs_its_days(lists: Lists) -> None:
-    """As one whose clock or time zone is ahead: "no day from tomorrow to today" explains nothing."""
-    with pytest.raises(CommandError, match="no day until today: .* --from and --to"):
+    """As one whose time zone is ahead: "no day from tomorrow to today" explains nothing."""
+    with pytest.raises(CommandError, match=r"no day until today: .* --from and --to"):
         lists.check(line("P1", "T1", "yes", TODAY + timedelta(days=2)))
 
 
