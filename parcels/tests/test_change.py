@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
+from django.utils import timezone
 
 from parcels.models import Announcement, Hold, Parcel
+from parcels.representation import Question
 from parcels.services import protect
+from parcels.services.accept import Mode
+from parcels.services.change import change_parcel
+from parcels.services.holds import Asked
 from parcels.statuses import Status
 from parcels.tests.factories import LabelledParcelFactory, ParcelFactory
 from parcels.tests.requests import Shop, body
@@ -89,6 +96,17 @@ def test_a_synchronous_change_waits_like_a_post(
     assert answer["Location"].endswith(f"/parcels/{parcel.pk}")
     assert answer["Preference-Applied"] == "wait=0"
     assert Hold.objects.get().announcements.get().parcel == parcel
+
+
+def test_a_hold_lasts_as_long_as_its_client_has_left(
+    parcel: Parcel, no_broker: Sent, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else a client that queued before is counted among the held ones after it was answered."""
+    monkeypatch.setattr("offload.wait", lambda hold_id, seconds: None)
+    question = Question([], "http://x", "/api/v2/parcels")
+    asked = Asked(parcel.account, question, seconds=60, asked_at=monotonic() - 40)
+    change_parcel(asked=asked, parcel_id=parcel.pk, fields={}, mode=Mode.SYNC)
+    assert Hold.objects.get().deadline_at < timezone.now() + timedelta(seconds=30)
 
 
 def test_nobody_waits_for_a_carrier_that_is_out(
