@@ -206,7 +206,9 @@ CARRIER_PROBE_DEADLINE = env.seconds(
 # Seconds. Redis answers in under a millisecond or is in trouble, and then each process guards by
 # itself.
 CARRIER_GUARD_TIMEOUT = env.seconds("CARRIER_GUARD_TIMEOUT", 0.25, minimum=0.01)
-# What the guards' keys in Redis begin with: two deployments on one Redis need two.
+# What the guards' keys in Redis begin with. Queues, turns and throttles have no prefix: two
+# deployments on one Redis need two database numbers. Its channels are common to all numbers, but
+# what is sent there are random ids of holds: another deployment's hub knows none of them.
 CARRIER_GUARD_PREFIX = env.text("CARRIER_GUARD_PREFIX", "carriers:")
 # For the fault suite: parcels.fault_settings.
 FAULT_GUARDS_OFF = env.words("FAULT_GUARDS_OFF")
