@@ -29,7 +29,7 @@ def test_each_server_has_a_reload_or_a_reason_against_it(name):
 @pytest.mark.parametrize("name", names())
 def test_uvicorn_is_started_with_a_limit_on_headers(name):
     lines = [line for line in load(name).processes.values() if "uvicorn " in line]
-    assert all(" --http offload.header_limit:HeaderLimit " in line for line in lines)
+    assert all(" --http h11 --h11-max-incomplete-event-size 65536 " in line for line in lines)
 
 
 def test_no_file_is_a_copy_of_another_strategy_s():
