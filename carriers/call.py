@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import time
+from dataclasses import dataclass
 
 from carriers import classify
 from carriers.errors import CarrierError, CarrierTimeout, RequestUnbuildable, SendForbidden
@@ -22,24 +23,16 @@ USER_AGENT = "slow-carriers/0.1"
 LEAST_SHARE = 0.5
 
 
+@dataclass(eq=False, slots=True)
 class Call:
-    """The state of one exchange; `perform` has the same arguments."""
+    """The state of one exchange; `ends_at` and `buys_until` by the monotonic clock."""
 
-    def __init__(
-        self,
-        base_url: str,
-        deadline: float,
-        connect_timeout: float,
-        buys_until: float = math.inf,
-    ) -> None:
-        if deadline <= 0 or connect_timeout <= 0:
-            raise ValueError("a call needs a deadline and a connect time-out")
-        self.base_url = base_url.rstrip("/")
-        self.ends_at = time.monotonic() + deadline
-        self.connect_timeout = connect_timeout
-        self.buy_sent = False
-        self.buys_until = buys_until
-        self.request: CarrierRequest | None = None
+    base_url: str
+    ends_at: float
+    connect_timeout: float
+    buys_until: float = math.inf
+    buy_sent: bool = False
+    request: CarrierRequest | None = None
 
     def begin(self, request: CarrierRequest) -> None:
         """Start a step."""

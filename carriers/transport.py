@@ -71,7 +71,8 @@ def perform(
     handshake included. A purchase whose first byte would leave after `buys_until`, by this process'
     monotonic clock, is NotSent("send_forbidden"). `tls` replaces the default trust (certifi).
     """
-    call = Call(base_url, deadline, connect_timeout, buys_until)
+    ends_at = time.monotonic() + deadline
+    call = Call(base_url.rstrip("/"), ends_at, connect_timeout, buys_until)
     try:
         request = next(steps)
         while True:

@@ -57,7 +57,8 @@ async def perform(
     tls: ssl.SSLContext | None = None,
 ) -> T | NotSent | Unknown:
     """Drive an adapter's steps as `carriers.transport.perform` does."""
-    call = Call(base_url, deadline, connect_timeout, buys_until)
+    ends_at = time.monotonic() + deadline
+    call = Call(base_url.rstrip("/"), ends_at, connect_timeout, buys_until)
     try:
         async with asyncio.timeout(deadline):
             call.begin(next(steps))

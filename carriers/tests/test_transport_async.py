@@ -100,7 +100,7 @@ async def test_each_of_many_addresses_has_half_a_second(monkeypatch):
     monkeypatch.setattr(asyncio, "timeout", timeout)
     monkeypatch.setattr(loop, "getaddrinfo", getaddrinfo)
     monkeypatch.setattr(loop, "create_connection", connect)
-    call = Call("https://feed.example", 5.0, 1.0)
+    call = Call("https://feed.example", time.monotonic() + 5.0, 1.0)
     assert await transport_async._connect(call, "feed.example", 443, None) == "the second's"
     assert given == [LEAST_SHARE, LEAST_SHARE]
 
