@@ -44,8 +44,7 @@ async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:
         _waiters[loop] = Waiters(store.url(), resolve=resolving.resolve_in_thread, counts=here())
         _waiters[loop].start()
         _waiters[loop].run("close", partial(_close_with, loop))
-    ending = await _waiters[loop].wait(hold_id, time.time() + seconds, _never)
-    return ending if isinstance(ending, Answer) else None
+    return await _waiters[loop].wait(hold_id, time.time() + seconds, _never)
 
 
 async def _close_with(loop: asyncio.AbstractEventLoop) -> None:

@@ -63,6 +63,10 @@ Receive = Callable[[], Awaitable[Message]]
 Send = Callable[[Message], Awaitable[None]]
 
 
+class ClientGone(Exception):
+    """The client has disconnected"""
+
+
 class Answer(NamedTuple):
     """Status, headers in order (Set-Cookie may repeat), and the body's bytes."""
 

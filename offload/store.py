@@ -30,8 +30,7 @@ TROUBLE = (redis.RedisError, OSError, DatabaseError)
 
 # Stands in for us in tests: offload.testing.eager.
 eager: Eager | None = None
-_paused_until = 0.0
-_in_trouble = False
+_paused_until = 0.0  # not 0 since it was in trouble
 
 
 def release(hold_id: UUID | str, response: Released) -> bool:
@@ -136,7 +135,7 @@ def write(
 
     Of two values of a key the first counts. False if the store is in trouble.
     """
-    global _paused_until, _in_trouble
+    global _paused_until
     if time.monotonic() < _paused_until:
         return False
     try:
@@ -155,10 +154,9 @@ def write(
             pipeline.execute()
     except TROUBLE as error:
         _paused_until = time.monotonic() + PAUSE
-        _in_trouble = True
         logger.warning("%s, %s is in trouble: %r", trouble, address(url()), error)
         return False
-    if _in_trouble:
-        _in_trouble = False
+    if _paused_until:
+        _paused_until = 0.0
         logger.warning("%s answers again", address(url()))
     return True

@@ -19,7 +19,7 @@ from tempfile import SpooledTemporaryFile
 from typing import Any
 
 from offload.keys import CLIENT
-from offload.protocol import Message, Receive, Send
+from offload.protocol import ClientGone, Message, Receive, Send
 
 Environ = dict[str, Any]
 
@@ -27,10 +27,6 @@ Environ = dict[str, Any]
 SPOOL = 2_621_440
 # Bytes of an answer of known length that cross to the event loop in one go.
 WHOLE = 1_048_576
-
-
-class ClientGone(Exception):
-    """Nobody reads the stream any more"""
 
 
 class InThreads:

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import enum
-import itertools
 import logging
 import time
 from collections import Counter
@@ -21,7 +19,7 @@ from typing import Any
 from offload import doubts
 from offload.counting import ANSWERED, GONE, HELD, HOLDS, LATE, OVER_LIMIT, REDIS_UP, Counts
 from offload.keys import ANSWER_KEY
-from offload.protocol import Answer, Hold, Receive, decode_answer, merge
+from offload.protocol import Answer, ClientGone, Hold, Receive, decode_answer, merge
 from offload.redis_clients import AsyncStore, RedisStore, address
 
 logger = logging.getLogger("offload")
@@ -37,25 +35,12 @@ RESUBSCRIBE = 0.5
 TIMER_EARLY = 0.002
 
 
-class Ending(enum.Enum):
-    """How a hold ends without a released answer."""
-
-    LATE = "late"
-    GONE = "gone"
-
-
 @dataclass(slots=True, eq=False)
 class Wait:
     """One client's wait: an outcome ends it by making its time-out come early."""
 
     timeout: asyncio.Timeout
     answer: Answer | None = None
-
-    def end(self, answer: Answer | None = None) -> None:
-        """End the wait now; the first answer counts."""
-        self.answer = self.answer or answer
-        if not self.timeout.expired():
-            self.timeout.reschedule(0.0)  # long past
 
 
 class Waiters:
@@ -100,8 +85,8 @@ class Waiters:
     def drain(self) -> None:
         """Give all holds their late answer, and also every new one."""
         self.draining = True
-        for wait in itertools.chain.from_iterable(self.waits.values()):
-            wait.end()
+        for hold_id in self.waits:
+            self.deliver(hold_id, None)
 
     async def _listen(self) -> None:
         while True:
@@ -143,32 +128,32 @@ class Waiters:
         count[HELD] += 1
         self._by_account[account] += 1
         try:
-            ending = await self.wait(hold.hold_id, hold.deadline, receive)
+            answer = await self.wait(hold.hold_id, hold.deadline, receive)
+        except ClientGone:
+            count[GONE] += 1
+            return None
         finally:
             count[HOLDS] -= 1
             self._by_account[account] -= 1
             if not self._by_account[account]:
                 del self._by_account[account]
-        if ending is Ending.GONE:
-            count[GONE] += 1
-            return None
-        if isinstance(ending, Answer):
-            count[ANSWERED] += 1
-            try:
-                return merge(ending, decode_answer(packed or b""))
-            except ValueError:  # none was given, or it is unreadable
-                return merge(ending, await self.doubts.stored_late(hold, packed))
-        count[LATE] += 1
-        return await self.doubts.late(hold, packed)
+        if answer is None:
+            count[LATE] += 1
+            return await self.doubts.late(hold, packed)
+        count[ANSWERED] += 1
+        try:
+            return merge(answer, decode_answer(packed or b""))
+        except ValueError:  # none was given, or it is unreadable
+            return merge(answer, await self.doubts.stored_late(hold, packed))
 
-    async def wait(self, hold_id: str, deadline: float, receive: Receive) -> Answer | Ending:
-        """Wait until the hold is released, its deadline has come or its client is gone.
+    async def wait(self, hold_id: str, deadline: float, receive: Receive) -> Answer | None:
+        """Wait until the hold is released, and return its answer; None at its deadline.
 
         `deadline` is in seconds since the epoch; `receive` is the connection's ASGI callable,
-        read only for its disconnect.
+        read only for its disconnect: ClientGone.
         """
         if self.draining:
-            return Ending.LATE
+            return None
         wait = Wait(asyncio.timeout(max(0.0, deadline - time.time()) + TIMER_EARLY))
         self.waits.setdefault(hold_id, []).append(wait)
         try:
@@ -180,16 +165,16 @@ class Waiters:
                 # The body before the disconnect is ignored: the ticket has all data.
                 while (await receive())["type"] != "http.disconnect":
                     pass
-                return Ending.GONE
+                raise ClientGone
         except TimeoutError:
             if wait.answer is not None or self.draining:
-                return wait.answer or Ending.LATE
+                return wait.answer
         finally:
             self.waits[hold_id].remove(wait)
             if not self.waits[hold_id]:
                 del self.waits[hold_id]
                 self.doubts.doubted.pop(hold_id, None)
-        return await self.doubts.last_read(hold_id) or Ending.LATE
+        return await self.doubts.last_read(hold_id)
 
     def _take(
         self, hold_id: str, reply: asyncio.Future[bytes | None], *, woken: bool = False
@@ -200,17 +185,22 @@ class Waiters:
             self.doubts.miss(hold_id)
 
     def deliver(self, hold_id: str, answer: Answer | bytes | None) -> bool:
-        """End all waits for this hold with the answer, stored or not; False if it is none."""
+        """End all waits for this hold with the answer, stored or not; False if it is none.
+
+        While this process drains they end without one, too; the first answer counts.
+        """
         if isinstance(answer, bytes):
             try:
                 answer = decode_answer(answer)
             except ValueError:
                 logger.exception("the stored answer of hold %s is unreadable", hold_id)
                 return False
-        if answer is None:
+        if answer is None and not self.draining:
             return False
         for wait in self.waits.get(hold_id, ()):
-            wait.end(answer)
+            wait.answer = wait.answer or answer
+            if not wait.timeout.expired():
+                wait.timeout.reschedule(0.0)  # long past
         return True
 
 

@@ -1,6 +1,7 @@
 """What the logs say of trouble: where, since when no more, and without any password."""
 
 import logging
+import time
 
 import pytest
 from django.http import HttpResponse
@@ -38,7 +39,7 @@ def test_a_release_names_the_address_and_says_when_it_is_over(
     assert offload.release(hold_id, HttpResponse()) is False
     assert f"127.0.0.1:{redis_server.port}" in caplog.text
     redis_server.start()
-    store._paused_until = 0.0
+    store._paused_until = time.monotonic()
     caplog.clear()
     with caplog.at_level(logging.INFO, logger="offload"):
         assert offload.release(hold_id, HttpResponse()) is True
