@@ -1,6 +1,6 @@
 """Logs: JSON lines where a machine reads them, short lines where a person does.
 
-Every line carries what was bound before: request id, account, parcel, announcement, task. Never a
+Every line carries what was bound before: request id, account, announcement, task. Never a
 name, an address or a secret: ids lead to those who may see them.
 """
 

@@ -68,11 +68,6 @@ class RequestMiddleware:
             response = refused or await self.get_response(request)
             return _end(request, response, request_id, started)
 
-    def process_view(self, request: HttpRequest, view: Any, args: Any, kwargs: Any) -> None:
-        """Bind whose parcel it is about; Django calls this when the route is known."""
-        if "parcel_id" in kwargs:
-            structlog.contextvars.bind_contextvars(parcel=kwargs["parcel_id"])
-
 
 def _begin(request: HttpRequest) -> tuple[str, float, JsonResponse | None]:
     """Bind the request's id; return it, its begin, and the error response if it exceeds a limit.
@@ -129,6 +124,8 @@ def _end(
     metrics.REQUESTS.labels(method, route, status).inc()
     metrics.REQUEST_SECONDS.labels(method, route).observe(seconds)
     said = {"method": method, "route": route, "status": status}
+    if match and "parcel_id" in match.kwargs:
+        said["parcel"] = match.kwargs["parcel_id"]
     log.info("answered", extra=said | {"seconds": round(seconds, 4)})
     api = request.path.lstrip("/").startswith("api/")  # as the routes have it
     response.headers.setdefault("Content-Security-Policy", API_POLICY if api else PAGE_POLICY)

@@ -61,6 +61,13 @@ def test_a_request_is_counted_by_its_route(client: Client) -> None:
     assert counter._value.get() == before + 1
 
 
+def test_a_request_s_last_line_names_its_parcel(client: Client, caplog: Any) -> None:
+    with caplog.at_level("INFO", logger="shipping.requests"):
+        client.get("/api/v2/parcels/4711")
+    said = [each for each in caplog.records if each.name == "shipping.requests"]
+    assert [(each.status, each.parcel) for each in said] == [(401, "4711")]
+
+
 def test_what_clients_make_up_makes_no_new_series(client: Client) -> None:
     client.get("/no/such/address/4711")
     client.generic("BREW", "/healthz")
