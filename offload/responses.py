@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.cookies import CookieError, Morsel, SimpleCookie
 from typing import Any, NamedTuple, cast
 
 from django.contrib.messages.storage.cookie import CookieStorage
@@ -56,10 +57,28 @@ def to_response(answer: Answer) -> HttpResponse:
     del response["Content-Type"]
     for name, value in answer.headers:
         if name.lower() == "set-cookie":
-            response.cookies.load(value)
+            _set_cookie(response, value)
         else:
             response[name] = value
     return response
+
+
+def _set_cookie(response: HttpResponse, header: str) -> None:
+    """Set a cookie that leaves as it came, also with attributes that `http.cookies` doesn't know.
+
+    It would drop such a cookie (Partitioned, before Python 3.14), or make a second one of it.
+    """
+    try:
+        known = SimpleCookie(header)
+        if [each.OutputString() for each in known.values()] == [header]:
+            response.cookies.update(known)
+        else:
+            name, _, rest = header.partition("=")
+            cookie: Morsel[str] = Morsel()
+            cookie.set(name, rest.partition(";")[0], rest)
+            response.cookies[name] = cookie
+    except CookieError:  # a name that it refuses
+        response["Set-Cookie"] = header
 
 
 def add_message(

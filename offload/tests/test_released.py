@@ -19,7 +19,9 @@ from rest_framework.status import HTTP_409_CONFLICT
 
 import offload
 from offload import resolving
+from offload.protocol import Answer
 from offload.responses import to_response
+from offload.store import to_answer
 from offload.tests import outcomes
 
 TEMPLATES = [{"BACKEND": "django.template.backends.django.DjangoTemplates"}]
@@ -101,3 +103,25 @@ def test_the_app_may_name_its_holds_by_uuid(hold_id, monkeypatch):
     monkeypatch.setattr(outcomes, "resolve", lambda hold_ids, *, final_only: found)
     answers = resolving.resolve([hold_id], final_only=True)
     assert {key: answer.body for key, answer in answers.items()} == {hold_id: b"a"}
+
+
+@pytest.mark.parametrize(
+    "cookie",
+    [
+        "a=1; HttpOnly; Path=/; SameSite=Lax",
+        'a="1\\0542"; Path=/',
+        "a=1; Path=/; Partitioned",
+        "a=1; Priority=High; path=/",
+        'a={"b": 1}; Path=/',
+        "a@b=1",
+    ],
+)
+def test_a_cookie_leaves_as_it_came(cookie):
+    answer = Answer(200, (("Set-Cookie", cookie),), b"")
+    assert to_answer(to_response(answer)) == answer
+
+
+def test_a_cookie_with_known_attributes_can_be_changed():
+    response = to_response(Answer(200, (("Set-Cookie", "a=1; Path=/"),), b""))
+    response.cookies["a"]["secure"] = True
+    assert to_answer(response).headers == (("Set-Cookie", "a=1; Path=/; Secure"),)
