@@ -35,7 +35,7 @@ PAGE_POLICY = (
     "default-src 'self'; img-src 'self' data:; object-src 'none'; base-uri 'none'; "
     "form-action 'self'; frame-ancestors 'none'"
 )
-_SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
+_SAFE, _ELSEWHERE = {"GET", "HEAD", "OPTIONS"}, {"cross-site", "same-site"}
 PERMISSIONS = "camera=(), geolocation=(), microphone=(), payment=(), usb=()"
 
 
@@ -99,9 +99,9 @@ def _begin(request: HttpRequest) -> tuple[str, float, JsonResponse | None]:
         status, message = 400, f"The query is over {limits.QUERY} characters."
     elif query.count("&") >= limits.PARAMETERS:
         status, message = 400, f"The query has over {limits.PARAMETERS} parameters."
-    # A browser sends the keys it was given for a label's link with forms of other sites, too.
-    elif request.META.get("HTTP_SEC_FETCH_SITE") == "cross-site" and request.method not in _SAFE:
-        status, message = 403, "A page of another site may not send this."
+    # A browser sends the keys it was given for a label's link with any page's forms, too.
+    elif request.META.get("HTTP_SEC_FETCH_SITE") in _ELSEWHERE and request.method not in _SAFE:
+        status, message = 403, "A page of another origin may not send this."
     else:
         return request_id, started, None
     path = request.path if len(request.path) <= limits.PATH else ""

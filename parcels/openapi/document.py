@@ -32,8 +32,8 @@ COMMON_ERRORS = {
     ),
     401: ("The keys are missing or wrong", "Authentication credentials were not provided."),
     403: (
-        "A browser would write for a page of another site",
-        "A page of another site may not send this.",
+        "A browser would write for a page of another origin",
+        "A page of another origin may not send this.",
     ),
     406: (
         "The requested format is not available",
