@@ -325,7 +325,8 @@ def test_no_time_out_is_none(monkeypatch):
 def test_a_call_without_time_is_not_begun(deadline):
     with servers.serving(servers.answering(servers.http(200))) as served:
         outcome = perform(steps(buying()), served.url, deadline, 1)
-    assert isinstance(outcome, NotSent) and not served.requests
+    assert isinstance(outcome, NotSent)
+    assert not served.requests
 
 
 @pytest.mark.parametrize(("deadline", "connect"), [(None, 1), (1, None)])
