@@ -51,11 +51,12 @@ def plain_words(status: int, path: str, message: str) -> bytes:
 # No `Connection: close`: with unread bytes the close is a reset, which can overtake the answer. The
 # server reads the rest and discards it.
 _TOO_LARGE = (413, "The body is too large.")
+_TWO_LENGTHS = (400, "A body has one length or comes in chunks.", ("connection", "close"))
 _TOO_SLOW = (408, "The body did not arrive in time.", ("connection", "close"))
 
 
 class Intake:
-    """Answers 413, 408 and 429 by itself; around everything else.
+    """Answers 400, 408, 413 and 429 by itself; around everything else.
 
     At most `connections` requests of one address are under way in a process; 0 is no limit, which
     it must be where all clients come by one balancer.
@@ -91,9 +92,11 @@ class Intake:
         try:
             if address and self._under_way[address] > self._connections:
                 raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
-            for name, value in scope["headers"]:
-                if name == b"content-length" and int(value) > self._max_body:
-                    raise Refused(*_TOO_LARGE)
+            given = dict(scope["headers"])
+            if b"transfer-encoding" in given and b"content-length" in given:
+                raise Refused(*_TWO_LENGTHS)
+            if int(given.get(b"content-length", 0)) > self._max_body:
+                raise Refused(*_TOO_LARGE)
             await self._app(scope, body.receive, send)
         except Refused as refused:
             words = self._words(refused.status, scope["path"], refused.message)

@@ -352,6 +352,10 @@ def refused(port, start, piece, limit):
 
 
 GET = b"GET / HTTP/1.1\r\nHost: x\r\n"
+TWO_LENGTHS = (
+    b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"
+    b"0\r\n\r\n"
+)
 CHUNKED = b"POST / HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\n"
 
 
@@ -375,6 +379,11 @@ def test_uvicorn_takes_no_endless_headers(tmp_path):
         for body in (b"", b"x" * 90_000):
             assert statuses(port, *[body] * 3, headers=headers) == [200] * 3
         assert statuses(port, iter([b"x"] * 12_000), b"x") == [200, 200]
+        # By one of two lengths a proxy may have taken the second request for a part of the first.
+        with socket.create_connection(("127.0.0.1", port), timeout=30) as client:
+            client.sendall(TWO_LENGTHS + GET + b"\r\n")
+            answers = b"".join(iter(lambda: client.recv(65_536), b""))
+        assert (answers[:12], answers.count(b"HTTP/1.1 ")) == (b"HTTP/1.1 400", 1)
     finally:
         server.end()
 
