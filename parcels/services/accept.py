@@ -170,7 +170,7 @@ def accept(
                     new = {announcement.parcel_id for announcement in announcements}
                     old = [parcel.pk for parcel in parcels if parcel.pk not in new]
                     if awaited := announcements + (waiting_announcements(old) if old else []):
-                        hold = open_hold(account, question, awaited, asked.left)
+                        hold = open_hold(asked, question, awaited)
                 if row is not None:  # a label in the answer, were it not for this request's Prefer
                     synchronous = any(order.mode is Mode.SYNC for order in orders)
                     idempotency.fulfil(row, question, synchronous=synchronous)

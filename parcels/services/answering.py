@@ -62,7 +62,7 @@ def answer_parcel(*, asked: Asked, parcel: Parcel) -> HttpResponse:
         return unfinished_answer(question, [parcel])
     hold = None
     if waiting := waiting_announcements([parcel.pk]):
-        hold = open_hold(asked.account, question, waiting, asked.left)
+        hold = open_hold(asked, question, waiting)
     if hold and waiting_announcements([parcel.pk]):
         return wait_for(asked, question, hold, [parcel], buys=False)
     parcels = in_order([parcel.pk]) or [parcel]
@@ -109,7 +109,7 @@ def _answer_announced(asked: Asked, question: Question) -> HttpResponse:
         hold = None
         if waiting:
             wake_after_commit(waiting)
-            hold = open_hold(asked.account, question, waiting, asked.left)
+            hold = open_hold(asked, question, waiting)
     if hold and waiting_announcements(question.parcels):
         return wait_for(asked, question, hold, in_order(question.parcels))
     return final_answer(question, in_order(question.parcels))

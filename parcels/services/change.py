@@ -43,7 +43,7 @@ def change_parcel(
             question = replace(asked.question, parcels=[parcel.pk])
             announcements = queue([parcel]) if mode is not Mode.STORE else []
             if synchronous and not held_off([parcel], out):
-                hold = open_hold(asked.account, question, announcements, asked.left)
+                hold = open_hold(asked, question, announcements)
             wake_after_commit(announcements)
     except IntegrityError:
         # The only constraint that a client can meet here.

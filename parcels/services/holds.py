@@ -9,7 +9,7 @@ import json
 import logging
 import uuid
 from collections.abc import Callable, Collection, Iterable, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from datetime import timedelta
 from time import monotonic
 
@@ -43,26 +43,19 @@ _HELD = (
 class Asked:
     """How the client asked: its question, of which the parcels come later, and how long it waits.
 
-    At most `seconds` from `asked_at` (monotonic), when the request was there; not for a label where
-    it prefers to `respond_async`.
+    At most `seconds` from when the whole request was there, `until` by the monotonic clock. Not for
+    a label where it prefers to `respond_async`.
     """
 
     account: Account
     question: Question
     respond_async: bool = False
     seconds: float = 0.0
-    asked_at: float = field(default_factory=monotonic, compare=False)
-
-    @property
-    def left(self) -> float:
-        """Return how many seconds are left: a slow store takes part of them."""
-        return max(self.seconds - (monotonic() - self.asked_at), 0.0)
+    until: float = 0.0
 
 
-def open_hold(
-    account: Account, question: Question, announcements: Sequence[Announcement], wait: float
-) -> Hold:
-    """Store which announcements a client waits for, for at most `wait` seconds.
+def open_hold(asked: Asked, question: Question, announcements: Sequence[Announcement]) -> Hold:
+    """Store which announcements a client waits for, and until when.
 
     Call it in the transaction that writes the announcements, or check afterwards whether they have
     ended: an outcome that was recorded earlier finds no hold.
@@ -70,9 +63,9 @@ def open_hold(
     with transaction.atomic(savepoint=False):
         hold = Hold(
             id=uuid.uuid4().hex,
-            account=account,
+            account=asked.account,
             question=asdict(question),
-            deadline_at=timezone.now() + timedelta(seconds=wait),
+            deadline_at=timezone.now() + timedelta(seconds=asked.until - monotonic()),
         )
         # Not add(): a new hold has none that would have to be looked for first.
         Waiting = Hold.announcements.through
@@ -121,14 +114,14 @@ def wait_for(
     Where the account has its share of this worker's threads, the late answer comes at once.
     """
     late = unfinished_answer(question, parcels, late=True)
-    left = asked.left
-    if not left:
+    left = asked.until - monotonic()  # a slow store has taken part of it
+    if left <= 0:
         return late
     if offload.holds_clients():
         return offload.hold(hold.pk, late=late, wait=left, account=str(asked.account.pk))
     return wait_here(
         hold,
-        lambda: asked.left,
+        asked.until,
         late,
         lambda: unfinished_answer(question, in_order(question.parcels), late=True),
         buys=buys,

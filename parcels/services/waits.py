@@ -82,30 +82,30 @@ def thread_to_wait(account_id: int, *, buys: bool) -> Iterator[bool]:
 
 def wait_here(
     hold: Hold,
-    left: Callable[[], float],
+    until: float,
     late: HttpResponse,
     late_now: Callable[[], HttpResponse],
     *,
     buys: bool,
 ) -> HttpResponse:
-    """Wait for the hold's answer in this process, for the seconds that are `left`.
+    """Wait for the hold's answer in this process, `until` a moment of the monotonic clock.
 
     Without a thread for the account, and in trouble, it is `late`; after the time `late_now`.
     """
     if views_are_coroutines():
-        return PendingResponse(lambda: _wait_in_loop(hold, left, late_now), late)
+        return PendingResponse(lambda: _wait_in_loop(hold, until, late_now), late)
     connection.close()  # no database connection is held while waiting
     with thread_to_wait(hold.account_id, buys=buys) as free:
         if not free:
             return late
         with metrics.waiting():
-            answer = offload.wait(hold.pk, left())
+            answer = offload.wait(hold.pk, max(until - monotonic(), 0.0))
     return or_late(late_now, late) if answer is None else answer
 
 
 async def _wait_in_loop(
-    hold: Hold, left: Callable[[], float], late_now: Callable[[], HttpResponse]
+    hold: Hold, until: float, late_now: Callable[[], HttpResponse]
 ) -> HttpResponse:
     with metrics.waiting():
-        answer = await offload.wait_async(hold.pk, left())
+        answer = await offload.wait_async(hold.pk, max(until - monotonic(), 0.0))
     return await in_thread(late_now) if answer is None else answer

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from datetime import timedelta
+from time import monotonic
 from types import SimpleNamespace
 from typing import Any
 
@@ -47,7 +48,7 @@ from parcels.services.call_and_wait import buy
 from parcels.services.cancel import CANCELLED, cancel
 from parcels.services.claim import claim, guard, prepare
 from parcels.services.ending import Ending, end
-from parcels.services.holds import open_hold, release
+from parcels.services.holds import Asked, open_hold, release
 from parcels.services.job import Result, jobs_for
 from parcels.services.next_state import hand_back, move_on, put_under_review
 from parcels.services.record import finish, record
@@ -69,7 +70,7 @@ def awaited(count: int) -> list[Announcement]:
         same = {"parcel__account": rows[0].account} if rows else {}
         row = AnnouncementFactory.create(**same)
         question = Question([row.parcel_id], "http://x", "/api/v2/parcels")
-        open_hold(account=row.account, question=question, announcements=[row], wait=60)
+        open_hold(Asked(row.account, question, until=monotonic() + 60), question, [row])
         rows.append(row)
     return rows
 
@@ -158,7 +159,7 @@ def test_a_parcel_that_somebody_else_has_announced_is_read_again(
     first = AnnouncementFactory.create()
     second = AnnouncementFactory.create(parcel__account=first.account)
     question = Question([first.parcel_id, second.parcel_id], "http://x", "/p", many=True)
-    open_hold(account=first.account, question=question, announcements=[first, second], wait=60)
+    open_hold(Asked(first.account, question, until=monotonic() + 60), question, [first, second])
     with django_capture_on_commit_callbacks(execute=True):
         jobs = {job.announcement.pk: job for job in prepare([first.pk, second.pk])}
         Announcement.objects.filter(pk=second.pk).update(state=State.ANNOUNCED, fence=7)
@@ -195,7 +196,7 @@ def test_a_batch_whose_draft_is_deleted_meanwhile_is_answered_without_it(
     row = AnnouncementFactory.create()
     draft = ParcelFactory.create(account=row.account, status=Status.NO_LABEL)
     question = Question([draft.pk, row.parcel_id], "http://x", "/p", many=True)
-    open_hold(account=row.account, question=question, announcements=[row], wait=60)
+    open_hold(Asked(row.account, question, until=monotonic() + 60), question, [row])
     assert cancel(account=row.account, parcel_id=draft.pk) == CANCELLED
     announce_all([row], django_capture_on_commit_callbacks)
     (answer,) = told.values()
@@ -446,8 +447,8 @@ def test_a_guard_that_refuses_gives_its_slot_back(monkeypatch: pytest.MonkeyPatc
 def test_who_was_paused_after_the_guard_does_not_buy(
     monkeypatch: pytest.MonkeyPatch, waits: bool, paused: int
 ) -> None:
-    def bought(steps: Any, *limits: Any) -> bool:
-        call = Call(*limits)
+    def bought(steps: Any, url: str, deadline: float, *limits: Any) -> bool:
+        call = Call(url, monotonic() + deadline, *limits)
         call.begin(next(steps))
         steps.close()
         with suppress(SendForbidden):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from time import monotonic
 
 import pytest
@@ -13,14 +12,15 @@ from rest_framework.request import Request
 from offload.keys import CLIENT
 from offload.middleware import OffloadMiddleware
 from offload.protocol import Client
-from parcels.models import Account
-from parcels.services.holds import Asked
+from parcels.models import Account, Hold
+from parcels.services.holds import Asked, wait_for
+from parcels.tests.factories import ParcelFactory
 from parcels.views.request import asked
 
 QUEUED = 4.0
 
 
-def ask(account: Account, *, noted: bool) -> Asked:
+def ask(account: Account, *, noted: bool = True, wait: float = 10) -> Asked:
     """Return how a client asked that queued for QUEUED seconds."""
     request = RequestFactory().post("/api/v2/parcels")
     request.scope = {CLIENT: Client(monotonic() - QUEUED)}  # type: ignore[attr-defined] # as ASGIRequest
@@ -28,15 +28,17 @@ def ask(account: Account, *, noted: bool) -> Asked:
         OffloadMiddleware(lambda _: HttpResponse())(request)
     wrapped = Request(request)
     wrapped.user = account  # type: ignore[assignment] # as our authentication sets it
-    return asked(wrapped, wait=10)
+    return asked(wrapped, wait=wait)
 
 
 @pytest.mark.parametrize(("noted", "left"), [(True, 6.0), (False, 10.0)])
 def test_what_it_queued_for_is_taken_off(account: Account, noted: bool, left: float) -> None:
     # Without the note, the control: it would wait for ten seconds more.
-    assert ask(account, noted=noted).left == pytest.approx(left, abs=0.5)
+    assert ask(account, noted=noted).until - monotonic() == pytest.approx(left, abs=0.5)
 
 
 def test_who_queued_for_longer_than_it_waits_has_nothing_left(account: Account) -> None:
-    queued = ask(account, noted=True)
-    assert replace(queued, seconds=2).left == 0
+    parcel = ParcelFactory.create(account=account)
+    parcel.refresh_from_db()
+    how = ask(account, wait=2)
+    assert wait_for(how, how.question, Hold(account=account), [parcel]).status_code == 202

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -41,7 +42,7 @@ from parcels.services import protect, review, tracking_feed, void
 from parcels.services.announce import announce
 from parcels.services.claim import MAX_CLAIMS, claim, prepare
 from parcels.services.clock import DatabaseNow
-from parcels.services.holds import open_hold
+from parcels.services.holds import Asked, open_hold
 from parcels.services.job import Result
 from parcels.services.record import finish
 from parcels.statuses import Status
@@ -141,7 +142,9 @@ def test_whoever_waited_for_a_withdrawn_parcel_is_answered(
 ) -> None:
     announcement = AnnouncementFactory.create(parcel__account=shop.account)
     question = Question([announcement.parcel_id], "http://x", "/api/v2/parcels")
-    hold = open_hold(account=shop.account, question=question, announcements=[announcement], wait=60)
+    hold = open_hold(
+        Asked(shop.account, question, until=monotonic() + 60), question, [announcement]
+    )
     told: dict[str, Any] = {}
     monkeypatch.setattr("offload.release_many", lambda answers: bool(told.update(answers)) or True)
     with django_capture_on_commit_callbacks(execute=True):

@@ -104,7 +104,7 @@ def test_a_hold_lasts_as_long_as_its_client_has_left(
     """Else a client that queued before is counted among the held ones after it was answered."""
     monkeypatch.setattr("offload.wait", lambda hold_id, seconds: None)
     question = Question([], "http://x", "/api/v2/parcels")
-    asked = Asked(parcel.account, question, seconds=60, asked_at=monotonic() - 40)
+    asked = Asked(parcel.account, question, seconds=60, until=monotonic() + 20)
     change_parcel(asked=asked, parcel_id=parcel.pk, fields={}, mode=Mode.SYNC)
     assert Hold.objects.get().deadline_at < timezone.now() + timedelta(seconds=30)
 

@@ -159,6 +159,6 @@ def asked(request: Request, *, many: bool = False, wait: float | None = None) ->
         ),
         respond_async=respond_async,
         seconds=seconds,
-        # Not when the view begins: in a burst, requests queue before it.
-        asked_at=offload.arrived_at(request),
+        # Not from the begin of the view: in a burst, requests queue before it.
+        until=offload.arrived_at(request) + seconds,
     )
