@@ -59,11 +59,26 @@ async def perform(
     """Drive an adapter's steps as `carriers.transport.perform` does."""
     ends_at = time.monotonic() + deadline
     call = Call(base_url.rstrip("/"), ends_at, connect_timeout, buys_until)
+    url = urlsplit(call.base_url)
+    context = (tls or default_tls()) if url.scheme == "https" else None
     try:
         async with asyncio.timeout(deadline):
             call.begin(next(steps))
             while True:
-                response = await _fetch(call, tls)
+                transport, answer = await _connect(call, url.hostname or "", url.port, context)
+                try:
+                    message = _encode(call.request, url.netloc, url.path)
+                    if transport.is_closing():
+                        raise CarrierReset
+                    call.leaving()  # right before the first byte
+                    transport.write(message)
+                    # Else both would be kept for as long as the carrier takes.
+                    del message
+                    call.request = None
+                    response = CarrierResponse(*await answer.whole)
+                finally:
+                    answer.whole.cancel()
+                    transport.abort()
                 call.begin(steps.send(response))
     except StopIteration as end:
         return end.value
@@ -73,25 +88,6 @@ async def perform(
         return call.outcome(error)
     finally:
         steps.close()
-
-
-async def _fetch(call: Call, tls: ssl.SSLContext | None) -> CarrierResponse:
-    url = urlsplit(call.base_url)
-    context = (tls or default_tls()) if url.scheme == "https" else None
-    transport, answer = await _connect(call, url.hostname or "", url.port, context)
-    try:
-        message = _encode(call.request, url.netloc, url.path)
-        if transport.is_closing():
-            raise CarrierReset
-        call.leaving()  # right before the first byte
-        transport.write(message)
-        # Else both would be kept for as long as the carrier takes.
-        del message
-        call.request = None
-        return CarrierResponse(*await answer.whole)
-    finally:
-        answer.whole.cancel()
-        transport.abort()
 
 
 async def _connect(
