@@ -74,8 +74,14 @@ class HoldMiddleware:
             return
         request = Request(receive)
         scope[KEEPS_PLACE] = True
-        if scope["type"] == "http" and not await request.buffer():
-            return
+        size = 0
+        while scope["type"] == "http" and not request.complete and size <= BUFFER:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                return
+            request.messages.append(message)
+            size += len(message.get("body", b""))
+            request.complete = not message.get("more_body", False)
         # As if the client had not sent any of our internal headers. Not before the body is there:
         # Intake adds its length.
         headers = [(k, v) for k, v in scope["headers"] if not is_internal(k.decode("latin-1"))]
@@ -119,24 +125,12 @@ class HoldMiddleware:
 
 @dataclass(slots=True)
 class Request:
-    """A request whose body is read before it is passed to Django."""
+    """A request whose body is read, up to BUFFER, before it is passed to Django."""
 
     source: Receive
     messages: deque[Message] = field(default_factory=deque)
     answering: asyncio.Event = field(default_factory=asyncio.Event)
     complete: bool = False
-
-    async def buffer(self) -> bool:
-        """Read the body, up to BUFFER; False if the client has gone meanwhile."""
-        size = 0
-        while not self.complete and size <= BUFFER:
-            message = await self.source()
-            if message["type"] == "http.disconnect":
-                return False
-            self.messages.append(message)
-            size += len(message.get("body", b""))
-            self.complete = not message.get("more_body", False)
-        return True
 
     async def is_gone(self) -> bool:
         """Say whether the client disconnected while it queued: its work isn't needed any more."""
