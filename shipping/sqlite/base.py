@@ -84,12 +84,11 @@ _idle: defaultdict[Key, list[sqlite3.Connection]] = defaultdict(list)
 class DatabaseWrapper(base.DatabaseWrapper):
     """Django's wrapper, with a turn around each transaction and each writing statement."""
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self._turn = ExitStack()  # until the end of a transaction, else empty
-        self.execute_wrappers.append(self._execute_in_turn)
+    _turn = ExitStack()  # a transaction's until its end, else empty
 
     def get_new_connection(self, conn_params: dict[str, Any]) -> Any:
+        if self._execute_in_turn not in self.execute_wrappers:
+            self.execute_wrappers.insert(0, self._execute_in_turn)  # the others end with a context
         try:
             return _idle[os.getpid(), self.settings_dict["NAME"]].pop()
         except IndexError:  # none, or the database is in memory
