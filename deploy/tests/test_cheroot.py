@@ -1,4 +1,4 @@
-"""Cheroot ends a connection with a body in chunks: what comes behind is no request."""
+"""Cheroot ends a connection whose body has no plain length: what comes behind is no request."""
 
 import os
 import re
@@ -15,6 +15,7 @@ from deploy.stores import START_SECONDS
 
 pytestmark = pytest.mark.integration
 SERVER = ROOT / "deploy" / "strategies" / "cheroot" / "serve_cheroot.py"
+LONG = "POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n{{}}"
 POST = "POST /api/v2/parcels HTTP/{}\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
 HIDDEN = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 
@@ -53,6 +54,17 @@ def port(tmp_path_factory):
 def test_what_comes_behind_chunks_is_no_request(port, request_, statuses):
     with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
         client.sendall((request_ + HIDDEN).encode())
+        answer = b"".join(iter(lambda: client.recv(65_536), b"")).decode()
+    assert re.findall(r"HTTP/1\.1 (\d+)", answer) == statuses
+
+
+@pytest.mark.parametrize(
+    ("length", "statuses"),
+    [("2", ["401", "200"]), ("-2", ["400"]), ("+2", ["400"]), ("0_2", ["400"])],
+)
+def test_what_comes_behind_a_length_that_is_no_number_is_no_request(port, length, statuses):
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
+        client.sendall((LONG.format(length) + HIDDEN).encode())
         answer = b"".join(iter(lambda: client.recv(65_536), b"")).decode()
     assert re.findall(r"HTTP/1\.1 (\d+)", answer) == statuses
 

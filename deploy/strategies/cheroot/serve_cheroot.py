@@ -11,14 +11,15 @@ from shipping.wsgi import application
 
 
 class Gateway(Gateway_10):
-    """Ends the connection after a body in chunks.
+    """Ends the connection after a body in chunks, or whose length is not digits alone (-2, +2).
 
     Cheroot leaves what it has not read of one, as after a broken chunk, and takes it for the next
     request: a client could hide one of its own there.
     """
 
     def respond(self) -> None:
-        if b"Transfer-Encoding" in self.req.inheaders:  # in HTTP/1.0, too, where Cheroot ignores it
+        given = self.req.inheaders  # in HTTP/1.0, too, where Cheroot ignores chunks
+        if b"Transfer-Encoding" in given or not given.get(b"Content-Length", b"0").isdigit():
             self.req.close_connection = True
         if self.req.chunked_read:  # a chunk's size is a line, which Cheroot reads without a limit
             chunks = self.req.rfile
