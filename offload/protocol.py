@@ -165,7 +165,7 @@ def decode_answer(stored: Any) -> Answer:
 
 async def send_answer(send: Send, answer: Answer) -> None:
     """Send the whole answer over ASGI."""
-    headers = [(name.lower().encode(), value.encode("latin-1")) for name, value in answer.headers]
+    headers = [(k.lower().encode(), v.encode("latin-1").strip()) for k, v in answer.headers]
     body = b""
     if answer.status not in BODILESS:
         body = answer.body

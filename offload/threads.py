@@ -139,10 +139,10 @@ class _Answer:
     def _start(
         self, status: str, headers: list[tuple[str, str]], _error: object = None
     ) -> Callable[[bytes], None]:
-        raw = [(name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers]
+        # Django begins each cookie with a blank, which h11 refuses.
+        raw = [(name.lower().encode(), value.encode("latin-1").strip()) for name, value in headers]
         self.flows = all(name != b"content-length" for name, _ in raw)
-        code = int(status.split(maxsplit=1)[0])
-        self.kept = [{"type": "http.response.start", "status": code, "headers": raw}]
+        self.kept = [{"type": "http.response.start", "status": int(status[:3]), "headers": raw}]
         return self._write
 
     def _write(self, chunk: bytes) -> None:

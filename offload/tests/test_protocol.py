@@ -67,3 +67,16 @@ async def test_no_body_is_sent_where_none_may_be(status):
 
     await protocol.send_answer(send, Answer(status, (), b"{}"))
     assert [message.get("body") for message in sent] == [None, b""]
+
+
+async def test_headers_are_sent_without_blanks_around_them():
+    """h11 refuses those, and uvicorn hangs up; what a Django response holds is not stripped."""
+    sent = []
+
+    async def send(message):
+        sent.append(message)
+
+    await protocol.send_answer(
+        send, Answer(204, (("X-Said", " it \t"), ("X-Name", "Zo\xeb\xa0")), b"")
+    )
+    assert sent[0]["headers"] == [(b"x-said", b"it"), (b"x-name", b"Zo\xeb\xa0")]

@@ -96,6 +96,13 @@ async def test_an_answer_of_known_length_comes_whole():
     ]
 
 
+async def test_headers_have_no_blanks_around_them():
+    """Django begins each cookie with one; h11 refuses such a header, and uvicorn hangs up."""
+    headers = [("Content-Length", "2"), ("Set-Cookie", " a=b; Path=/"), ("X-Said", "it \t")]
+    started, _ = await call(app_of([], headers=headers), b"")
+    assert started["headers"][1:] == [(b"set-cookie", b"a=b; Path=/"), (b"x-said", b"it")]
+
+
 async def test_an_empty_answer_has_an_end():
     sent = await call(app_of([], headers=(), chunks=()), b"")
     assert sent[-1] == {"type": "http.response.body", "body": b""}
