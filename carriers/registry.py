@@ -7,13 +7,12 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from collections import defaultdict
 from types import MappingProxyType, ModuleType
 
 from carriers import adapters
 from carriers.base import Carrier
 from carriers.methods import ShippingMethod
-
-__all__ = ["CARRIERS", "SHIPPING_METHODS", "find"]
 
 
 def find(package: ModuleType) -> dict[str, Carrier]:
@@ -37,7 +36,8 @@ def _catalogue() -> dict[int, ShippingMethod]:
     return by_id
 
 
-# By code, ordered by it, which is the module's name.
+# Ordered by code, which is the module's name, and by id.
 CARRIERS = MappingProxyType(find(adapters))
-# By id, ordered by it.
 SHIPPING_METHODS = MappingProxyType(_catalogue())
+# How each can be asked again; not at all where the adapter was removed, and rows are left.
+REPEATS = defaultdict(lambda: "none", {each.code: each.repeats for each in CARRIERS.values()})

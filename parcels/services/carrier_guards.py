@@ -66,7 +66,7 @@ def _redis() -> RedisGuard:
 @functools.cache
 def guards_of(code: str) -> CarrierGuards:
     """Return this process's guards to a carrier."""
-    slots = int(settings.CARRIERS[code]["bulkhead"])
+    slots = int(settings.CARRIERS.get(code, {"bulkhead": 1})["bulkhead"])  # or it was removed
     if "bulkhead" in settings.FAULT_GUARDS_OFF:
         slots = NO_BOUND
     return CarrierGuards(

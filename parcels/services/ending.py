@@ -133,7 +133,7 @@ def end_rows(
                 "error": each.error,
                 # What was unknown once may turn out to have been sold twice.
                 "looked_at": each.announcement.unknown_since is not None
-                and registry.CARRIERS[each.announcement.carrier].repeats == "lookup",
+                and registry.REPEATS[each.announcement.carrier] == "lookup",
             }
             for each in endings
         ],

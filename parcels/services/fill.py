@@ -97,9 +97,9 @@ def make_announceable(parcel: Parcel, account: Account) -> None:
     if default and not parcel.is_return and not parcel.from_address.get("address_1"):
         parcel.sender_address = default.pk
         parcel.from_address = _as_from(default) | parcel.from_address
-    if parcel.shipping_method is None:
+    method = registry.SHIPPING_METHODS.get(parcel.shipping_method or 0)
+    if method is None:
         raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
-    method = registry.SHIPPING_METHODS[parcel.shipping_method]
     if errors := _errors(parcel, method):
         raise ValidationError(errors)
 

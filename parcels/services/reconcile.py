@@ -71,7 +71,7 @@ def _for_a_person(announcement: Announcement) -> str:
     """Return why no process can resolve it; empty where one may."""
     if announcement.overdue:
         return "Its maximum age has passed."
-    if registry.CARRIERS[announcement.carrier].repeats == "none":
+    if registry.REPEATS[announcement.carrier] == "none":
         return "The carrier can't be asked what it has sold."
     fatal = announcement.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF
     return FATAL if fatal else ""

@@ -152,7 +152,7 @@ def review_list(request: HttpRequest) -> HttpResponse:
     """List what waits for a person, the oldest first, with its evidence and what to do."""
     found = _under_review().select_related("parcel__account").prefetch_related("attempts")
     page = Paginator(found.order_by("pk"), PER_PAGE).get_page(request.GET.get("page"))
-    advised = [(each, what_to_do(registry.CARRIERS[each.carrier].repeats)) for each in page]
+    advised = [(each, what_to_do(registry.REPEATS[each.carrier])) for each in page]
     context = {"page": page, "advised": advised}
     return render(request, "parcels/operator/review.html", context)
 

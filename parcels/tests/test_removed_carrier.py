@@ -1,0 +1,104 @@
+"""A carrier whose adapter was removed, while rows of it are stored: they keep no other waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from django.contrib.auth.models import User
+from django.test import Client
+from django.utils import timezone
+
+from parcels.management.commands.sweeper import Sweeper
+from parcels.models import Announcement, Parcel, SpareLabel, State
+from parcels.services import review
+from parcels.services.announce import announce
+from parcels.services.reconcile import reconcile
+from parcels.statuses import Status
+from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.requests import Shop, body
+
+pytestmark = pytest.mark.django_db
+AGO = timezone.now() - timedelta(days=2)
+
+
+def of_it(state: State, **fields: Any) -> Announcement:
+    """Return an announcement at a carrier that is no more."""
+    row: Announcement = AnnouncementFactory.create(
+        state=state, parcel__carrier="dodo", parcel__shipping_method=999, **fields
+    )
+    return row
+
+
+@pytest.fixture
+def sweeper(monkeypatch: pytest.MonkeyPatch) -> Sweeper:
+    """Return a sweeper without a broker: it does all itself, at once."""
+    made = Sweeper()
+
+    def do(work: Callable[[int], None], row_id: int) -> bool:
+        work(row_id)
+        return True
+
+    monkeypatch.setattr("parcels.management.commands.sweeper.broker_identity", lambda: None)
+    monkeypatch.setattr("parcels.management.commands.sweeper.send", lambda *_: False)
+    monkeypatch.setattr(made, "_do_myself", do)
+    return made
+
+
+def test_a_round_of_the_sweeper_goes_on(sweeper: Sweeper) -> None:
+    given = {"unknown_since": AGO, "deadline_at": AGO}
+    withdrawn = of_it(State.PENDING, parcel__status=Status.CANCELLATION_REQUESTED, **given)
+    rows = [of_it(state, **given) for state in State]
+    other = AnnouncementFactory.create(deadline_at=AGO)
+    spare = of_it(State.FAILED, date_ended=AGO)
+    SpareLabel.objects.create(announcement=spare, tracking_number="3S7", run_at=AGO)
+    of_it(State.ANNOUNCED, look_at=AGO, date_ended=AGO)
+    bought = of_it(
+        State.ANNOUNCED,
+        parcel__status=Status.CANCELLATION_REQUESTED,
+        parcel__date_cancel_requested=AGO,
+    )
+    assert sweeper.round()
+    assert Announcement.objects.get(pk=other.pk).state == State.NEEDS_REVIEW
+    assert Announcement.objects.get(pk=withdrawn.pk).state == State.CANCELLED
+    states = {row.state: Announcement.objects.get(pk=row.pk).state for row in rows}
+    assert states[State.PENDING] == states[State.UNKNOWN] == State.NEEDS_REVIEW
+    bought.parcel.refresh_from_db()
+    assert bought.parcel.status == Status.CANCELLATION_FAILED
+
+
+def test_what_is_unknown_comes_to_a_person_who_can_decide() -> None:
+    row = of_it(State.UNKNOWN, unknown_since=AGO)
+    reconcile(row.pk)
+    row.refresh_from_db()
+    assert row.state == State.NEEDS_REVIEW
+    assert row.error == "The carrier can't be asked what it has sold."
+    client = Client()
+    client.force_login(User.objects.create_superuser("operator"))
+    assert row.reference in client.get("/operator/review").content.decode()
+    review.give_up(row, by="operator")
+    row.refresh_from_db()
+    assert row.state == State.FAILED
+
+
+def test_what_waits_is_given_back() -> None:
+    row = of_it(State.PENDING)
+    announce(row.pk)
+    row.refresh_from_db()
+    assert (row.state, row.error) == (State.PENDING, "It can't be prepared: see the log.")
+
+
+def test_its_parcels_are_shown(shop: Shop) -> None:
+    parcel = of_it(State.PENDING, parcel__account=shop.account).parcel
+    assert shop.get(f"parcels/{parcel.pk}").json()["parcel"]["carrier"] == {"code": "dodo"}
+    assert shop.get("parcels").json()["parcels"]
+
+
+def test_a_stored_one_is_refused(shop: Shop) -> None:
+    order = body(external_reference="r", shipment=8)
+    assert shop.post("parcels", {"parcel": order}).status_code == 200
+    Parcel.objects.update(shipping_method=999, carrier="dodo")
+    refused = shop.post("parcels", {"parcel": order | {"request_label": True}})
+    assert (refused.status_code, "shipment" in refused.content.decode()) == (400, True)
