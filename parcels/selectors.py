@@ -138,10 +138,11 @@ def document_of(account: Account, parcel_id: int, kind: str, form: str) -> bytes
     return contents([document])[0] if document else None
 
 
-def labels_of(account: Account, parcel_ids: Sequence[int]) -> dict[int, bytes]:
-    """Return the PDF labels by parcel id; parcels without one are missing."""
-    rows = list(_documents(account).filter(parcel_id__in=parcel_ids, type="label", format="pdf"))
-    found = zip(rows, contents(rows), strict=True)
+def labels_of(account: Account, parcel_ids: Sequence[int], *, read: bool) -> dict[int, bytes]:
+    """Return the PDF labels by parcel id, empty unless `read`; parcels without one are missing."""
+    labels = _documents(account).filter(parcel_id__in=parcel_ids, type="label", format="pdf")
+    rows = list(labels if read else labels.defer("content"))
+    found = zip(rows, contents(rows) if read else [b""] * len(rows), strict=True)
     return {row.parcel_id: content for row, content in found if content is not None}
 
 

@@ -6,6 +6,8 @@ import io
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 from PIL import Image, ImageChops
 from pypdf import PdfReader, PdfWriter
 from pypdf.generic import NameObject, RectangleObject
@@ -142,6 +144,15 @@ def test_no_label_no_document(shop: Shop) -> None:
     assert shop.get(f"parcels/{parcel.pk}/documents/label").status_code == 404
     assert shop.get(f"parcels/{parcel.pk}/documents/cn23").status_code == 404
     assert shop.get(f"labels/{parcel.pk}").status_code == 404
+
+
+def test_who_asks_where_labels_are_costs_none_of_their_bytes(shop: Shop) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    with CaptureQueriesContext(connection) as executed:
+        assert shop.get(f"labels/{parcel.pk}").status_code == 200
+        wanted = {"label": {"parcels": [parcel.pk]}}
+        assert shop.post("labels", wanted).status_code == 200
+    assert not [each["sql"] for each in executed if '"content"' in each["sql"]]
 
 
 def test_a_sheet_begins_at_the_quadrant(shop: Shop) -> None:

@@ -62,7 +62,7 @@ class LabelView(APIView):
     def get(self, request: Request, parcel_id: str) -> Response:
         """Show where the parcel's label is."""
         parcel = identifier(parcel_id)
-        _labels(request, [parcel])
+        _labels(request, [parcel], read=False)
         return Response({"label": label_payload(parcel, base_url(request))})
 
 
@@ -78,7 +78,7 @@ class LabelsView(APIView):
         if not words or not all(map(str.isdigit, words)):  # "" is no id, and "1,2" are two
             needed = f"A list of 1 to {limits.IDS} parcel ids is needed."
             raise ValidationError({"label": {"parcels": [needed]}})
-        _labels(request, parcels)
+        _labels(request, parcels, read=False)
         ids = ",".join(map(str, parcels))
         base = f"{base_url(request)}/api/v2/labels"
         sheet = f"{base}/normal_printer?ids={ids}&start_from="
@@ -184,9 +184,8 @@ def _parcels(request: Request, parcel_id: str) -> list[int]:
     return parcels
 
 
-def _labels(request: Request, parcels: list[int]) -> list[bytes]:
-    found = labels_of(account_of(request), parcels)
-    missing = [parcel for parcel in parcels if parcel not in found]
-    if missing:
-        raise NotFound(f"There is no label for {', '.join(map(str, missing))}.")
+def _labels(request: Request, parcels: list[int], *, read: bool = True) -> list[bytes]:
+    found = labels_of(account_of(request), parcels, read=read)
+    if missing := [str(parcel) for parcel in parcels if parcel not in found]:
+        raise NotFound(f"There is no label for {', '.join(missing)}.")
     return [found[parcel] for parcel in parcels]
