@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -55,8 +56,8 @@ def test_a_label_passes_all_points_in_order(monkeypatch: pytest.MonkeyPatch) -> 
     row = AnnouncementFactory.create()
     passed: list[str] = []
 
-    def perform(steps: Any, *limits: Any) -> Announced:
-        call = Call(*limits)
+    def perform(steps: Any, url: str, deadline: float, *limits: Any) -> Announced:
+        call = Call(url, monotonic() + deadline, *limits)
         call.leaving()  # nothing is bought yet
         call.begin(next(steps))
         call.leaving()
