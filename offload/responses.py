@@ -69,6 +69,7 @@ def _set_cookie(response: HttpResponse, header: str) -> None:
     It would drop such a cookie (Partitioned, before Python 3.14), or make a second one of it.
     """
     try:
+        header.encode("ascii")  # as Django's ASGI handler encodes cookies
         known = SimpleCookie(header)
         if [each.OutputString() for each in known.values()] == [header]:
             response.cookies.update(known)
@@ -77,7 +78,7 @@ def _set_cookie(response: HttpResponse, header: str) -> None:
             cookie: Morsel[str] = Morsel()
             cookie.set(name, rest.partition(";")[0], rest)
             response.cookies[name] = cookie
-    except CookieError:  # a name that it refuses
+    except (CookieError, UnicodeEncodeError):  # or a name that http.cookies refuses
         response["Set-Cookie"] = header
 
 
