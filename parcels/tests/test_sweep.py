@@ -8,6 +8,8 @@ import re
 import shutil
 import subprocess
 import sys
+import threading
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 from pathlib import Path
@@ -23,6 +25,7 @@ from django.test.utils import CaptureQueriesContext, override_settings
 from django.utils import timezone
 
 import offload
+from deploy.tests.waiting import until
 from parcels.management.commands import sweeper as command
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
@@ -291,6 +294,35 @@ def test_all_are_woken_when_the_broker_is_back(
         woken.append([due.id for due in sweep.due_announcements()])
         moved(row, wake_at=timedelta(minutes=1))
     assert woken == [[], [], [row.pk], [], [row.pk]]
+
+
+def test_the_feed_is_read_once_at_a_time_also_after_a_thread_that_could_not_start(
+    sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What an executor can't start a thread for stays in its queue, for the next one's threads."""
+    go_on, readers = threading.Event(), []
+
+    def read() -> None:
+        readers.append(1)
+        go_on.wait(10)
+
+    monkeypatch.setattr(sweeper.follower, "catch_up", read)
+    with monkeypatch.context() as full:
+        full.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError))
+        for _ in range(3):
+            sweeper.follow_at = 0.0
+            with suppress(RuntimeError):
+                sweeper._follow_tracking()
+    sweeper.follow_at = 0.0
+    sweeper._follow_tracking()
+    for _ in range(4):
+        sweeper.pool.submit(int)  # other work brings threads
+    try:
+        until(lambda: readers and sweeper.pool._work_queue.empty(), "all are at work")
+        assert readers == [1]
+    finally:
+        go_on.set()
+        sweeper.end()
 
 
 def hold_of(announcement: Announcement, number: int, age: float) -> Hold:

@@ -13,9 +13,9 @@ import random
 import signal
 from argparse import ArgumentParser
 from collections.abc import Callable
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
-from threading import BoundedSemaphore, Event
+from threading import BoundedSemaphore, Event, Lock
 from time import monotonic
 from typing import Any
 
@@ -109,8 +109,8 @@ class Sweeper:
         self.broker: str | None = None
         self.timeline: str | None = None
         self.follower = Follower()
-        self.following: Future[None] | None = None
-        self.tidying: Future[None] | None = None
+        self.following = Lock()
+        self.tidying = Lock()
         self.rare = [
             seldom(sweep.end_overdue),
             seldom(self._sweep_second_labels),
@@ -210,15 +210,16 @@ class Sweeper:
 
     def _follow_tracking(self) -> None:
         """Read the tracking feed beside the round: a feed that hangs must not delay the sweeper."""
-        if monotonic() > self.follow_at and _is_over(self.following):
+        if monotonic() > self.follow_at and self.following.acquire(blocking=False):
             self.follow_at = monotonic() + FOLLOW_EVERY * settings.TIME_SCALE
-            self.following = self.pool.submit(self._beside, self.follower.catch_up)
+            self.pool.submit(self._beside, self.follower.catch_up, self.following)
 
     def _tidy_files(self) -> None:
         """Beside the round, too: a storage may hang."""
-        if is_configured() and monotonic() > self.tidy_at and _is_over(self.tidying):
+        due = is_configured() and monotonic() > self.tidy_at
+        if due and self.tidying.acquire(blocking=False):
             self.tidy_at = monotonic() + TIDY_EVERY
-            self.tidying = self.pool.submit(self._beside, tidy)
+            self.pool.submit(self._beside, tidy, self.tidying)
 
     def _tend_history(self) -> None:
         """Once an hour; a table in use, or a role that may not make any, fails no round."""
@@ -229,12 +230,14 @@ class Sweeper:
             except DatabaseError:
                 log.exception("the partitions are as they were")
 
-    def _beside(self, work: Callable[[], None]) -> None:
+    def _beside(self, work: Callable[[], None], under_way: Lock) -> None:
+        """Do it; the lock is taken before, since a submit that fails has queued it nevertheless."""
         try:
             work()
         except Exception:
             log.exception("%s failed", work.__qualname__)
         finally:
+            under_way.release()
             connection.close()
 
     def _sweep_deliveries(self) -> None:
@@ -289,7 +292,3 @@ def where_any(rows: Callable[[], QuerySet[Any]], step: Callable[[], object]) -> 
             step()
 
     return look
-
-
-def _is_over(work: Future[None] | None) -> bool:
-    return work is None or work.done()
