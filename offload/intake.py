@@ -97,14 +97,14 @@ class Intake:
                 raise Refused(*_TWO_LENGTHS)
             if int(given.get(b"content-length", 0)) > self._max_body:
                 raise Refused(*_TOO_LARGE)
+            del given  # else it is kept for as long as the client waits
             await self._app(scope, body.receive, send)
         except Refused as refused:
             words = self._words(refused.status, scope["path"], refused.message)
             said = (("content-type", "application/json"), *refused.headers)
             await send_answer(send, Answer(refused.status, said, words))
         finally:
-            if body.has_place:
-                body.leave()
+            body.leave()
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]

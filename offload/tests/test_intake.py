@@ -100,6 +100,20 @@ async def test_what_is_said_to_be_too_large_is_not_read():
     assert app.seen == [10]
 
 
+async def test_a_client_that_waits_has_no_second_table_of_its_headers():
+    """It had 640 bytes for fifteen of them, which a held client kept to its end."""
+    app = App()
+    app.may_answer.clear()
+    value = bytes([120] * 9)
+    headers = [(b"x-said", value)]
+    before = sys.getrefcount(value)
+    task = await begun(Intake(app), chunks(10), headers=headers)
+    assert app.seen == [10]
+    assert sys.getrefcount(value) == before
+    app.may_answer.set()
+    await task
+
+
 async def test_what_grows_too_large_is_left():
     app = App()
     assert (await ask(Intake(app, max_body=10), chunks(5, 5, 1)))[0] == 413
