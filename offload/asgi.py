@@ -105,7 +105,7 @@ class HoldMiddleware:
         if client.hold is None:
             await response.flush()
             return
-        del request, response, scope, headers  # they would stay in memory for each client
+        del message, request, response, scope, headers  # kept for each client otherwise
         if not self._waiters.tasks:  # the server knows no lifespan
             self._waiters.start()
         answer = await self._waiters.park(client.hold, client.late, receive)

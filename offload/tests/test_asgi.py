@@ -1,4 +1,5 @@
 import asyncio
+import gc
 import json
 import signal
 import socket
@@ -119,6 +120,29 @@ async def test_clients_internal_headers_are_stripped(
     seen = json.loads(body)["headers"]
     assert seen["HTTP_X_OTHER"] == "mine"
     assert any("OFFLOAD" in name or "ACCEL" in name for name in seen) is arrives
+
+
+async def test_a_held_client_keeps_nothing_of_its_body(monkeypatch):
+    class Piece(dict[str, Any]):
+        """Told from all other dictionaries."""
+
+    async def app(scope, receive, send):
+        await receive()
+        scope[CLIENT].hold = Hold("f" * 32, "", time.time() + 60)
+
+    async def receive():
+        return Piece(type="http.request", body=b"x", more_body=False)
+
+    async def park(*_):
+        gc.collect()
+        left.extend(each for each in gc.get_objects() if isinstance(each, Piece))
+
+    left: list[Piece] = []
+    hold = HoldMiddleware(app, redis_url="redis://127.0.0.1:9/0")
+    monkeypatch.setattr(hold._waiters, "start", lambda: None)
+    monkeypatch.setattr(hold._waiters, "park", park)
+    await hold({"type": "http", "headers": []}, receive, lambda _: asyncio.sleep(0))
+    assert left == []
 
 
 @pytest.mark.parametrize(("held", "left"), [(False, 4), (True, 2)])
