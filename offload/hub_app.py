@@ -136,6 +136,8 @@ class Hub:
             packed: bytes | None = await late
         except StoreTrouble:
             return None
+        if packed is None:  # the app stores it before it sends the ticket
+            self.waiters.doubts.begin("a late answer is not in it: is it the app's store?")
         return packed
 
     def _use_here(self, ticket: Hold) -> None:

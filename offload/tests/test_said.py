@@ -1,5 +1,6 @@
 """What the logs say of trouble: where, since when no more, and without any password."""
 
+import asyncio
 import logging
 import time
 
@@ -69,7 +70,7 @@ async def knock(hub, text):
         sent.append(message)
 
     scope = {"type": "http", "path": f"/_offload/hold/{text}", "headers": []}
-    await hub(scope, None, send)
+    await hub(scope, asyncio.Event().wait, send)
     return sent[0]["status"]
 
 
@@ -80,3 +81,16 @@ async def test_a_hub_with_another_secret_says_so_once(hold_id, caplog):
     (record,) = caplog.records
     assert "OFFLOAD_SECRET" in record.getMessage()
     assert SECRET not in record.getMessage()
+
+
+async def test_a_hub_with_another_store_says_so_once(redis_server, hold_id, caplog):
+    hub = Hub(redis_url=redis_server.url, secret=SECRET)
+    stored = releases.ticket(hold_id, wait=0.1, redis_client=redis_server.client)
+    assert await knock(hub, stored) == 202
+    assert caplog.text == ""
+    for _ in range(2):
+        assert await knock(hub, releases.ticket(hold_id, wait=0.1)) == 202
+    await hub.waiters.stop()
+    (record,) = caplog.records
+    assert "late answer" in record.getMessage()
+    assert f"127.0.0.1:{redis_server.port}" in record.getMessage()
