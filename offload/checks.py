@@ -105,6 +105,15 @@ def _check_tasks(offload: conf.Offload) -> Iterator[CheckMessage]:
             hint="Name a queue: 'celery', or 'django' from Django 6.0.",
             id="offload.W010",
         )
+    elif offload.tasks == "django":
+        queue = str(getattr(settings, "TASKS", {}).get("default", {}).get("BACKEND"))
+        if queue.startswith("django.tasks."):
+            yield Warning(
+                f"OFFLOAD['TASKS'] = 'django' with {queue}: no worker does the work.",
+                hint="Let TASKS['default'] name a queue, as 'django_tasks_db.DatabaseBackend': "
+                "Django's own work in the request, or not at all.",
+                id="offload.W010",
+            )
 
 
 def _check_remote(offload: conf.Offload) -> Iterator[CheckMessage]:

@@ -396,6 +396,23 @@ def test_the_queue_is_checked(offload_settings, tasks, debug, expected):
     assert [message.id for message in check_offload()] == expected
 
 
+@pytest.mark.parametrize(
+    ("backends", "expected"),
+    [
+        (
+            {"default": {"BACKEND": "django.tasks.backends.immediate.ImmediateBackend"}},
+            ["offload.W010"],
+        ),
+        ({"default": {"BACKEND": "django.tasks.backends.dummy.DummyBackend"}}, ["offload.W010"]),
+        ({"default": {"BACKEND": "django_tasks_db.DatabaseBackend"}}, []),
+    ],
+)
+def test_django_s_own_backends_are_no_queue(offload_settings, monkeypatch, backends, expected):
+    monkeypatch.setitem(tasks.RUNNERS, "django", print)
+    offload_settings({"TASKS": backends}, BACKEND="inline", TASKS="django")
+    assert [message.id for message in check_offload()] == expected
+
+
 def test_a_task_is_called_like_its_function():
     order = Order(pk=3)
     buy_label(order)
