@@ -99,6 +99,8 @@ class Task(Generic[Row]):
 
 def task(model: type[Row]) -> Callable[[Callable[[Row], object]], Task[Row]]:
     """Make the decorated function of one row a task: `@offload.task(Order)`."""
+    if not (isinstance(model, type) and issubclass(model, Awaited)):
+        raise TypeError(f"@offload.task(Order) takes an offload.Awaited model, not {model!r}")
     return partial(Task, model)
 
 

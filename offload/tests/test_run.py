@@ -4,7 +4,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
-from django.db import IntegrityError, connection, transaction
+from django.db import IntegrityError, connection, models, transaction
 from django.http import HttpResponse, JsonResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path
@@ -411,6 +411,12 @@ def test_django_s_own_backends_are_no_queue(offload_settings, monkeypatch, backe
     monkeypatch.setitem(tasks.RUNNERS, "django", print)
     offload_settings({"TASKS": backends}, BACKEND="inline", TASKS="django")
     assert [message.id for message in check_offload()] == expected
+
+
+@pytest.mark.parametrize("model", [len, models.Model, "shop.Order"])
+def test_a_task_names_its_model(model):
+    with pytest.raises(TypeError, match=r"@offload\.task\(Order\)"):
+        offload.task(model)
 
 
 def test_a_task_is_called_like_its_function():
