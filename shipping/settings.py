@@ -239,8 +239,9 @@ PARCEL_KEEP = env.seconds("PARCEL_KEEP", 365 * 24 * 3600, minimum=1)
 DOCUMENT_KEEP = env.seconds("DOCUMENT_KEEP", 90 * 24 * 3600, minimum=1)
 
 # Seconds (two years). Attempts and tracking events are what invoices are argued about with, which
-# ends after a year or so. On PostgreSQL they go by whole months.
-HISTORY_KEEP = env.seconds("HISTORY_KEEP", 2 * 365 * 24 * 3600, minimum=31 * 24 * 3600)
+# ends after a year or so. On PostgreSQL they go by whole months. At least 45 days: a label can be
+# cancelled for 42, and what became of a void is judged by those before it.
+HISTORY_KEEP = env.seconds("HISTORY_KEEP", 2 * 365 * 24 * 3600, minimum=45 * 24 * 3600)
 
 # Labels --------------------------------------------------------------------------------------
 # Where a new label's bytes go: into its row, or a file of STORAGES["labels"]. Both are read: files

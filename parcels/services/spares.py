@@ -249,6 +249,10 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     # A process whose claim was over was told so.
     if any(outcome == "voided" for outcome, _ in earlier):
         return True
+    # Each try came after the end. Where attempts may be dropped, one that is missing says nothing.
+    ended = job.announcement.date_ended
+    if ended and ended < timezone.now() - timedelta(seconds=settings.HISTORY_KEEP):
+        return False
     lost = any(
         outcome in ("unknown", "not_sent") and reason not in NEVER_LEFT
         for outcome, reason in earlier

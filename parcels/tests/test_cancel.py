@@ -31,6 +31,8 @@ from parcels.models import (
     FeedCursor,
     Hold,
     Parcel,
+    SpareLabel,
+    SpareState,
     State,
     TrackingEvent,
     WebhookEndpoint,
@@ -38,7 +40,7 @@ from parcels.models import (
 )
 from parcels.representation import Question
 from parcels.services import cancel as cancelling
-from parcels.services import protect, review, tracking_feed, void
+from parcels.services import protect, review, spares, tracking_feed, void
 from parcels.services.announce import announce
 from parcels.services.claim import MAX_CLAIMS, claim, prepare
 from parcels.services.clock import DatabaseNow
@@ -703,6 +705,27 @@ def test_a_refused_void_is_believed_where_no_answer_was_lost(
         carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
         void.void(row.pk)
         assert status_of(parcel) == Status.CANCELLATION_FAILED
+
+
+@pytest.mark.parametrize("ended", [30, 100])
+def test_a_refused_void_is_believed_where_tries_are_older_than_the_history(
+    shop: Shop, carrier_says: Answers, settings: Any, ended: int
+) -> None:
+    """A spare label is voided until a person settles it: its first tries' attempts are dropped."""
+    settings.HISTORY_KEEP = 60 * 24 * 3600
+    row = AnnouncementFactory.create(
+        state=State.FAILED, carrier="colibri", date_ended=timezone.now() - timedelta(days=ended)
+    )
+    spare = SpareLabel.objects.create(
+        announcement=row, carrier_id="c-9", tracking_number="3S9", source="answer", tries=1
+    )
+    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+    spares.settle_spare(spare.pk)
+    spare.refresh_from_db()
+    assert (spare.state, spare.tries) == (
+        SpareState.GONE if ended == 30 else SpareState.OPEN,  # at first: its process has died
+        2,
+    )
 
 
 @pytest.mark.parametrize("code", ["postnl", "colibri"])

@@ -236,10 +236,10 @@ def test_months_are_made_ahead_and_dropped_when_they_are_old(switched: Database)
     for table in TABLES:
         assert switched.months(table) == {first, "default", *(f"{each:%Y_%m}" for each in ends[2:])}
     switched.rows(INSERT.format(moment="now() + interval '2 month'"))
-    later = ends[2] + timedelta(days=40)
-    switched.tend(later, HISTORY_KEEP=str(41 * 86400))
+    later = ends[2] + timedelta(days=50)
+    switched.tend(later, HISTORY_KEEP=str(51 * 86400))
     assert first in switched.months("parcels_attempt")
-    switched.tend(later, HISTORY_KEEP=str(39 * 86400))
+    switched.tend(later, HISTORY_KEEP=str(49 * 86400))
     assert first not in switched.months("parcels_attempt")
     assert switched.value("SELECT count(*) FROM parcels_attempt") == 1
     # What referred to it stays, and reads as without.

@@ -17,6 +17,7 @@ from django.core.exceptions import ValidationError
 from django.test import AsyncClient, Client
 
 from carriers.adapters import CODES
+from parcels.services.cancel import CANCELLABLE_DAYS
 from shipping import checks
 
 CHECK = ("check", "--deploy", "--fail-level", "WARNING")
@@ -86,6 +87,12 @@ def test_a_public_address_with_a_path_ends_the_start(tmp_path: Path) -> None:
     done = run(tmp_path, *CHECK, PUBLIC_URL="https://api.example/")
     assert done.returncode != 0
     assert "PUBLIC_URL='https://api.example/'" in done.stderr
+
+
+def test_the_history_is_kept_for_as_long_as_a_cancellation_asks_it(tmp_path: Path) -> None:
+    least = (CANCELLABLE_DAYS + 1) * 24 * 3600  # its answer may take a day
+    refused = run(tmp_path, "check", HISTORY_KEEP=f"{least}")
+    assert f"HISTORY_KEEP='{least}' is under its minimum" in refused.stderr
 
 
 @pytest.mark.parametrize(("name", "most"), [("WAIT_MAXIMUM", 120), ("CARRIER_CALL_DEADLINE", 30)])
