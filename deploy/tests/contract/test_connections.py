@@ -82,3 +82,9 @@ def test_connection_close_is_honoured(shop):
         answer = connection.ask(shop.bytes("POST", "parcels", body_of(order()), headers=headers))
         assert answer.json["parcel"]["status"]["id"] == 1000
         assert connection.ended()
+
+
+def test_a_cookie_arrives(shop):
+    """Django's WSGI handler begins each with a blank, which h11 refuses: the server hung up."""
+    answer = shop.get("/admin/login/", login=False)
+    assert (answer.status, answer.header("Set-Cookie")[:10]) == (200, "csrftoken=")
