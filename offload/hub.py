@@ -163,6 +163,8 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     parser.add_argument("--slot", type=int, default=0, help=argparse.SUPPRESS)
     parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    if options.fd is None and not options.bind.rpartition(":")[2].isdecimal():
+        parser.error(f"--bind is host:port, not {options.bind!r}")
     options.secret = _secret(environment, "OFFLOAD_SECRET")
     former = _secret(environment, "OFFLOAD_SECRET_FALLBACKS")
     options.secret_fallbacks = tuple(former.replace(",", " ").split())

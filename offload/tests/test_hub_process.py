@@ -94,6 +94,13 @@ def test_no_orphans_when_the_parent_is_killed(redis_server, started):
     assert not answers_at(hub.port)
 
 
+@pytest.mark.parametrize("text", ["localhost", "localhost:", "127.0.0.1:http"])
+def test_an_address_has_a_port(text, capsys):
+    with pytest.raises(SystemExit):
+        parse(["--bind", text], ENVIRONMENT)
+    assert "--bind" in capsys.readouterr().err.splitlines()[-1]
+
+
 @pytest.mark.integration
 def test_port_in_use_is_said(redis_server, started):
     hub = started(start_hub(redis_server.url))
