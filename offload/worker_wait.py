@@ -41,7 +41,10 @@ def wait_here(late: Any) -> HttpResponse:
     """Wait in this worker instead of a front, without a database connection."""
     hold: Hold = late.offload_hold
     if not give_connections_back() and store.eager is None:
-        logger.warning("waits inside a transaction: what is to start after its commit does not")
+        logger.warning(
+            "waits inside a transaction: work that starts at its commit does not start; "
+            "in a TestCase use offload.testing.eager()"
+        )
     return in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
 
 
