@@ -51,7 +51,10 @@ def _accel(late: HttpResponse, ticket: str) -> HttpResponse:
 
 def _njs(late: HttpResponse, ticket: str) -> HttpResponse:
     # 418: no real view answers it, so nginx intercepts nothing else.
-    return bare(418, TICKET_HEADER, ticket)
+    answer = bare(418, TICKET_HEADER, ticket)
+    # Django would warn of each held client, as of any 4xx.
+    answer._has_been_logged = True  # type: ignore[attr-defined] # Django's mark
+    return answer
 
 
 def _uwsgi(late: HttpResponse, ticket: str) -> HttpResponse:

@@ -1,9 +1,13 @@
 import time
+import uuid
 from typing import Any
+from unittest import mock
 
 import pytest
+from django.core.handlers.wsgi import WSGIHandler
 from django.http import HttpResponse, JsonResponse
 from django.test import RequestFactory
+from django.urls import path
 
 import offload
 from offload import store
@@ -21,6 +25,9 @@ def late(status=202):
     response = JsonResponse({"state": "working"}, status=status, headers={"Retry-After": "5"})
     response.set_cookie("a", "1")
     return response
+
+
+urlpatterns = [path("", lambda _: offload.hold(uuid.uuid4(), late=late()))]
 
 
 def through_middleware(response, client=None):
@@ -152,6 +159,16 @@ def test_remote_fronts(offload_settings, redis_server, hold_id, front, status):
     assert ("Set-Cookie", "a=1; Path=/") in stored.headers
     life = redis_server.client.ttl(LATE_KEY + ticket.nonce)
     assert ticket.deadline - time.time() < life <= 55 + 31
+
+
+@pytest.mark.parametrize("front", REMOTE)
+def test_a_held_client_is_no_error_in_the_log(offload_settings, monkeypatch, caplog, front):
+    offload_settings({"ROOT_URLCONF": __name__}, BACKEND=front)
+    monkeypatch.setattr(store, "write", lambda *_: True)
+    start = mock.Mock()
+    WSGIHandler()(RequestFactory().get("/").environ, start)
+    assert start.call_args[0][0] in {"200 OK", "202 Accepted", "418 I'm a Teapot"}
+    assert caplog.text == ""
 
 
 @pytest.mark.integration
