@@ -92,19 +92,19 @@ class Intake:
         try:
             if address and self._under_way[address] > self._connections:
                 raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
-            given = dict(scope["headers"])
-            if b"transfer-encoding" in given and b"content-length" in given:
+            if {b"transfer-encoding", b"content-length"} <= {name for name, _ in scope["headers"]}:
                 raise Refused(*_TWO_LENGTHS)
-            if int(given.get(b"content-length", 0)) > self._max_body:
+            length = sum(int(n) for name, n in scope["headers"] if name == b"content-length")
+            if length > self._max_body:
                 raise Refused(*_TOO_LARGE)
-            del given  # else it is kept for as long as the client waits
             await self._app(scope, body.receive, send)
         except Refused as refused:
             words = self._words(refused.status, scope["path"], refused.message)
             said = (("content-type", "application/json"), *refused.headers)
             await send_answer(send, Answer(refused.status, said, words))
         finally:
-            body.leave()
+            if body.has_place:
+                body.leave()
             self._under_way[address] -= 1
             if not self._under_way[address]:
                 del self._under_way[address]
