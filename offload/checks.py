@@ -26,7 +26,8 @@ def check_offload(**_: Any) -> list[CheckMessage]:
         offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
         backend = fronts.FRONTS[offload.backend]
     except ImproperlyConfigured as error:
-        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; fronts are in offload.fronts."
+        known = ", ".join(map(repr, fronts.FRONTS))
+        hint = f"The settings are {', '.join(sorted(conf.NAMES))}; the fronts are {known}."
         return [Error(str(error), hint=hint, id="offload.E001")]
     messages = [*_check_store(offload), *_check_tasks(offload)]
     if not backend.holds:

@@ -65,6 +65,12 @@ def test_what_is_wrong_is_named(offload_settings, values, also, expected):
     assert ids() == [expected]
 
 
+@pytest.mark.parametrize("front", FRONTS)
+def test_a_misspelt_front_is_told_the_names(offload_settings, front):
+    offload_settings(BACKEND="pigeon")
+    assert f"'{front}'" in str(check_offload()[0].hint)
+
+
 @pytest.mark.parametrize("front", ["inline", "async"])
 def test_where_the_worker_waits_the_middleware_is_needed_too(offload_settings, front):
     offload_settings(
