@@ -1,7 +1,6 @@
 import time
 import uuid
 from typing import Any
-from unittest import mock
 
 import pytest
 from django.core.handlers.wsgi import WSGIHandler
@@ -165,9 +164,8 @@ def test_remote_fronts(offload_settings, redis_server, hold_id, front, status):
 def test_a_held_client_is_no_error_in_the_log(offload_settings, monkeypatch, caplog, front):
     offload_settings({"ROOT_URLCONF": __name__}, BACKEND=front)
     monkeypatch.setattr(store, "write", lambda *_: True)
-    start = mock.Mock()
-    WSGIHandler()(RequestFactory().get("/").environ, start)
-    assert start.call_args[0][0] in {"200 OK", "202 Accepted", "418 I'm a Teapot"}
+    # Not the handler itself: its signals close the connections of other tests.
+    assert WSGIHandler().get_response(RequestFactory().get("/")).status_code in {200, 202, 418}
     assert caplog.text == ""
 
 
