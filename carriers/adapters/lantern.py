@@ -122,7 +122,7 @@ class LanternFreight(Carrier):
     def _keep(self, credentials: Credentials, login: ET.Element) -> str:
         said = xml_body.text(login, "token")
         token = documents.identifier(said, "the token", LONGEST_TOKEN)
-        expires_in = documents.price(xml_body.text(login, "expires_in"))
+        expires_in = documents.amount(xml_body.text(login, "expires_in"), "expires_in")
         self.tokens.put(credentials, token, float(expires_in))
         return token
 

@@ -1,4 +1,4 @@
-"""Reading the parts that every carrier's answer has: documents, prices, identifiers, refusals.
+"""Reading the parts that every carrier's answer has: documents, amounts, identifiers, refusals.
 
 Each reader raises `CarrierAnswerUnreadable` rather than return something incomplete: a label that
 doesn't print is found only in the warehouse, an unknown outcome within seconds. The same holds for
@@ -44,17 +44,17 @@ def _storable(text: str) -> str:
     return cut.encode("utf-8", "replace").decode().strip()
 
 
-def price(value: object) -> Decimal:
+def amount(value: object, name: str) -> Decimal:
     """Read an amount; carriers write it as a string or as a number."""
     if isinstance(value, bool) or not isinstance(value, str | int | float):
-        raise CarrierAnswerUnreadable("the price is missing")
+        raise CarrierAnswerUnreadable(f"{name} is missing")
     try:
-        amount = Decimal(str(value))
+        number = Decimal(str(value))
     except InvalidOperation as error:
-        raise CarrierAnswerUnreadable("the price is no number") from error
-    if not amount.is_finite() or amount < 0:
-        raise CarrierAnswerUnreadable("the price is no amount")
-    return amount
+        raise CarrierAnswerUnreadable(f"{name} is no number") from error
+    if not number.is_finite() or number < 0:
+        raise CarrierAnswerUnreadable(f"{name} is no amount")
+    return number
 
 
 def document(value: object, format_: Format) -> Document:

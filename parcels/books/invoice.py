@@ -11,8 +11,8 @@ from carriers.errors import CarrierAnswerUnreadable
 from carriers.shapes.documents import (
     LONGEST_CARRIER_ID,
     LONGEST_TRACKING_NUMBER,
+    amount,
     identifier,
-    price,
 )
 from parcels.books.compare import Sold
 
@@ -60,7 +60,7 @@ def _line(row: Mapping[str, str | None]) -> Line:
         raise ValueError("it has not as many fields as the header")
     if row["credited"] not in ("yes", "no"):
         raise ValueError("credited is neither yes nor no")
-    price(row["price"])
+    amount(row["price"], "the price")
     sold = Sold(
         identifier(row["reference"], "the reference", LONGEST_REFERENCE),
         identifier(row["label_id"], "the label's id", LONGEST_CARRIER_ID),
