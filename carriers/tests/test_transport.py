@@ -321,10 +321,11 @@ def test_no_time_out_is_none(monkeypatch):
     assert all(0 < value <= DEADLINE for pair in seen for value in pair)
 
 
+@pytest.mark.parametrize("request_of", [asking, buying])
 @pytest.mark.parametrize("deadline", [0, -1])
-def test_a_call_without_time_is_not_begun(deadline):
+def test_a_call_without_time_is_not_begun(deadline, request_of):
     with servers.serving(servers.answering(servers.http(200))) as served:
-        outcome = perform(steps(buying()), served.url, deadline, 1)
+        outcome = perform(steps(request_of()), served.url, deadline, 1)
     assert isinstance(outcome, NotSent)
     assert not served.requests
 

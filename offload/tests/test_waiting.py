@@ -174,7 +174,9 @@ async def test_hang_up_ends_the_hold(start, hold_id):
 async def test_drained_waiters_take_nobody_in(start, hold_id):
     waiters = await start()
     task = await after_arrival(waiters, hold_id)
+    (held,) = waiters.waits[hold_id]
     waiters.drain()
+    assert held.timeout.when() < asyncio.get_running_loop().time()  # not at its deadline
     assert await task is None
     assert await wait(waiters, hold_id, 60) is None
 
