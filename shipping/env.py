@@ -146,7 +146,9 @@ def origin(name: str) -> str:
 def store(name: str, default: str, *others: str) -> str:
     """Return the address of a Redis, of one that Sentinels know, or with one of the schemes."""
     url = secret(name, development=default)
-    schemes = ("redis", "rediss", BY_SENTINEL, *others)
+    schemes = [f"{scheme}://" for scheme in ("redis", "rediss", BY_SENTINEL, *others)]
+    if not url.startswith(tuple(schemes)):
+        raise ImproperlyConfigured(f"{name} begins with none of {', '.join(schemes)}")
     try:
         watched(url)
         parts = urlsplit(url)
@@ -157,8 +159,6 @@ def store(name: str, default: str, *others: str) -> str:
             f"{name} is not like redis://:password@host:6379/0, nor like {BY_SENTINEL}"
             "://:password@host:26379,host:26379/name/0 (in a password, %2F is /)"
         ) from None
-    if parts.scheme not in schemes:
-        raise ImproperlyConfigured(f"{name} begins with none of {', '.join(schemes)}")
     return url
 
 

@@ -87,6 +87,9 @@ def test_a_good_value_is_read(
         (env.origin, "https://api.example:https"),
         (some_redis, "postgresql://host/name"),
         (some_redis, "amqp://host//"),
+        (some_redis, "localhost:6379"),
+        (some_redis, "redis:6379"),
+        (some_broker, "amqp:5672"),
         (some_redis, "redis+sentinel://a,b"),
         (some_redis, "redis://host:port/0"),
         (some_redis, "redis://host:99999/0"),
@@ -115,6 +118,16 @@ def test_a_bad_value_is_refused_by_name(
     with pytest.raises(ImproperlyConfigured, match="SOME_NAME") as refused:
         read("SOME_NAME")
     assert "'se'" not in str(refused.value)  # a piece of a password
+
+
+@pytest.mark.parametrize("value", ["localhost:6379", "redis:6379", ":se@redis:6379/0"])
+def test_an_address_without_a_scheme_is_shown_one(
+    monkeypatch: pytest.MonkeyPatch, value: str
+) -> None:
+    monkeypatch.setenv("SOME_NAME", value)
+    with pytest.raises(ImproperlyConfigured, match=r"^SOME_NAME .*redis://, rediss://") as refused:
+        some_redis("SOME_NAME")
+    assert value not in str(refused.value)
 
 
 def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
