@@ -14,6 +14,7 @@ from django.utils.module_loading import import_string
 from offload import conf, fronts
 from offload.awaited import awaited_models
 from offload.keys import ANSWERS_PATH
+from offload.redis_clients import sync_client
 from offload.tasks import RUNNERS
 from offload.tickets import SECRET_LENGTH
 
@@ -81,7 +82,16 @@ def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
             hint="It is 'redis' or 'postgresql'.",
             id="offload.E011",
         )
-    elif offload.store == "postgresql" and not (
+    elif offload.store == "redis":
+        try:
+            sync_client(offload.redis_url)
+        except ValueError:  # whose words may show a piece of the password
+            yield Error(
+                "OFFLOAD['REDIS_URL'] is not the address of a Redis.",
+                hint="It is like redis://:password@host:6379/0 (in a password, %2F is /).",
+                id="offload.E011",
+            )
+    elif not (
         apps.is_installed("offload.postgresql")
         and "postgresql" in str(settings.DATABASES.get(offload.database, {}).get("ENGINE"))
     ):

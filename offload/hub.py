@@ -28,6 +28,8 @@ from offload.counting import Counts, shared_file
 from offload.hub_app import Hub
 from offload.protocol import Answer
 from offload.questions import decode_answers, encode_question, sign_question
+from offload.redis_clients import sync_client
+from offload.sentinel import BY_SENTINEL
 from offload.tickets import SECRET_LENGTH
 from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
 
@@ -165,6 +167,15 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     options = parser.parse_args(arguments)
     if options.fd is None and not options.bind.rpartition(":")[2].isdecimal():
         parser.error(f"--bind is host:port, not {options.bind!r}")
+    try:
+        if not options.store.startswith("postgresql://"):
+            sync_client(options.store)
+    except ValueError:  # whose words may show a piece of the password
+        parser.error(
+            "--store, OFFLOAD_STORE or REDIS_URL is not like redis://:password@host:6379/0, "
+            f"{BY_SENTINEL}://:password@host:26379/name/0 or postgresql://user:password@host/name "
+            "(in a password, %2F is /)"
+        )
     options.secret = _secret(environment, "OFFLOAD_SECRET")
     former = _secret(environment, "OFFLOAD_SECRET_FALLBACKS")
     options.secret_fallbacks = tuple(former.replace(",", " ").split())

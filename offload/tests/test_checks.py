@@ -47,6 +47,8 @@ def test_right_settings_are_silent(offload_settings, front):
             id="middleware not outermost",
         ),
         pytest.param({"STORE": "pigeon"}, {}, "offload.E011", id="unknown store"),
+        pytest.param({"REDIS_URL": "redis:6379"}, {}, "offload.E011", id="no scheme"),
+        pytest.param({"REDIS_URL": "redis://:se/cret@a"}, {}, "offload.E011", id="no address"),
         pytest.param({"STORE": "postgresql"}, {}, "offload.E011", id="no table"),
         pytest.param(
             {"STORE": "postgresql", "DATABASE": "none"},

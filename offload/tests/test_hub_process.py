@@ -62,6 +62,36 @@ def test_no_hub_with_a_short_fallback(capsys):
     assert "OFFLOAD_SECRET" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "localhost:6379",
+        "redis:6379",
+        ":se@redis:6379/0",
+        "redis://:se/cret@host:6379/0",
+        "redis+sentinel://:se@host",
+        "postgresql:host/name",
+    ],
+)
+@pytest.mark.parametrize("by", ["--store", "OFFLOAD_STORE", "REDIS_URL"])
+def test_no_hub_for_what_is_no_store(address, by, capsys):
+    arguments, given = (["--store", address], {}) if by == "--store" else ([], {by: address})
+    with pytest.raises(SystemExit):
+        parse(arguments, ENVIRONMENT | given)
+    said = capsys.readouterr().err
+    assert by in said.splitlines()[-1]
+    assert "'se'" not in said
+    assert address not in said
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["rediss://host/1", "unix:///redis.sock", "redis+sentinel://a,b/shop/0", "postgresql://me@db/x"],
+)
+def test_a_hub_for_each_kind_of_store(address):
+    assert parse(["--store", address], ENVIRONMENT).store == address
+
+
 def children(process):
     path = f"/proc/{process.pid}/task/{process.pid}/children"
     with open(path) as file:
