@@ -86,7 +86,12 @@ def test_no_hub_for_what_is_no_store(address, by, capsys):
 
 @pytest.mark.parametrize(
     "address",
-    ["rediss://host/1", "unix:///redis.sock", "redis+sentinel://a,b/shop/0", "postgresql://me@db/x"],
+    [
+        "rediss://host/1",
+        "unix:///redis.sock",
+        "redis+sentinel://a,b/shop/0",
+        "postgresql://me@db/x",
+    ],
 )
 def test_a_hub_for_each_kind_of_store(address):
     assert parse(["--store", address], ENVIRONMENT).store == address
