@@ -118,6 +118,8 @@ def run(
     `wait` and `account` as for `hold`; `late` is the row's own by default. With DRF's `request` the
     outcome is rendered as that client asked for. A row that is being worked on is only waited for.
     """
+    if not isinstance(work, Task):
+        raise TypeError(f"offload.run takes a function under @offload.task(Order), not {work!r}")
     settings = conf.current()
     seconds = settings.deadline if wait is None else min(wait, settings.deadline)
     if row.begin_hold(seconds, Renderer.of(request)):

@@ -1,5 +1,6 @@
 """`run`: a row, its work elsewhere, and the outcome in the answer."""
 
+from contextlib import nullcontext
 from datetime import timedelta
 from unittest import mock
 
@@ -417,6 +418,16 @@ def test_django_s_own_backends_are_no_queue(offload_settings, monkeypatch, backe
 def test_a_task_names_its_model(model):
     with pytest.raises(TypeError, match=r"@offload\.task\(Order\)"):
         offload.task(model)
+
+
+@pytest.mark.parametrize("eagerly", [eager, nullcontext])
+@pytest.mark.parametrize("work", [lambda order: None, "offload.tests.orders.buy_label"])
+def test_what_is_no_task_is_refused_before_the_row_waits(work, eagerly):
+    order = Order.objects.create()
+    with eagerly(), pytest.raises(TypeError, match=r"@offload\.task"):
+        offload.run(work, order)
+    order.refresh_from_db()
+    assert order.hold_state != HoldState.WAITING
 
 
 def test_a_task_is_called_like_its_function():
