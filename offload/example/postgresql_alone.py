@@ -1,7 +1,8 @@
 """Settings for the converted project with PostgreSQL and nothing else: no Redis, no broker.
 
-Web: `uvicorn classic.asgi:application`. Work: `python manage.py db_worker`. From Django 6.0, with
-`pip install "./offload[hub,postgresql]" django-tasks-db` (offload is not on PyPI, but a folder).
+Web: `uvicorn classic.asgi:application`. Work: `python manage.py db_worker`. From Django 6.0
+(Python 3.12), with `pip install "./offload[hub,postgresql]" django-tasks-db` (offload is not on
+PyPI, but a folder).
 """
 
 import os

@@ -8,6 +8,7 @@ import pytest
 
 import offload
 from offload import conf
+from offload.tests.matrix import NEWEST_DJANGO_WANTS
 
 FOLDER = Path(__file__).resolve().parents[1]
 PAGES = [FOLDER / "README.md", FOLDER / "SECURITY.md", *sorted((FOLDER / "docs").glob("*.md"))]
@@ -42,6 +43,12 @@ def test_its_links_lead_somewhere_in_the_package(page):
     for target in LINK.findall(page.read_text()):
         assert (page.parent / target).resolve().is_relative_to(FOLDER), target
         assert (page.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("page", ["docs/postgresql.md", "example/postgresql_alone.py"])
+def test_what_needs_django_6_says_which_python_that_needs(page):
+    text = " ".join((FOLDER / page).read_text().split())
+    assert f"Django 6.0 (Python {NEWEST_DJANGO_WANTS})" in text
 
 
 def test_every_setting_has_its_row():
