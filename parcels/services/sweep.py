@@ -33,6 +33,7 @@ REWAKE = 10
 REWAKE_LONGEST = 60
 ROWS_AT_ONCE = 200
 OVERDUE = "It could not be announced within its maximum age."
+REMOVED = "Its carrier was removed: no process can announce it, or ask about it."
 UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
 # Seconds: a hold is kept this long after its deadline, for clients that ask late.
 KEEP_HOLDS = 3600
@@ -93,21 +94,22 @@ def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
 def end_overdue() -> int:
     """Put rows under review that are past their deadline and have not ended; return how many.
 
-    No carrier refused them, but a purchase a day late would surprise the shop. A row that can't
-    have been bought and is being cancelled is withdrawn.
+    No carrier refused them, but a purchase a day late would surprise the shop. Those of a carrier
+    that was removed don't wait for that. A row that can't have been bought and is being cancelled
+    is withdrawn.
     """
     free = Q(lease_until=None) | Q(lease_until__lte=StatementNow())
-    overdue = Announcement.objects.filter(
-        free, state__in=[State.PENDING, State.UNKNOWN], deadline_at__lte=StatementNow()
-    )
+    late = Q(deadline_at__lte=StatementNow()) | ~Q(carrier__in=registry.CARRIERS)
+    overdue = Announcement.objects.filter(free, late, state__in=[State.PENDING, State.UNKNOWN])
     rows = list(overdue.select_related("parcel")[:ROWS_AT_ONCE])
     for row in rows:
         cancelling = row.parcel.status == Status.CANCELLATION_REQUESTED
         if not (
             row.state == State.PENDING and cancelling and withdraw(row, row.parcel, State.PENDING)
         ):
+            error = row.error or OVERDUE if row.carrier in registry.CARRIERS else REMOVED
             overdue.filter(pk=row.pk, fence=row.fence).update(
-                state=State.NEEDS_REVIEW, fence=F("fence") + 1, error=row.error or OVERDUE
+                state=State.NEEDS_REVIEW, fence=F("fence") + 1, error=error
             )
     return len(rows)
 

@@ -15,6 +15,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
+from carriers import registry
 from carriers.backoff import OWN_GUARDS
 from carriers.messages import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
@@ -38,6 +39,8 @@ ROWS_AT_ONCE = 200
 # Seconds: over any difference of two clocks, as hosts write when a cancellation was requested.
 FAR = 86_400
 _CANCELLING = among(CANCELLING)
+NEVER_SAID = "The carrier never said whether it cancelled this label."
+REMOVED = "The carrier was removed here: it can't be asked to cancel this label."
 
 
 def void(announcement_id: int) -> None:
@@ -124,7 +127,8 @@ def _fail(parcel: Parcel, message: str) -> int:
 
 def due_voids() -> list[tuple[int, str]]:
     """Return id and carrier of the labels whose voiding is due, and note when it would be next."""
-    rows = list(due_announcements().values_list("pk", "carrier")[:ROWS_AT_ONCE])
+    due = due_announcements().filter(carrier__in=registry.CARRIERS)  # no other queue has readers
+    rows = list(due.values_list("pk", "carrier")[:ROWS_AT_ONCE])
     if rows:
         Announcement.objects.filter(pk__in=[pk for pk, _ in rows]).update(
             wake_at=DatabaseNow(REWAKE)
@@ -146,12 +150,16 @@ def due_announcements() -> QuerySet[Announcement]:
 
 
 def give_up() -> int:
-    """End cancellations that no carrier has answered within the maximum age; return how many."""
+    """End cancellations that no carrier has answered within the maximum age; return how many.
+
+    And those of labels whose carrier was removed: nobody can ask it.
+    """
     before = timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
     overdue = Parcel.objects.filter(status__in=CANCELLING, date_cancel_requested__lte=before)
-    message = "The carrier never said whether it cancelled this label."
+    removed = due_announcements().exclude(carrier__in=registry.CARRIERS).select_related("parcel")
     ended = 0
-    for parcel in overdue[:ROWS_AT_ONCE]:
+    for parcel in [*overdue[:ROWS_AT_ONCE], *(row.parcel for row in removed[:ROWS_AT_ONCE])]:
+        message = NEVER_SAID if parcel.carrier in registry.CARRIERS else REMOVED
         with transaction.atomic():
             ended += _fail(parcel, message)
     return ended

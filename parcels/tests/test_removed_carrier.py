@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import Announcement, Parcel, SpareLabel, State
-from parcels.services import review
+from parcels.services import review, sweep, void
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
 from parcels.statuses import Status
@@ -67,6 +67,50 @@ def test_a_round_of_the_sweeper_goes_on(sweeper: Sweeper) -> None:
     assert states[State.PENDING] == states[State.UNKNOWN] == State.NEEDS_REVIEW
     bought.parcel.refresh_from_db()
     assert bought.parcel.status == Status.CANCELLATION_FAILED
+
+
+@pytest.mark.parametrize("state", [State.PENDING, State.UNKNOWN])
+def test_what_nobody_can_announce_comes_to_a_person_soon(sweeper: Sweeper, state: State) -> None:
+    later = timezone.now() + timedelta(hours=1)
+    row = of_it(state, unknown_since=AGO)
+    at_work = of_it(State.UNKNOWN, unknown_since=AGO, lease_until=later)
+    other = AnnouncementFactory.create(wake_at=later)
+    assert sweeper.round()
+    row.refresh_from_db()
+    assert (row.state, row.error) == (State.NEEDS_REVIEW, sweep.REMOVED)
+    untouched = Announcement.objects.filter(pk__in=[at_work.pk, other.pk])
+    assert not untouched.filter(state=State.NEEDS_REVIEW).exists()
+
+
+def test_a_cancelled_one_is_withdrawn_soon(sweeper: Sweeper) -> None:
+    row = of_it(State.PENDING, parcel__status=Status.CANCELLATION_REQUESTED)
+    assert sweeper.round()
+    row.refresh_from_db()
+    assert row.state == State.CANCELLED
+
+
+def test_a_cancellation_fails_soon_and_rings_no_queue_without_readers(
+    sweeper: Sweeper, shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    queues: list[str] = []
+
+    def note(task: str, row_ids: Any, queue: str, *_: Any) -> bool:
+        queues.append(queue)
+        return True
+
+    monkeypatch.setattr("parcels.management.commands.sweeper.send", note)
+    bought = of_it(
+        State.ANNOUNCED,
+        wake_at=AGO,
+        parcel__account=shop.account,
+        parcel__status=Status.CANCELLATION_REQUESTED,
+        parcel__date_cancel_requested=timezone.now(),
+    )
+    assert sweeper.round()
+    bought.parcel.refresh_from_db()
+    assert bought.parcel.status == Status.CANCELLATION_FAILED
+    assert bought.parcel.carrier_error == void.REMOVED
+    assert not queues
 
 
 def test_what_is_unknown_comes_to_a_person_who_can_decide() -> None:
