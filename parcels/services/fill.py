@@ -92,15 +92,15 @@ def make_announceable(parcel: Parcel, account: Account) -> None:
         ValidationError: by field.
     """
     default = account.sender_address
-    # A return comes from its sender; and an address that the parcel has is not completed from
-    # another.
+    # A return comes from its sender; and no address is completed from another.
     if default and not parcel.is_return and not parcel.from_address.get("address_1"):
         parcel.sender_address = default.pk
         parcel.from_address = _as_from(default) | parcel.from_address
-    method = registry.SHIPPING_METHODS.get(parcel.shipping_method or 0)
-    if method is None:
+    if not parcel.shipping_method:
         raise ValidationError({"shipment": ["This field is required to announce a parcel."]})
-    if errors := _errors(parcel, method):
+    method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
+    errors = _errors(parcel, method) if method else {"shipment": ["It isn't offered any more."]}
+    if errors:
         raise ValidationError(errors)
 
 
