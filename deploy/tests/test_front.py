@@ -26,6 +26,7 @@ from deploy.prepare import render_templates
 from deploy.readiness import wait_until_ready
 from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
+from offload import conf
 
 FRONTED = [name for name in strategies.names() if has_front(strategies.load(name))]
 # Its app has no front of its own: the composition puts one before it.
@@ -70,7 +71,7 @@ class App:
 
     def __init__(self):
         self.status = 200  # None: it never answers
-        self.words = WORDS
+        self.words = self.polled = WORDS
         self.heads = []
         self.taken = []
         self.clients = []  # kept, or they would hang up
@@ -88,7 +89,8 @@ class App:
                 if self.status == CUT:
                     connection.close()
                 elif self.status:
-                    connection.sendall(self.words % self.status)
+                    polled = b"/_offload/poll/" in self.heads[-1]
+                    connection.sendall((self.polled if polled else self.words) % self.status)
                     connection.close()
 
     def close(self):
@@ -358,6 +360,17 @@ def test_a_hub_that_takes_no_connection_costs_no_hold(tmp_path, app):
             answers = pool.map(lambda _: ask(port, "POST")[0], range(4))
             assert [*answers] == [200] * 4
         assert len(app.taken) == len(hub.taken) == 4  # the app was not asked for a late answer
+
+
+@pytest.mark.integration
+def test_a_poll_s_answer_may_be_as_large_as_offload_releases_it(tmp_path, app):
+    app.status = 418
+    app.words = b"HTTP/1.1 %d Held\r\nX-Offload-Ticket: t\r\n\r\n"
+    most = conf.Offload.max_answer
+    app.polled = b"HTTP/1.1 200 OK\r\nX-Status: %d\r\n\r\n" + bytes(most)
+    with nginx("nginx-njs-poll", tmp_path, app) as port:
+        status, _, body = ask(port, "POST")
+    assert (status, len(body)) == (200, most)
 
 
 @pytest.mark.integration
