@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+from collections.abc import Callable
 from types import TracebackType
 from typing import Self
 
@@ -22,6 +23,8 @@ class Proxy:
         self._flows.set()
         self._forgotten: list[threading.Event] = []
         self._sockets: list[socket.socket] = []
+        self._threads: list[threading.Thread] = []
+        self._ended = False
         self._listener = socket.create_server(("127.0.0.1", 0))
         self.port = int(self._listener.getsockname()[1])
 
@@ -40,7 +43,7 @@ class Proxy:
         self._flows.set()
 
     def __enter__(self) -> Self:
-        threading.Thread(target=self._accept, daemon=True).start()
+        self._begin(self._accept)
         return self
 
     def __exit__(
@@ -49,23 +52,33 @@ class Proxy:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
+        self._ended = True
         for flows in (self._flows, *self._forgotten):
             flows.set()
         for each in [self._listener, *self._sockets]:
             with contextlib.suppress(OSError):
                 each.shutdown(socket.SHUT_RDWR)
             each.close()
+        for thread in self._threads:  # with those that one of them begins meanwhile
+            thread.join()
+
+    def _begin(self, work: Callable[..., None], *arguments: object) -> None:
+        thread = threading.Thread(target=work, args=arguments, daemon=True)
+        thread.start()
+        self._threads.append(thread)
 
     def _accept(self) -> None:
         with contextlib.suppress(OSError):
             while True:
                 client, _ = self._listener.accept()
-                threading.Thread(target=self._connect, args=(client,), daemon=True).start()
+                self._begin(self._connect, client)
 
     def _connect(self, client: socket.socket) -> None:
         self._sockets.append(client)
         flows = self._flows
         flows.wait()
+        if self._ended:  # the next test may refuse to connect
+            return
         try:
             server = socket.create_connection(("127.0.0.1", self._target))
         except OSError:
@@ -73,7 +86,7 @@ class Proxy:
             return
         self._sockets.append(server)
         for pair in ((client, server), (server, client)):
-            threading.Thread(target=self._pump, args=(*pair, flows), daemon=True).start()
+            self._begin(self._pump, *pair, flows)
 
     @staticmethod
     def _pump(source: socket.socket, target: socket.socket, flows: threading.Event) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import select
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from typing import Any
@@ -19,6 +21,7 @@ from django.db.utils import ConnectionHandler
 
 from deploy.ports import free_port
 from deploy.stores import PostgresServer
+from deploy.tests.waiting import until
 from shipping.postgresql import base, bounds
 from shipping.tests.black_hole import Proxy
 
@@ -71,6 +74,25 @@ def ask(database: BaseDatabaseWrapper, sql: str = "SELECT 1") -> Any:
     with database.cursor() as cursor:
         cursor.execute(sql)
         return cursor.fetchone()[0]
+
+
+def test_a_proxy_that_has_ended_connects_nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its thread would be in the next test, where connecting may be an error."""
+    before, connected = set(threading.enumerate()), list[Any]()
+
+    def note(address: Any) -> None:
+        connected.append(address)
+        raise OSError
+
+    with Proxy(1) as proxy:
+        proxy.swallow()
+        with socket.create_connection(("127.0.0.1", proxy.port)):
+            until(lambda: len(set(threading.enumerate()) - before) == 2, "the client's thread")
+            monkeypatch.setattr(socket, "create_connection", note)
+    left = set(threading.enumerate()) - before
+    for thread in left:
+        thread.join()
+    assert (left, connected) == (set(), [])
 
 
 def test_of_several_hosts_the_one_that_takes_writes_is_used(postgresql: PostgresServer) -> None:
