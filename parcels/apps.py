@@ -11,3 +11,7 @@ class ParcelsConfig(AppConfig):
             from parcels.faults import install
 
             install()
+        if settings.FAULT_GUARDS_OFF:
+            from parcels.unguarded import take_away
+
+            take_away(*settings.FAULT_GUARDS_OFF)

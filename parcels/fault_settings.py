@@ -1,4 +1,4 @@
-"""What the settings of `faults` may name, and what is wrong with them."""
+"""What the settings of `faults` and `unguarded` may name, and what is wrong with them."""
 
 from __future__ import annotations
 

@@ -1,8 +1,6 @@
 """Faults that the fault suite sets in a process: die or freeze at a named point.
 
-A guard is only proved when a test fails without it: the suite's negative controls switch one off
-(`settings.FAULT_GUARDS_OFF`) and must fail. Only in the demo and in development: else no process
-starts with these settings.
+Only in the demo and in development: else no process starts with these settings.
 """
 
 from __future__ import annotations

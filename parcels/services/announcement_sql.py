@@ -62,18 +62,18 @@ class _CompiledOnce(Query):
 
 
 @functools.cache
-def claiming(state: State, unguarded: bool) -> tuple[str, QuerySet[Announcement]]:
+def claiming(state: State) -> tuple[str, QuerySet[Announcement]]:
     """Return what claims, and what reads the claimed: to build them takes longer than to run them.
 
     All threads share the second: it is only copied.
     """
     # sent_at belongs to the try: an unknown keeps it, a new try has none.
     sent = "sent_at" if state == State.UNKNOWN else "NULL"
-    condition = "state <> %s" if unguarded else _DUE[state].format(now=now_sql())
+    due = _DUE[state].format(now=now_sql())
     sql = (
         f"UPDATE {TABLE} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
         f" lease_until = {now_sql('%s')}, fence = fence + 1, claims = claims + 1,"
-        f" sent_at = {sent} WHERE id IN (SELECT id FROM {TABLE} WHERE {condition} AND id "
+        f" sent_at = {sent} WHERE id IN (SELECT id FROM {TABLE} WHERE {due} AND id "
     )
     if connection.vendor == "postgresql":
         # The rows are read from what the claim returns, which has the table's name. One parameter

@@ -30,9 +30,6 @@ from parcels.services.wake import BELL, send
 
 log = logging.getLogger(__name__)
 
-# For the fault suite's controls: more calls, and a larger share of failures, than there can be.
-NO_BOUND = 1_000_000
-NEVER = 2.0
 # Seconds for which a slot is kept for the one that is woken: a worker hears of it within 50 ms, and
 # the sweeper's next round wakes it where no message was sent.
 KEPT = 2.0
@@ -44,9 +41,9 @@ def breaker_config() -> BreakerConfig:
         window=settings.CARRIER_BREAKER_WINDOW,
         horizon=settings.CARRIER_BREAKER_HORIZON,
         min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
-        share=NEVER if "breaker" in settings.FAULT_GUARDS_OFF else settings.CARRIER_BREAKER_SHARE,
+        share=settings.CARRIER_BREAKER_SHARE,
         open_for=settings.CARRIER_BREAKER_OPEN_FOR,
-        ramp_for=0.0 if "ramp" in settings.FAULT_GUARDS_OFF else settings.CARRIER_BREAKER_RAMP_FOR,
+        ramp_for=settings.CARRIER_BREAKER_RAMP_FOR,
         ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
         ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
         trial_every=settings.TIME_SCALE,
@@ -66,16 +63,14 @@ def _redis() -> RedisGuard:
 @functools.cache
 def guards_of(code: str) -> CarrierGuards:
     """Return this process's guards to a carrier."""
-    slots = int(settings.CARRIERS.get(code, {"bulkhead": 1})["bulkhead"])  # or it was removed
-    if "bulkhead" in settings.FAULT_GUARDS_OFF:
-        slots = NO_BOUND
+    own = settings.CARRIERS.get(code, {"bulkhead": 1})  # or it was removed
     return CarrierGuards(
         _redis(),
         code,
-        limit=slots,
+        limit=int(own["bulkhead"]),
         # A lease that a killed process leaves behind ends with the announcement's own.
         lease=settings.ANNOUNCEMENT_LEASE,
-        share=0 if "turns" in settings.FAULT_GUARDS_OFF else SHARE,
+        share=SHARE,
         kept=KEPT * settings.TIME_SCALE,
         on_turn=partial(_aside, _wake, code),
         config=breaker_config(),

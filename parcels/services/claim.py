@@ -43,7 +43,7 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
         for row in claim(announcement_ids):
             if row.parcel.status == Status.CANCELLATION_REQUESTED:
                 withdraw(row, row.parcel, State.ANNOUNCING)  # before what may fail with it
-            elif row.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF:
+            elif row.claims > MAX_CLAIMS:
                 put_under_review(row, FATAL)
             else:
                 rows.append(row)
@@ -76,10 +76,9 @@ def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list
     They are read with what a call needs, and with their ages by the database's clock, which all
     processes share. A pending one is announcing from now on; an unknown one stays so.
     """
-    unguarded = state == State.PENDING and "claim" in settings.FAULT_GUARDS_OFF
-    sql, rows = claiming(state, unguarded)
+    sql, rows = claiming(state)
     to = State.UNKNOWN if state == State.UNKNOWN else State.ANNOUNCING
-    values: list[Any] = [to, settings.ANNOUNCEMENT_LEASE, State.CANCELLED if unguarded else state]
+    values: list[Any] = [to, settings.ANNOUNCEMENT_LEASE, state]
     if connection.vendor == "postgresql":
         with preceded_by({TABLE: (sql, [*values, list(announcement_ids)])}):
             claimed = list(rows.all())
@@ -89,20 +88,7 @@ def claim(announcement_ids: Sequence[int], state: State = State.PENDING) -> list
             fences = dict(cursor.fetchall())
         # Not those that somebody else has claimed since: this process was paused.
         claimed = [row for row in rows.filter(pk__in=fences) if row.fence == fences[row.pk]]
-    if "clock" in settings.FAULT_GUARDS_OFF:
-        for row in claimed:
-            _by_own_clock(row)
     return claimed
-
-
-def _by_own_clock(row: Announcement) -> None:
-    """Compute its ages again, for the control of the guard: by this process' clock."""
-    now = timezone.now()
-    if row.unknown_since:
-        row.unknown_age = (now - row.unknown_since).total_seconds()
-    if row.call_ended_at:
-        row.settled_for = (now - row.call_ended_at).total_seconds()
-    row.overdue = now >= row.deadline_at
 
 
 def guard(jobs: Sequence[Job]) -> list[Job]:
@@ -112,8 +98,6 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
     ours, or so much of their lease has passed that a call could outlast it: this process was
     paused.
     """
-    lease = settings.ANNOUNCEMENT_LEASE * LEASE_SHARE
-    window = settings.ANNOUNCEMENT_MAX_AGE if "send_guard" in settings.FAULT_GUARDS_OFF else lease
     now = monotonic()
     rows = [
         {
@@ -130,7 +114,7 @@ def guard(jobs: Sequence[Job]) -> list[Job]:
         f"sent_at = {now_sql()}, tries = own.tries + 1, contract_id = given.contract,"
         " credentials_hash = given.hash",
         f"own.fence = given.fence AND {_AT_WORK} AND own.claimed_at >= {now_sql('%s')}",
-        condition_values=[-window],
+        condition_values=[-settings.ANNOUNCEMENT_LEASE * LEASE_SHARE],
     )
     protect.leave((job, None, 0.0) for job in jobs if job.announcement.pk not in passed)
     may_buy = [job for job in jobs if job.announcement.pk in passed]

@@ -50,14 +50,12 @@ class KeyKnown(Exception):
         self.row = row
 
 
-def read_key(request: Request) -> Key | None:
+def read_key(request: Request) -> Key:
     """Read the request's Idempotency-Key; call it before the body is parsed.
 
     Raises:
         ValidationError: it isn't 1 to 255 printable ASCII characters.
     """
-    if "idempotency" in settings.FAULT_GUARDS_OFF:
-        return None
     text = request.headers["Idempotency-Key"]
     if not (0 < len(text) <= limits.IDEMPOTENCY_KEY and text.isascii() and text.isprintable()):
         raise ValidationError(

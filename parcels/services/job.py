@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -30,8 +29,6 @@ log = logging.getLogger(__name__)
 # Seconds, beside those to connect, between the send guard and a purchase's first byte: a process
 # that was paused longer may have lost its lease.
 GUARD_WINDOW = 1.0
-# For the control of the total deadline: longer than any run.
-_NO_DEADLINE = 86_400.0
 # An address' fields, by the carriers' names: those of a parcel and of its `from_address`.
 _SAME = {name: name for name in ("name", "postal_code", "city", "country", "email")}
 _RENAMED = {"company": "company_name", "street_2": "address_2", "phone": "telephone"}
@@ -64,10 +61,10 @@ class Job:
 
         The guard's row was written before connecting; the monotonic clock continues in a pause.
         """
-        off, connecting = settings.FAULT_GUARDS_OFF, settings.CARRIER_CONNECT_TIMEOUT
-        deadline = _NO_DEADLINE if "deadline" in off else settings.CARRIER_CALL_DEADLINE
-        paused = math.inf if "send_guard" in off else self.guarded_at + connecting + GUARD_WINDOW
-        return str(settings.CARRIERS[self.carrier.code]["url"]), deadline, connecting, paused
+        connecting = settings.CARRIER_CONNECT_TIMEOUT
+        until = self.guarded_at + connecting + GUARD_WINDOW
+        url = str(settings.CARRIERS[self.carrier.code]["url"])
+        return url, settings.CARRIER_CALL_DEADLINE, connecting, until
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,11 +89,10 @@ def jobs_for(announcements: Sequence[Any]) -> list[Job]:
     `settings.HOUSE_CREDENTIALS`. A database error is not the row's fault: it is raised.
     """
     jobs: list[Job] = []
-    guarded = "credentials" not in settings.FAULT_GUARDS_OFF
     try:
         wanted: dict[int, int | None] = {
             row.pk: row.contract_id
-            if row.credentials_hash and guarded
+            if row.credentials_hash
             else row.parcel.contract_id or row.default_contract
             for row in announcements
         }
@@ -117,7 +113,7 @@ def jobs_for(announcements: Sequence[Any]) -> list[Job]:
                 row.parcel,
                 contract,
                 hashes[0],
-                changed=guarded and row.credentials_hash not in ("", *hashes),
+                changed=row.credentials_hash not in ("", *hashes),
             )
             jobs.append(job)
     except Error:

@@ -11,6 +11,7 @@ from typing import Any
 
 from django.conf import settings
 from django.db import transaction
+from django.db.models import QuerySet
 from django.db.models.functions import Coalesce
 
 from carriers import registry
@@ -27,8 +28,6 @@ log = logging.getLogger(__name__)
 
 _rng = random.Random()
 ERROR_LENGTH = 500
-# Seconds, in the control of F10: shorter than the carrier's delay there.
-_SHORT_SETTLING = 0.5
 
 
 def policy() -> Policy:
@@ -40,20 +39,17 @@ def policy() -> Policy:
         longest_unknown=DEFAULT.longest_unknown * scale,
         max_unknown_age=settings.ANNOUNCEMENT_MAX_UNKNOWN_AGE,
         second_look=DEFAULT.second_look * scale,
-        max_repeats=10**6 if "repeats" in settings.FAULT_GUARDS_OFF else DEFAULT.max_repeats,
     )
 
 
 def after_buying(job: Job, outcome: Refused | Throttled | NotSent | Unknown) -> Decision:
     """Decide after a purchase: the first, one after a proved absence, or a reference sent again."""
-    announcement, off = job.announcement, settings.FAULT_GUARDS_OFF
-    if isinstance(outcome, Unknown) and "unknown" in off:
-        return Decision("pending")
+    announcement = job.announcement
     return decide(
         outcome,
         announcement.tries,
         repeats=job.carrier.repeats,
-        was_unknown=announcement.unknown_since is not None and "refusal" not in off,
+        was_unknown=announcement.unknown_since is not None,
         again=announcement.state == State.UNKNOWN,
         unknown_age=announcement.unknown_age,
         rng=_rng,
@@ -83,8 +79,6 @@ def after_lookup(job: Job, result: Absent | NotSent | Unknown) -> Decision:
 
 def settling(carrier: Carrier) -> float:
     """Return the seconds after a call's end until "absent" from the carrier can be believed."""
-    if "settling" in settings.FAULT_GUARDS_OFF:
-        return _SHORT_SETTLING
     return carrier.settling * settings.TIME_SCALE
 
 
@@ -125,22 +119,24 @@ def go_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> b
 
 def move_on(announcement: Announcement, state: State, delay: float, **changes: Any) -> bool:
     """Give the row back in a state that is no end, due in `delay` seconds; under our fence."""
-    row = Announcement.objects.filter(pk=announcement.pk)
-    if "fence" not in settings.FAULT_GUARDS_OFF:
-        row = row.filter(fence=announcement.fence, state__in=OURS)
     due = DatabaseNow(delay)
-    moved = row.update(
+    moved = still_ours(announcement).update(
         **{"state": state, "lease_until": None, "claims": 0, "run_at": due, "wake_at": due}
         | changes
     )  # fmt: skip
     return bool(moved)
 
 
+def still_ours(announcement: Announcement) -> QuerySet[Announcement]:
+    """Return the row while it is its claimant's: as `ending.ours`, for one."""
+    return Announcement.objects.filter(pk=announcement.pk, fence=announcement.fence, state__in=OURS)
+
+
 def put_under_review(announcement: Announcement, error: str) -> bool:
     """Leave the decision to a person, under our fence, with the evidence in the attempts."""
-    moved = Announcement.objects.filter(
-        pk=announcement.pk, fence=announcement.fence, state__in=OURS
-    ).update(state=State.NEEDS_REVIEW, lease_until=None, claims=0, error=error[:500])
+    moved = still_ours(announcement).update(
+        state=State.NEEDS_REVIEW, lease_until=None, claims=0, error=error[:500]
+    )
     if moved:
         log.warning("announcement %s needs review: %s", announcement.reference, error)
     return bool(moved)

@@ -88,7 +88,7 @@ def leave(
             continue
         # A label needs no judging.
         failed, asked = (False, None) if isinstance(result, Announced) else verdict(result)
-        if asked is not None and "gate" not in settings.FAULT_GUARDS_OFF:
+        if asked is not None:
             own["throttled"].append(asked)
         if failed is not None:
             # An announcement's failures count once: by its reference.

@@ -73,8 +73,7 @@ def _for_a_person(announcement: Announcement) -> str:
         return "Its maximum age has passed."
     if registry.REPEATS[announcement.carrier] == "none":
         return "The carrier can't be asked what it has sold."
-    fatal = announcement.claims > MAX_CLAIMS and "claims" not in settings.FAULT_GUARDS_OFF
-    return FATAL if fatal else ""
+    return FATAL if announcement.claims > MAX_CLAIMS else ""
 
 
 def _send_again(job: Job) -> None:

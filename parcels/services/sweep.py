@@ -32,6 +32,9 @@ from parcels.statuses import Status
 REWAKE = 10
 REWAKE_LONGEST = 60
 ROWS_AT_ONCE = 200
+# Of what is due, by account: the one with the fewest calls in flight comes first, its oldest row
+# before its second. The oldest of a backlog is older than any new row.
+ORDER = "turn + coalesce(calls, 0), wake_at"
 OVERDUE = "It could not be announced within its maximum age."
 REMOVED = "Its carrier was removed: no process can announce it, or ask about it."
 UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
@@ -80,10 +83,9 @@ def expired_leases() -> QuerySet[Announcement]:
 
 def _end_lease(rows: QuerySet[Announcement], delay: float) -> int:
     due = {"lease_until": None, "run_at": DatabaseNow(delay), "wake_at": DatabaseNow(delay)}
-    sent = State.PENDING if "unknown" in settings.FAULT_GUARDS_OFF else State.UNKNOWN
     # Its call has ended by now (shipping.E001).
     unknown = rows.filter(sent_at__isnull=False).update(
-        state=sent,
+        state=State.UNKNOWN,
         call_ended_at=DatabaseNow(),
         unknown_since=Coalesce("unknown_since", DatabaseNow()),
         **due,
@@ -147,10 +149,8 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         due = now_sql()
         wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
         later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
-    turns = "" if "turns" in settings.FAULT_GUARDS_OFF else "turn + coalesce(calls, 0), "
-    # The account with the fewest calls in flight comes first, the oldest row of each before its
-    # second: the oldest of a backlog is older than any new row. This query can't lock: PostgreSQL
-    # has no FOR UPDATE with a window function. So the locked rows are checked again.
+    # This query can't lock: PostgreSQL has no FOR UPDATE with a window function. So the locked rows
+    # are checked again.
     sql = (
         f"UPDATE {table} SET wake_at = {later} WHERE id IN ("  # noqa: S608 # no input in it
         f"SELECT id FROM {table} WHERE wake_at <= {due} AND id IN (SELECT id FROM ("
@@ -160,7 +160,7 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
         f" AND wake_at <= {due}) AS waiting"
         f" LEFT JOIN (SELECT account_id, count(*) AS calls FROM {table}"
         " WHERE carrier = %s AND state = 'announcing' GROUP BY account_id) AS busy"
-        f" USING (account_id) ORDER BY {turns}wake_at LIMIT {limit}){skip})"
+        f" USING (account_id) ORDER BY {ORDER} LIMIT {limit}){skip})"
         " RETURNING id, account_id, carrier, state"
     )
     with connection.cursor() as cursor:
@@ -170,7 +170,7 @@ def _due_of(carrier: str, limit: int) -> list[Due]:
 
 def not_woken(announcement_ids: list[int]) -> None:
     """Have the next round wake these again: no message about them was delivered."""
-    if announcement_ids and "wake" not in settings.FAULT_GUARDS_OFF:
+    if announcement_ids:
         Announcement.objects.filter(pk__in=announcement_ids).update(wake_at=DatabaseNow())
 
 

@@ -62,9 +62,8 @@ def _claim(announcement_id: int) -> Job | None:
     PostgreSQL checks these again after waiting for another claimant's lock; of a joined parcel it
     would go on looking at the version from before the wait.
     """
-    rows = Announcement.objects.filter(pk=announcement_id, state=State.ANNOUNCED)
-    if "void_claim" not in settings.FAULT_GUARDS_OFF:
-        rows = rows.filter(Q(lease_until=None) | Q(lease_until__lte=DatabaseNow()))
+    free = Q(lease_until=None) | Q(lease_until__lte=DatabaseNow())
+    rows = Announcement.objects.filter(free, pk=announcement_id, state=State.ANNOUNCED)
     with transaction.atomic():
         lease = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
         if not rows.update(

@@ -71,7 +71,7 @@ WAITS = Waits(settings.WEB_THREADS)
 @contextmanager
 def thread_to_wait(account_id: int, *, buys: bool) -> Iterator[bool]:
     """Yield whether a thread of this process may wait for the account."""
-    if offload.holds_clients() or views_are_coroutines() or "turns" in settings.FAULT_GUARDS_OFF:
+    if offload.holds_clients() or views_are_coroutines():
         yield True
         return
     with WAITS.enter(account_id, buys=buys) as entered:

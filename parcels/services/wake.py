@@ -113,8 +113,7 @@ def send(
     try:
         broker = _broker_at(settings.BROKER_URL)
         try:
-            in_turn = task == "announce" and account_id is not None
-            if in_turn and "turns" not in settings.FAULT_GUARDS_OFF:
+            if task == "announce" and account_id is not None:
                 names = f"{_PREFIX}{queue}"
                 keys = [names, f"{names}:{account_id}", f"{names}:bell"]
                 given = [account_id, bell, int(first), *row_ids]
@@ -153,7 +152,7 @@ def next_in_turn(queue: str, most: int, *, listens: bool = False) -> list[int]:
     A worker that `listens` asks again within LISTENS, unless it has got as many as it wanted: no
     bell is rung until then.
     """
-    if not queue or "turns" in settings.FAULT_GUARDS_OFF:
+    if not queue:
         return []
     broker = _broker_at(settings.BROKER_URL)
     keys = [f"{_PREFIX}{queue}", f"{_PREFIX}{queue}:bell"]

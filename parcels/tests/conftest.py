@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from parcels import unguarded
 from parcels.models import Account
 from parcels.services import carrier_guards, ending, webhooks
 from parcels.tests.factories import AccountFactory
@@ -47,6 +49,13 @@ def no_broker(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, int, str]]:
 
     monkeypatch.setattr("parcels.services.wake.send", note)
     return sent
+
+
+@pytest.fixture
+def without() -> Iterator[Callable[..., None]]:
+    """Return what takes the app's guards away, by their names, until the test ends."""
+    with ExitStack() as stack:
+        yield lambda *guards: stack.enter_context(unguarded.without(*guards))
 
 
 @pytest.fixture

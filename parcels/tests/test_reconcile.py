@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 from django.db.models import F
-from django.test.utils import override_settings
 from django.utils import timezone
 
 from carriers import transport
@@ -46,6 +45,7 @@ from parcels.services.reconcile import due_late_looks, look_again, reconcile
 from parcels.services.record import finish
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory
+from parcels.unguarded import without
 
 pytestmark = pytest.mark.django_db
 MOMENTS = ("run_at", "wake_at", "lease_until", "claimed_at", "sent_at", "call_ended_at",
@@ -105,10 +105,6 @@ def carrier(monkeypatch: pytest.MonkeyPatch, settings: Any) -> Carrier:
     made = Carrier()
     monkeypatch.setattr(transport, "perform", made.perform)
     return made
-
-
-def without(guard: str) -> Any:
-    return override_settings(FAULT_GUARDS_OFF=[guard])
 
 
 def begun(carrier: Carrier, code: str = "postnl", **fields: Any) -> Announcement:

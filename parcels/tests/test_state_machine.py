@@ -424,9 +424,9 @@ def test_any_order_of_things_buys_once_and_ends(world: World) -> None:
     ],
 )
 def test_the_search_finds_what_a_missing_guard_lets_through(
-    guard: str, carrier: str, fates: list[str], reason: str, world: World, settings: Any
+    guard: str, carrier: str, fates: list[str], reason: str, world: World, without: Any
 ) -> None:
-    settings.FAULT_GUARDS_OFF = [guard]
+    without(guard)
     wheres = {"carriers": [carrier], "menu": fates}
     with pytest.raises((AssertionError, IntegrityError), match=reason):
         search(world, 2000, wheres, derandomize=True, phases=[Phase.generate])
@@ -440,13 +440,13 @@ def machine(world: World) -> Iterator[Protocol]:
     machine.leave()
 
 
-def test_the_checks_see_a_missing_send_guard(machine: Protocol, settings: Any) -> None:
+def test_the_checks_see_a_missing_send_guard(machine: Protocol, without: Any) -> None:
     """By hand, as the search takes too long to find it: a process stops at its call and goes on.
 
     Voiding without a claim can't be seen here: a refused void is looked at twice. The fault suite's
     F22 and `test_races` see it.
     """
-    settings.FAULT_GUARDS_OFF = ["send_guard"]
+    without("send_guard")
     row = machine.accept("postnl")
     machine.start(row, ["well"], 2)
     machine.sweep_for_long(90, 6, ["well"])

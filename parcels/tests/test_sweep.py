@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 import threading
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
@@ -21,11 +22,12 @@ import pytest
 from django.conf import settings as project
 from django.core.management import call_command
 from django.db import OperationalError, connection
-from django.test.utils import CaptureQueriesContext, override_settings
+from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 
 import offload
 from deploy.tests.waiting import until
+from parcels import unguarded
 from parcels.management.commands import sweeper as command
 from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
@@ -112,9 +114,9 @@ def test_no_more_are_woken_than_there_is_room_for(settings: Any) -> None:
 
 @pytest.mark.parametrize(("off", "woken"), [([], 2), (["turns"], 0)])
 def test_a_long_backlog_leaves_another_account_its_turn(
-    settings: Any, off: list[str], woken: int
+    settings: Any, without: Callable[..., None], off: list[str], woken: int
 ) -> None:
-    settings.FAULT_GUARDS_OFF = off
+    without(*off)
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 6}}
     carrier_guards.forget()
     shops = [AccountFactory.create(), AccountFactory.create()]
@@ -127,10 +129,10 @@ def test_a_long_backlog_leaves_another_account_its_turn(
 
 @pytest.mark.parametrize(("off", "first"), [([], 1), (["turns"], 0)])
 def test_the_only_free_slot_is_for_the_account_with_fewer_calls(
-    settings: Any, off: list[str], first: int
+    settings: Any, without: Callable[..., None], off: list[str], first: int
 ) -> None:
     """The scenario `neighbour`: a backlog's oldest was always older, and took every slot."""
-    settings.FAULT_GUARDS_OFF = off
+    without(*off)
     settings.CARRIERS = settings.CARRIERS | {"postnl": {"url": "http://x", "bulkhead": 1}}
     carrier_guards.forget()
     shops = [AccountFactory.create(), AccountFactory.create()]
@@ -276,7 +278,7 @@ def test_a_wake_up_that_was_not_delivered_is_sent_again(sweeper: Sweeper) -> Non
     assert [due.id for due in sweep.due_announcements()] == [row.pk]
     row.refresh_from_db()
     assert row.wake_at - timezone.now() <= timedelta(seconds=60)
-    with override_settings(FAULT_GUARDS_OFF=["wake"]):
+    with unguarded.without("wake"):
         moved(row, wake_at=PAST)
         sweeper.round()
     assert list(sweep.due_announcements()) == []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any
 
@@ -46,9 +46,9 @@ def taken(messages: list[int]) -> list[int]:
 @pytest.mark.integration
 @pytest.mark.parametrize(("off", "place"), [([], 1), (["turns"], 100)])
 def test_another_accounts_only_announcement_is_the_next_but_one(
-    sent: list[int], settings: Any, off: list[str], place: int
+    sent: list[int], without: Callable[..., None], off: list[str], place: int
 ) -> None:
-    settings.FAULT_GUARDS_OFF = off
+    without(*off)
     for number in range(100):
         wake.send("announce", [number + 1], QUEUE, 1)
     wake.send("announce", [1000], QUEUE, 2)

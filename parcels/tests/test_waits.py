@@ -92,11 +92,11 @@ def test_a_read_that_finds_no_thread_is_answered_at_once(
     shop: Shop,
     occupy: Occupy,
     monkeypatch: pytest.MonkeyPatch,
-    settings: Any,
+    without: Callable[..., None],
     off: list[str],
     waited: int,
 ) -> None:
-    settings.FAULT_GUARDS_OFF = off
+    without(*off)
     seconds: list[float] = []
     monkeypatch.setattr(offload, "wait", lambda _, left: seconds.append(left))
     row = AnnouncementFactory.create(parcel__account=shop.account)
@@ -114,11 +114,11 @@ def test_a_label_that_finds_no_thread_is_queued(
     occupy: Occupy,
     monkeypatch: pytest.MonkeyPatch,
     no_broker: list[tuple[str, int, str]],
-    settings: Any,
+    without: Callable[..., None],
     off: list[str],
     status: int,
 ) -> None:
-    settings.FAULT_GUARDS_OFF = off
+    without(*off)
     begun: list[int] = []
     monkeypatch.setattr(answering, "announce", begun.append)
     monkeypatch.setattr(answering, "waiting_announcements", lambda _: [])

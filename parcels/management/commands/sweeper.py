@@ -181,7 +181,7 @@ class Sweeper:
             log.warning("the broker is new or available again: waking all that wait")
             sweep.wake_all_again()
         away = "" if self.broker is not None else None  # until it answers again
-        self.broker = identity or (self.broker if "wake" in settings.FAULT_GUARDS_OFF else away)
+        self.broker = identity or away
 
     def _wake_announcements(self) -> None:
         lost = [

@@ -1,0 +1,51 @@
+"""Each guard can be taken away, in a process that is asked to, and comes back in a test."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from parcels import unguarded
+from parcels.fault_settings import GUARDS
+from parcels.services import next_state, reconcile, spares, void
+from parcels.unguarded import WITHOUT, take_away, without
+
+
+def test_each_guard_that_a_setting_may_name_can_be_taken_away() -> None:
+    assert list(WITHOUT) == list(GUARDS)
+
+
+@pytest.mark.parametrize("guard", GUARDS)
+def test_what_was_taken_away_comes_back(guard: str) -> None:
+    before = [getattr(owner, name) for owner, name, _ in WITHOUT[guard]]
+    with without(guard):
+        now = [getattr(owner, name) for owner, name, _ in WITHOUT[guard]]
+        assert all(new is not old for new, old in zip(now, before, strict=True))
+    assert before == [getattr(owner, name) for owner, name, _ in WITHOUT[guard]]
+
+
+def test_every_module_that_has_a_name_for_it_loses_it() -> None:
+    former = take_away("settling")
+    try:
+        assert {place for place, _, _ in former} >= {next_state, reconcile, spares, void}
+        assert reconcile.settling is void.settling is spares.settling is next_state.settling
+        assert reconcile.settling(None) == unguarded.SHORT_SETTLING  # type: ignore[arg-type] # no matter whose
+    finally:
+        for place, name, was in former:
+            setattr(place, name, was)
+
+
+@pytest.mark.parametrize(("off", "most"), [("", 5), ("turns,claims", unguarded.MANY)])
+def test_the_setting_takes_them_away_when_a_process_starts(off: str, most: int) -> None:
+    asked = "import django; django.setup(); from parcels.services import claim, reconcile;"
+    printed = subprocess.run(
+        [sys.executable, "-c", f"{asked} print(claim.MAX_CLAIMS, reconcile.MAX_CLAIMS)"],
+        cwd=Path(unguarded.__file__).parents[1],
+        env=os.environ | {"DEBUG": "1", "FAULT_GUARDS_OFF": off},
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert printed.stdout.split() == [str(most)] * 2

@@ -1,0 +1,198 @@
+"""The app without one of its guards: for the fault suite's negative controls, and for tests.
+
+A guard is only proved when a test fails without it. What `settings.FAULT_GUARDS_OFF` names is
+replaced when a process starts, in the demo and in development only; the guards know nothing of it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+from django.utils import timezone
+
+from carriers.backoff import Decision
+from carriers.outcomes import Unknown
+from parcels.models import Announcement, State
+from parcels.services import (
+    carrier_guards,
+    claim,
+    ending,
+    idempotency,
+    job,
+    next_state,
+    protect,
+    spares,
+    sweep,
+    void,
+    waits,
+    wake,
+)  # fmt: skip
+from parcels.services.call_and_wait import call_carrier
+from parcels.services.clock import DatabaseNow
+
+# More calls, claims and purchases, and a larger share of failures, than there can be.
+MANY = 10**6
+NEVER = 2.0
+# Seconds: longer than any run.
+NO_DEADLINE = 86_400.0
+# Seconds, in the control of F10: shorter than the carrier's delay there.
+SHORT_SETTLING = 0.5
+
+# What a thing becomes, of what it is.
+Change = Callable[[Any], Any]
+
+
+def _now(value: object) -> Change:
+    """Have a constant's value, or a function's result, be this one."""
+    return lambda was: (lambda *_, **__: value) if callable(was) else value
+
+
+def _given(**named: object) -> Change:
+    """Have a function be called with these arguments, whatever its caller says."""
+    return lambda was: lambda *given, **others: was(*given, **others | named)
+
+
+def _before(step: Callable[..., None]) -> Change:
+    """Have this be done before a function, with its arguments."""
+
+    def change(was: Callable[..., Any]) -> Callable[..., Any]:
+        def begins(*given: Any, **named: Any) -> Any:
+            step(*given, **named)
+            return was(*given, **named)
+
+        return begins
+
+    return change
+
+
+def _is_pending(ids: Sequence[int], state: State = State.PENDING) -> None:
+    if state == State.PENDING:
+        rows = Announcement.objects.filter(pk__in=ids).exclude(state=State.CANCELLED)
+        rows.update(state=State.PENDING, run_at=DatabaseNow())
+
+
+def _is_free(announcement_id: int) -> None:
+    Announcement.objects.filter(pk=announcement_id).update(lease_until=None)
+
+
+def _was_not_sent(rows: Any, delay: float) -> None:
+    rows.update(sent_at=None)
+
+
+def _has_no_credentials(rows: Sequence[Any]) -> None:
+    for row in rows:
+        row.credentials_hash = ""
+
+
+def _all_rows(still_ours: Any) -> Any:
+    return lambda announcement: Announcement.objects.filter(pk=announcement.pk)
+
+
+def _buys_again(after_buying: Any) -> Any:
+    return lambda job, outcome: (
+        Decision("pending") if isinstance(outcome, Unknown) else after_buying(job, outcome)
+    )
+
+
+def _without_deadline(limits: Any) -> Any:
+    def unlimited(self: job.Job) -> tuple[str, float, float, float]:
+        url, _, connecting, until = limits(self)
+        return url, NO_DEADLINE, connecting, until
+
+    return unlimited
+
+
+def _by_own_clock(claim: Any) -> Any:
+    def claims(*given: Any) -> list[Any]:
+        now, claimed = timezone.now(), claim(*given)
+        for row in claimed:
+            if row.unknown_since:
+                row.unknown_age = (now - row.unknown_since).total_seconds()
+            if row.call_ended_at:
+                row.settled_for = (now - row.call_ended_at).total_seconds()
+            row.overdue = now >= row.deadline_at
+        return list(claimed)
+
+    return claims
+
+
+def _voids_unchecked(call_void: Any) -> Any:
+    return lambda job, purchase, **_: call_carrier(
+        job, job.carrier.void(purchase, job.consignment.credentials)
+    )
+
+
+def _never_throttled(verdict: Any) -> Any:
+    return lambda result: (verdict(result)[0], None)
+
+
+def _of_no_account(send: Any) -> Any:
+    return lambda task, ids, queue, account_id=None, **bell: send(task, ids, queue, **bell)
+
+
+# Each of `fault_settings.GUARDS`: where it is, its name there, and what it becomes.
+WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
+    "claim": [(claim, "claim", _before(_is_pending))],
+    "fence": [(ending, "ours", _now("true")), (next_state, "still_ours", _all_rows)],
+    "send_guard": [(claim, "LEASE_SHARE", _now(MANY)), (job, "GUARD_WINDOW", _now(math.inf))],
+    "unknown": [
+        (next_state, "after_buying", _buys_again),
+        (sweep, "_end_lease", _before(_was_not_sent)),
+    ],
+    "settling": [(next_state, "settling", _now(SHORT_SETTLING))],
+    "idempotency": [(idempotency, "read_key", _now(None))],
+    "deadline": [(job.Job, "limits", _without_deadline)],
+    "ramp": [(carrier_guards, "BreakerConfig", _given(ramp_for=0.0))],
+    "bulkhead": [(carrier_guards, "CarrierGuards", _given(limit=MANY))],
+    "breaker": [(carrier_guards, "BreakerConfig", _given(share=NEVER))],
+    "gate": [(protect, "verdict", _never_throttled)],
+    "refusal": [(next_state, "decide", _given(was_unknown=False))],
+    "repeats": [(next_state, "Policy", _given(max_repeats=MANY))],
+    "credentials": [(job, "jobs_for", _before(_has_no_credentials))],
+    "claims": [(claim, "MAX_CLAIMS", _now(MANY))],
+    "wake": [(sweep, "not_woken", _now(None)), (sweep, "wake_all_again", _now(0))],
+    "clock": [(claim, "claim", _by_own_clock)],
+    "void_claim": [(void, "_claim", _before(_is_free))],
+    "void_check": [(spares, "call_void", _voids_unchecked)],
+    "spares": [(spares, "due_spares", _now([]))],
+    "turns": [
+        (wake, "send", _of_no_account),
+        (wake, "next_in_turn", _now([])),
+        (waits, "thread_to_wait", _now(nullcontext(True))),
+        (sweep, "ORDER", _now("wake_at")),
+        (carrier_guards, "CarrierGuards", _given(share=0)),
+    ],
+}
+
+
+def take_away(*guards: str) -> list[tuple[Any, str, Any]]:
+    """Replace guards in each module that has a name for them; return what was there.
+
+    An unknown guard is no error here: shipping.E009 says which there are.
+    """
+    former: list[tuple[Any, str, Any]] = []
+    for owner, name, change in (each for guard in guards for each in WITHOUT.get(guard, ())):
+        was = getattr(owner, name)
+        made = change(was)
+        ours = [module for path, module in sys.modules.items() if path.startswith("parcels.")]
+        for place in (owner, *(each for each in ours if vars(each).get(name) is was)):
+            former.append((place, name, was))
+            setattr(place, name, made)
+    return former
+
+
+@contextmanager
+def without(*guards: str) -> Iterator[None]:
+    """Do without these guards for a while, in a test."""
+    former = take_away(*guards)
+    carrier_guards.forget()
+    try:
+        yield
+    finally:
+        for place, name, was in reversed(former):
+            setattr(place, name, was)
+        carrier_guards.forget()
