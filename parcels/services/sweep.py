@@ -36,6 +36,8 @@ ROWS_AT_ONCE = 200
 # before its second. The oldest of a backlog is older than any new row.
 ORDER = "turn + coalesce(calls, 0), wake_at"
 OVERDUE = "It could not be announced within its maximum age."
+# Seconds: an update in another order, or one that is taken back, must not bring all to a person.
+REMOVED_FOR = 3600
 REMOVED = "Its carrier was removed: no process can announce it, or ask about it."
 UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
 # Seconds: a hold is kept this long after its deadline, for clients that ask late.
@@ -97,11 +99,12 @@ def end_overdue() -> int:
     """Put rows under review that are past their deadline and have not ended; return how many.
 
     No carrier refused them, but a purchase a day late would surprise the shop. Those of a carrier
-    that was removed don't wait for that. A row that can't have been bought and is being cancelled
+    that was removed wait for an hour only. A row that can't have been bought and is being cancelled
     is withdrawn.
     """
     free = Q(lease_until=None) | Q(lease_until__lte=StatementNow())
-    late = Q(deadline_at__lte=StatementNow()) | ~Q(carrier__in=registry.CARRIERS)
+    removed = ~Q(carrier__in=registry.CARRIERS) & Q(date_created__lte=StatementNow(-REMOVED_FOR))
+    late = removed | Q(deadline_at__lte=StatementNow())
     overdue = Announcement.objects.filter(free, late, state__in=[State.PENDING, State.UNKNOWN])
     rows = list(overdue.select_related("parcel")[:ROWS_AT_ONCE])
     for row in rows:

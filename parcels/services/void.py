@@ -12,14 +12,14 @@ from datetime import timedelta
 
 from django.conf import settings
 from django.db import connection, transaction
-from django.db.models import F, Q, QuerySet
+from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from carriers import registry
 from carriers.backoff import OWN_GUARDS
 from carriers.messages import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
-from parcels.models import Announcement, Parcel, State
+from parcels.models import Announcement, Attempt, Parcel, State
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.services.clock import DatabaseNow, StatementNow
@@ -40,6 +40,8 @@ ROWS_AT_ONCE = 200
 FAR = 86_400
 _CANCELLING = among(CANCELLING)
 NEVER_SAID = "The carrier never said whether it cancelled this label."
+# Seconds until a cancellation that stays without an answer is known to stay so.
+LONG = 3600
 REMOVED = "The carrier was removed here: it can't be asked to cancel this label."
 
 
@@ -151,11 +153,20 @@ def due_announcements() -> QuerySet[Announcement]:
 def give_up() -> int:
     """End cancellations that no carrier has answered within the maximum age; return how many.
 
-    And those of labels whose carrier was removed: nobody can ask it.
+    Not while they are tried for less than `LONG`: the sweeper may have been away for all of that
+    age, and the first answer lost. Those at a carrier that was removed, which nobody can ask, end
+    after `LONG`: an update that is taken back must not end them.
     """
     before = timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
-    overdue = Parcel.objects.filter(status__in=CANCELLING, date_cancel_requested__lte=before)
-    removed = due_announcements().exclude(carrier__in=registry.CARRIERS).select_related("parcel")
+    long_ago = timezone.now() - timedelta(seconds=LONG * settings.TIME_SCALE)
+    tried = Attempt.objects.filter(announcement__parcel=OuterRef("pk"), kind="void")
+    overdue = Parcel.objects.filter(
+        ~Exists(tried) | Exists(tried.filter(date_created__lte=long_ago)),
+        status__in=CANCELLING,
+        date_cancel_requested__lte=before,
+    )
+    removed = due_announcements().filter(parcel__date_cancel_requested__lte=long_ago)
+    removed = removed.exclude(carrier__in=registry.CARRIERS).select_related("parcel")
     ended = 0
     for parcel in [*overdue[:ROWS_AT_ONCE], *(row.parcel for row in removed[:ROWS_AT_ONCE])]:
         message = NEVER_SAID if parcel.carrier in registry.CARRIERS else REMOVED

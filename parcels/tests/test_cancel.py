@@ -413,6 +413,26 @@ def test_an_unanswered_cancellation_ends(shop: Shop, bought: Announcement, setti
     assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
 
 
+@pytest.mark.parametrize(
+    ("answers", "status"), [(True, Status.CANCELLED), (False, Status.CANCELLATION_FAILED)]
+)
+def test_a_day_without_a_sweeper_is_no_day_of_trying(
+    shop: Shop, bought: Announcement, carrier_says: Answers, answers: bool, status: Status
+) -> None:
+    """The first answer was lost: given up then, a label that is void would still be printed."""
+    cancel(shop, bought.parcel)
+    Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=2))
+    carrier_says(Unknown("reset"))
+    void.void(bought.pk)
+    assert void.give_up() == 0
+    carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"), Absent())
+    if answers:
+        void.void(bought.pk)
+    Attempt.objects.update(date_created=timezone.now() - timedelta(hours=1))
+    assert void.give_up() == (not answers)
+    assert status_of(bought.parcel) == status
+
+
 @pytest.mark.parametrize("meanwhile", [None, Status.PICKED_UP_BY_DRIVER])
 def test_a_void_that_is_answered_after_the_cancellation_failed_counts(
     shop: Shop, bought: Announcement, settings: Any, meanwhile: Status | None

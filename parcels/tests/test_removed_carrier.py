@@ -22,13 +22,15 @@ from parcels.tests.requests import Shop, body
 
 pytestmark = pytest.mark.django_db
 AGO = timezone.now() - timedelta(days=2)
+AN_HOUR_AGO = timezone.now() - timedelta(hours=1)
 
 
 def of_it(state: State, **fields: Any) -> Announcement:
-    """Return an announcement at a carrier that is no more."""
+    """Return an announcement, made long ago, at a carrier that is no more."""
     row: Announcement = AnnouncementFactory.create(
         state=state, parcel__carrier="dodo", parcel__shipping_method=999, **fields
     )
+    Announcement.objects.filter(pk=row.pk).update(date_created=AGO)
     return row
 
 
@@ -74,11 +76,13 @@ def test_what_nobody_can_announce_comes_to_a_person_soon(sweeper: Sweeper, state
     later = timezone.now() + timedelta(hours=1)
     row = of_it(state, unknown_since=AGO)
     at_work = of_it(State.UNKNOWN, unknown_since=AGO, lease_until=later)
+    young = of_it(state, unknown_since=AGO)  # its carrier may be back in a moment
+    Announcement.objects.filter(pk=young.pk).update(date_created=timezone.now())
     other = AnnouncementFactory.create(wake_at=later)
     assert sweeper.round()
     row.refresh_from_db()
     assert (row.state, row.error) == (State.NEEDS_REVIEW, sweep.REMOVED)
-    untouched = Announcement.objects.filter(pk__in=[at_work.pk, other.pk])
+    untouched = Announcement.objects.filter(pk__in=[at_work.pk, young.pk, other.pk])
     assert not untouched.filter(state=State.NEEDS_REVIEW).exists()
 
 
@@ -107,6 +111,10 @@ def test_a_cancellation_fails_soon_and_rings_no_queue_without_readers(
         parcel__date_cancel_requested=timezone.now(),
     )
     assert sweeper.round()
+    bought.parcel.refresh_from_db()
+    assert bought.parcel.status == Status.CANCELLATION_REQUESTED
+    Parcel.objects.update(date_cancel_requested=AN_HOUR_AGO)
+    assert void.give_up() == 1
     bought.parcel.refresh_from_db()
     assert bought.parcel.status == Status.CANCELLATION_FAILED
     assert bought.parcel.carrier_error == void.REMOVED
