@@ -102,7 +102,9 @@ def addresses_of(host: str) -> list[str]:
 
 
 def with_password(url: str, password: str) -> str:
-    """Return the address with that password; its user stays."""
+    """Return the address with that password; its user stays. What is no address, as it is."""
+    if "://" not in url:
+        return url
     parts = urlsplit(url)
     place = parts.netloc.rpartition("@")[2]
     login = f"{parts.username or ''}:{quote(password, safe='')}"

@@ -140,7 +140,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     )
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
-    parser.add_argument("--workers", type=int, default=int(get("HUB_WORKERS", "1")))
+    parser.add_argument("--workers", type=int, default=get("HUB_WORKERS", "1"))
     store = _secret(environment, "OFFLOAD_STORE") or _secret(environment, "REDIS_URL")
     parser.add_argument(
         *("--store", "--redis"),
@@ -152,12 +152,12 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     limits = {"max-holds": MAX_HOLDS, "max-holds-per-account": MAX_HOLDS_PER_ACCOUNT}
     for name, limit in limits.items():
         variable = "OFFLOAD_" + name.replace("-", "_").upper()
-        default = int(get(variable, str(limit)))
+        default = get(variable, str(limit))
         parser.add_argument(f"--{name}", type=int, default=default, help="per process")
     parser.add_argument(
         "--drain-seconds",
         type=float,
-        default=float(get("OFFLOAD_DRAIN_SECONDS", "0")),
+        default=get("OFFLOAD_DRAIN_SECONDS", "0"),
         help="seconds to wait for answers after the stop signal; then clients get late answers",
     )
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")

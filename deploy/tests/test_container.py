@@ -200,6 +200,11 @@ def test_passwords_come_from_files_into_the_addresses(outside):
 
 def test_a_password_in_the_address_is_replaced():
     assert with_password("redis://me:old@host:1/0", "new") == "redis://me:new@host:1/0"
+    assert with_password("unix:///redis.sock", "new") == "unix://:new@/redis.sock"
+
+
+def test_what_is_no_address_is_left_to_who_reads_it():
+    assert with_password("redis:6379", "new") == "redis:6379"  # not this host's
 
 
 def test_a_strategy_s_sizes_win_over_the_defaults_and_lose_to_the_composition(outside):

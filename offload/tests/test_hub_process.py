@@ -85,6 +85,20 @@ def test_no_hub_for_what_is_no_store(address, by, capsys):
 
 
 @pytest.mark.parametrize(
+    ("variable", "option"),
+    [
+        ("HUB_WORKERS", "--workers"),
+        ("OFFLOAD_MAX_HOLDS", "--max-holds"),
+        ("OFFLOAD_DRAIN_SECONDS", "--drain-seconds"),
+    ],
+)
+def test_no_hub_for_what_is_no_number(variable, option, capsys):
+    with pytest.raises(SystemExit):
+        parse([], ENVIRONMENT | {variable: "many"})
+    assert f"argument {option}: invalid" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "rediss://host/1",
