@@ -19,7 +19,7 @@ from carriers import registry
 from carriers.backoff import OWN_GUARDS
 from carriers.messages import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
-from parcels.models import Announcement, Attempt, Parcel, State
+from parcels.models import Announcement, Parcel, State, TrackingEvent
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.services.clock import DatabaseNow, StatementNow
@@ -38,9 +38,8 @@ REWAKE = 30
 ROWS_AT_ONCE = 200
 # Seconds: over any difference of two clocks, as hosts write when a cancellation was requested.
 FAR = 86_400
-_CANCELLING = among(CANCELLING)
 NEVER_SAID = "The carrier never said whether it cancelled this label."
-# Seconds until a cancellation that stays without an answer is known to stay so.
+# Seconds from the first try until a cancellation without an answer is known to stay so.
 LONG = 3600
 REMOVED = "The carrier was removed here: it can't be asked to cancel this label."
 
@@ -73,14 +72,15 @@ def _claim(announcement_id: int) -> Job | None:
         ):
             return None
         job = job_for(calls_about().get(pk=announcement_id))
-        if job is None or job.parcel.status not in CANCELLING:
+        if job is not None:
+            set_status(
+                [job.parcel],
+                among([Status.CANCELLATION_REQUESTED]),
+                Status.SUBMITTING_CANCELLATION,
+            )  # a second try finds it there already
+        if job is None or job.parcel.status != Status.SUBMITTING_CANCELLATION:
             transaction.set_rollback(True)
             return None
-        set_status(
-            [job.parcel],
-            among([Status.CANCELLATION_REQUESTED]),
-            Status.SUBMITTING_CANCELLATION,
-        )  # a second try finds it there already
     return job
 
 
@@ -119,8 +119,12 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
 
 
 def _fail(parcel: Parcel, message: str) -> int:
-    """End the cancellation without success, and go on with what the carrier told meanwhile."""
-    failed = set_status([parcel], _CANCELLING, Status.CANCELLATION_FAILED, carrier_error=message)
+    """End the cancellation without success, and go on with what the carrier told meanwhile.
+
+    Only from the status that the parcel was read with: a claim may have come in between.
+    """
+    own = among([parcel.status])
+    failed = set_status([parcel], own, Status.CANCELLATION_FAILED, carrier_error=message)
     for each in failed:
         follow_newest(each)
     return len(failed)
@@ -153,17 +157,18 @@ def due_announcements() -> QuerySet[Announcement]:
 def give_up() -> int:
     """End cancellations that no carrier has answered within the maximum age; return how many.
 
-    Not while they are tried for less than `LONG`: the sweeper may have been away for all of that
-    age, and the first answer lost. Those at a carrier that was removed, which nobody can ask, end
-    after `LONG`: an update that is taken back must not end them.
+    Not within `LONG` of the first try: the sweeper may have been away for all of that age, and the
+    first call may be under way, or its answer lost. Those at a carrier that was removed, which
+    nobody can ask, end `LONG` after their request: an update that is taken back must not end them.
     """
     before = timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
     long_ago = timezone.now() - timedelta(seconds=LONG * settings.TIME_SCALE)
-    tried = Attempt.objects.filter(announcement__parcel=OuterRef("pk"), kind="void")
+    # Not by attempts: a call under way has none, nor one whose process died.
+    begun = TrackingEvent.objects.filter(
+        parcel=OuterRef("pk"), status=Status.SUBMITTING_CANCELLATION, at__gt=long_ago
+    )
     overdue = Parcel.objects.filter(
-        ~Exists(tried) | Exists(tried.filter(date_created__lte=long_ago)),
-        status__in=CANCELLING,
-        date_cancel_requested__lte=before,
+        ~Exists(begun), status__in=CANCELLING, date_cancel_requested__lte=before
     )
     removed = due_announcements().filter(parcel__date_cancel_requested__lte=long_ago)
     removed = removed.exclude(carrier__in=registry.CARRIERS).select_related("parcel")

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from django.db import connection
+from django.db.models import F
 from django.utils import timezone
 
 from carriers.outcomes import (
@@ -42,6 +43,7 @@ from parcels.representation import Question
 from parcels.services import cancel as cancelling
 from parcels.services import protect, review, spares, tracking_feed, void
 from parcels.services.announce import announce
+from parcels.services.call_and_wait import job_for
 from parcels.services.claim import MAX_CLAIMS, claim, prepare
 from parcels.services.clock import DatabaseNow
 from parcels.services.holds import Asked, open_hold
@@ -428,9 +430,64 @@ def test_a_day_without_a_sweeper_is_no_day_of_trying(
     carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"), Absent())
     if answers:
         void.void(bought.pk)
-    Attempt.objects.update(date_created=timezone.now() - timedelta(hours=1))
+    an_hour_passes()
     assert void.give_up() == (not answers)
     assert status_of(bought.parcel) == status
+
+
+def an_hour_passes() -> None:
+    """Since the cancellation's steps."""
+    TrackingEvent.objects.filter(seq=None).update(at=F("at") - timedelta(hours=1, minutes=1))
+
+
+def test_a_first_try_under_way_is_not_given_up(shop: Shop, bought: Announcement) -> None:
+    """In the round that has sent it; or its process died in the call, and left no attempt."""
+    cancel(shop, bought.parcel)
+    Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=2))
+    job = void._claim(bought.pk)
+    assert job
+    assert void.give_up() == 0
+    void._record(job, Unknown("reset"), 1.0)
+    assert status_of(bought.parcel) == Status.SUBMITTING_CANCELLATION
+
+
+def test_an_earlier_cancellation_is_no_try_of_this_one(
+    shop: Shop, bought: Announcement, carrier_says: Answers
+) -> None:
+    found = Found((Announced("c-1", bought.parcel.tracking_number, ()),))
+    Announcement.objects.update(date_ended=timezone.now() - timedelta(days=1))
+    cancel(shop, bought.parcel)
+    carrier_says(Refused("NOT_VOIDABLE", "not yet"), found)
+    void.void(bought.pk)
+    assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
+    Attempt.objects.update(date_created=timezone.now() - timedelta(days=3))
+    an_hour_passes()
+    cancel(shop, bought.parcel)
+    Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=2))
+    carrier_says(Unknown("reset"))
+    void.void(bought.pk)
+    assert void.give_up() == 0
+
+
+def test_giving_up_and_a_claim_take_turns(
+    shop: Shop, bought: Announcement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cancel(shop, bought.parcel)
+    Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=2))
+    given_up: list[int] = []
+    with monkeypatch.context() as claiming:
+
+        def meanwhile(row: Any) -> Any:
+            job = job_for(row)
+            given_up.append(void.give_up())
+            return job
+
+        claiming.setattr(void, "job_for", meanwhile)
+        assert void._claim(bought.pk) is None
+    assert given_up == [1]
+    fail = void._fail
+    monkeypatch.setattr(void, "_fail", lambda *given: void._claim(bought.pk) and fail(*given))
+    assert void.give_up() == 0
 
 
 @pytest.mark.parametrize("meanwhile", [None, Status.PICKED_UP_BY_DRIVER])
@@ -442,6 +499,7 @@ def test_a_void_that_is_answered_after_the_cancellation_failed_counts(
     assert late
     if meanwhile:
         hear(bought.parcel, 1, meanwhile, hours_ago=-1)
+    an_hour_passes()
     settings.ANNOUNCEMENT_MAX_AGE = 0
     assert void.give_up() == 1
     void._record(late, Voided(), 1.0)
@@ -485,6 +543,7 @@ def test_what_happened_while_a_cancellation_failed_is_told_after_it(
     if end == "refused":
         void._record(job, Refused("NOT_VOIDABLE", "on its way"), 1.0)
     else:
+        an_hour_passes()
         settings.ANNOUNCEMENT_MAX_AGE = 0
         assert void.give_up() == 1
     assert events() == [91, 1999, 2001, *after]

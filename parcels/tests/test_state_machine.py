@@ -33,13 +33,13 @@ from hypothesis.stateful import (
 from carriers import backoff, registry, transport
 from parcels.models import (
     Announcement,
-    Attempt,
     CarrierContract,
     Document,
     Parcel,
     SpareLabel,
     SpareState,
     State,
+    TrackingEvent,
     WebhookEndpoint,
     WebhookEvent,
 )
@@ -84,9 +84,9 @@ MOMENTS: dict[Any, tuple[str, ...]] = {
         "run_at", "wake_at", "deadline_at", "lease_until", "claimed_at", "sent_at",
         "call_ended_at", "unknown_since", "look_at", "date_created", "date_ended",
     ),
-    Attempt: ("date_created",),
     SpareLabel: ("run_at", "date_ended"),
     Parcel: ("date_cancel_requested",),
+    TrackingEvent: ("at",),
 }  # fmt: skip
 WORK: dict[str, Callable[[int], Any]] = {
     "announce": announcing.announce,
