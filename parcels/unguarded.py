@@ -169,35 +169,40 @@ WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
 }
 
 
-def take_away(*guards: str) -> list[tuple[Any, str, Any]]:
-    """Replace guards in each module that has a name for them; return what was there.
+def take_away(*guards: str) -> list[tuple[Any, str, Any, Any]]:
+    """Replace guards; return each with what it was and has become.
 
     An unknown guard is no error here: shipping.E009 says which there are.
     """
-    former: list[tuple[Any, str, Any]] = []
-    # A test keeps what it imported: the bound that it checks, too.
+    replaced: list[tuple[Any, str, Any, Any]] = []
+    for owner, name, change in (each for guard in guards for each in WITHOUT.get(guard, ())):
+        was = getattr(owner, name)
+        made = change(was)
+        _replace(owner, name, was, made)
+        replaced.append((owner, name, was, made))
+    return replaced
+
+
+def _replace(owner: Any, name: str, was: Any, made: Any) -> None:
+    """In each module that has the name for it; a test keeps the bound that it checks."""
     ours = [
         module
         for path, module in sys.modules.items()
         if path.startswith("parcels.") and not path.startswith("parcels.tests.")
     ]
-    for owner, name, change in (each for guard in guards for each in WITHOUT.get(guard, ())):
-        was = getattr(owner, name)
-        made = change(was)
-        for place in (owner, *(each for each in ours if vars(each).get(name) is was)):
-            former.append((place, name, was))
+    for place in (owner, *ours):
+        if vars(place).get(name) is was:
             setattr(place, name, made)
-    return former
 
 
 @contextmanager
 def without(*guards: str) -> Iterator[None]:
     """Do without these guards for a while, in a test."""
-    former = take_away(*guards)
+    replaced = take_away(*guards)
     carrier_guards.forget()
     try:
         yield
     finally:
-        for place, name, was in reversed(former):
-            setattr(place, name, was)
+        for owner, name, was, made in reversed(replaced):
+            _replace(owner, name, made, was)  # also in what was loaded meanwhile
         carrier_guards.forget()
