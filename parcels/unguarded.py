@@ -46,8 +46,8 @@ SHORT_SETTLING = 0.5
 Change = Callable[[Any], Any]
 
 
-def _now(value: object) -> Change:
-    """Have a constant's value, or a function's result, be this one."""
+def _always(value: object) -> Change:
+    """Have a constant, or what a function returns, be this value."""
     return lambda was: (lambda *_, **__: value) if callable(was) else value
 
 
@@ -137,14 +137,14 @@ def _of_no_account(send: Any) -> Any:
 # Each of `fault_settings.GUARDS`: where it is, its name there, and what it becomes.
 WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
     "claim": [(claim, "claim", _before(_is_pending))],
-    "fence": [(ending, "ours", _now("true")), (next_state, "still_ours", _all_rows)],
-    "send_guard": [(claim, "LEASE_SHARE", _now(MANY)), (job, "GUARD_WINDOW", _now(math.inf))],
+    "fence": [(ending, "ours", _always("true")), (next_state, "still_ours", _all_rows)],
+    "send_guard": [(claim, "LEASE_SHARE", _always(MANY)), (job, "GUARD_WINDOW", _always(math.inf))],
     "unknown": [
         (next_state, "after_buying", _buys_again),
         (sweep, "_end_lease", _before(_was_not_sent)),
     ],
-    "settling": [(next_state, "settling", _now(SHORT_SETTLING))],
-    "idempotency": [(idempotency, "read_key", _now(None))],
+    "settling": [(next_state, "settling", _always(SHORT_SETTLING))],
+    "idempotency": [(idempotency, "read_key", _always(None))],
     "deadline": [(job.Job, "limits", _without_deadline)],
     "ramp": [(carrier_guards, "BreakerConfig", _given(ramp_for=0.0))],
     "bulkhead": [(carrier_guards, "CarrierGuards", _given(limit=MANY))],
@@ -153,17 +153,17 @@ WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
     "refusal": [(next_state, "decide", _given(was_unknown=False))],
     "repeats": [(next_state, "Policy", _given(max_repeats=MANY))],
     "credentials": [(job, "jobs_for", _before(_has_no_credentials))],
-    "claims": [(claim, "MAX_CLAIMS", _now(MANY))],
-    "wake": [(sweep, "not_woken", _now(None)), (sweep, "wake_all_again", _now(0))],
+    "claims": [(claim, "MAX_CLAIMS", _always(MANY))],
+    "wake": [(sweep, "not_woken", _always(None)), (sweep, "wake_all_again", _always(0))],
     "clock": [(claim, "claim", _by_own_clock)],
     "void_claim": [(void, "_claim", _before(_is_free))],
     "void_check": [(spares, "call_void", _voids_unchecked)],
-    "spares": [(spares, "due_spares", _now([]))],
+    "spares": [(spares, "due_spares", _always([]))],
     "turns": [
         (wake, "send", _of_no_account),
-        (wake, "next_in_turn", _now([])),
-        (waits, "thread_to_wait", _now(nullcontext(True))),
-        (sweep, "ORDER", _now("wake_at")),
+        (wake, "next_in_turn", _always([])),
+        (waits, "thread_to_wait", _always(nullcontext(True))),
+        (sweep, "ORDER", _always("wake_at")),
         (carrier_guards, "CarrierGuards", _given(share=0)),
     ],
 }
