@@ -39,8 +39,10 @@ ROWS_AT_ONCE = 200
 # Seconds: over any difference of two clocks, as hosts write when a cancellation was requested.
 FAR = 86_400
 NEVER_SAID = "The carrier never said whether it cancelled this label."
-# Seconds from the first try until a cancellation without an answer is known to stay so.
-LONG = 3600
+# A cancellation without an answer is known to stay so after this many seconds from its first try,
+# and tries, a minute apart or more. Fewer may be made at a carrier that is out: for LONGEST times
+# the maximum age.
+LONG, TRIES, LONGEST = 3600, 10, 7
 REMOVED = "The carrier was removed here: it can't be asked to cancel this label."
 
 
@@ -157,18 +159,25 @@ def due_announcements() -> QuerySet[Announcement]:
 def give_up() -> int:
     """End cancellations that no carrier has answered within the maximum age; return how many.
 
-    Not within `LONG` of the first try: the sweeper may have been away for all of that age, and the
-    first call may be under way, or its answer lost. Those at a carrier that was removed, which
-    nobody can ask, end `LONG` after their request: an update that is taken back must not end them.
+    Not within `LONG` of the first try, nor after a few: the sweeper may have been away for all of
+    that age, and a call be under way, or its answer lost. Those at a carrier that was removed,
+    which nobody can ask, end `LONG` after their request: an update that is taken back must not end
+    them.
     """
-    before = timezone.now() - timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
-    long_ago = timezone.now() - timedelta(seconds=LONG * settings.TIME_SCALE)
+    age, now = timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE), timezone.now()
+    long_ago = now - timedelta(seconds=LONG * settings.TIME_SCALE)
     # Not by attempts: a call under way has none, nor one whose process died.
     begun = TrackingEvent.objects.filter(
         parcel=OuterRef("pk"), status=Status.SUBMITTING_CANCELLATION, at__gt=long_ago
     )
+    unsure = Announcement.objects.filter(
+        parcel=OuterRef("pk"), state=State.ANNOUNCED, claims__range=(1, TRIES - 1)
+    )
     overdue = Parcel.objects.filter(
-        ~Exists(begun), status__in=CANCELLING, date_cancel_requested__lte=before
+        ~Exists(begun),
+        ~Exists(unsure) | Q(date_cancel_requested__lte=now - LONGEST * age),
+        status__in=CANCELLING,
+        date_cancel_requested__lte=now - age,
     )
     removed = due_announcements().filter(parcel__date_cancel_requested__lte=long_ago)
     removed = removed.exclude(carrier__in=registry.CARRIERS).select_related("parcel")

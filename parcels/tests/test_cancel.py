@@ -416,10 +416,22 @@ def test_an_unanswered_cancellation_ends(shop: Shop, bought: Announcement, setti
 
 
 @pytest.mark.parametrize(
-    ("answers", "status"), [(True, Status.CANCELLED), (False, Status.CANCELLATION_FAILED)]
+    ("answers", "claims", "days", "status"),
+    [
+        (True, 2, 6, Status.CANCELLED),
+        (False, void.TRIES - 1, 6, Status.SUBMITTING_CANCELLATION),
+        (False, void.TRIES, 2, Status.CANCELLATION_FAILED),
+        (False, 1, void.LONGEST, Status.CANCELLATION_FAILED),
+    ],
 )
 def test_a_day_without_a_sweeper_is_no_day_of_trying(
-    shop: Shop, bought: Announcement, carrier_says: Answers, answers: bool, status: Status
+    shop: Shop,
+    bought: Announcement,
+    carrier_says: Answers,
+    answers: bool,
+    claims: int,
+    days: int,
+    status: Status,
 ) -> None:
     """The first answer was lost: given up then, a label that is void would still be printed."""
     cancel(shop, bought.parcel)
@@ -431,7 +443,9 @@ def test_a_day_without_a_sweeper_is_no_day_of_trying(
     if answers:
         void.void(bought.pk)
     an_hour_passes()
-    assert void.give_up() == (not answers)
+    Announcement.objects.update(claims=claims)
+    Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=days))
+    assert void.give_up() == (status == Status.CANCELLATION_FAILED)
     assert status_of(bought.parcel) == status
 
 
@@ -474,12 +488,13 @@ def test_giving_up_and_a_claim_take_turns(
 ) -> None:
     cancel(shop, bought.parcel)
     Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=2))
+    read = Parcel.objects.get(pk=bought.parcel_id)
     given_up: list[int] = []
     with monkeypatch.context() as claiming:
 
         def meanwhile(row: Any) -> Any:
             job = job_for(row)
-            given_up.append(void.give_up())
+            given_up.append(void._fail(read, "given up"))  # read before the claim
             return job
 
         claiming.setattr(void, "job_for", meanwhile)
