@@ -13,6 +13,7 @@ from loadtests.faults.fault import Fault, Measure, Result, all_faults, planned
 from loadtests.faults.invariants import INVARIANTS, Finding
 from loadtests.faults.report import facts, passed, table, write
 
+DOCS = Path(__file__).parents[3] / "docs"
 NAMES = [f"I{number}" for number in range(1, len(INVARIANTS) + 1)]
 GREEN = Result(
     "F7", "resets", "short", "postgresql", "", 7, 300, tried=300,
@@ -34,6 +35,16 @@ def test_the_suite_s_order_has_each_once_and_times_last() -> None:
     assert sorted(order) == sorted(faults)
     alone = [faults[id_].alone for id_ in order]
     assert alone == sorted(alone)
+
+
+def test_the_readme_counts_as_the_report() -> None:
+    runs = json.loads((DOCS / "faults" / "results.json").read_text())
+    full = [run for run in runs if run["dose"] == "full" and not run["control"]]
+    reviews, asked = (sum(run[name] for run in full) for name in ("review", "tried"))
+    said = " ".join((DOCS.parent / "README.md").read_text().split())
+    assert f"{reviews} of {asked:,} requests were left to a person" in said
+    assert sum(run["sold_twice"] for run in full) == 10
+    assert "sold ten twice" in said
 
 
 def test_each_has_a_control_or_says_why_not() -> None:
