@@ -30,7 +30,7 @@ from parcels.services import (
     void,
     waits,
     wake,
-)  # fmt: skip
+)
 from parcels.services.call_and_wait import call_carrier
 from parcels.services.clock import DatabaseNow
 

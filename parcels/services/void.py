@@ -39,9 +39,9 @@ ROWS_AT_ONCE = 200
 # Seconds: over any difference of two clocks, as hosts write when a cancellation was requested.
 FAR = 86_400
 NEVER_SAID = "The carrier never said whether it cancelled this label."
-# A cancellation without an answer is known to stay so after this many seconds from its first try,
-# and tries, a minute apart or more. Fewer may be made at a carrier that is out: for LONGEST times
-# the maximum age.
+# A cancellation that was tried, and not answered, is given up LONG seconds after its first try at
+# the earliest, and after TRIES of them. With fewer, as at a carrier that is out, it takes LONGEST
+# times the maximum age.
 LONG, TRIES, LONGEST = 3600, 10, 7
 REMOVED = "The carrier was removed here: it can't be asked to cancel this label."
 
@@ -159,10 +159,9 @@ def due_announcements() -> QuerySet[Announcement]:
 def give_up() -> int:
     """End cancellations that no carrier has answered within the maximum age; return how many.
 
-    Not within `LONG` of the first try, nor after a few: the sweeper may have been away for all of
-    that age, and a call be under way, or its answer lost. Those at a carrier that was removed,
-    which nobody can ask, end `LONG` after their request: an update that is taken back must not end
-    them.
+    One that was tried waits for `LONG` and `TRIES`: the sweeper may have been away for all of that
+    age, and a call may be under way, or its answer lost. Nobody can ask a carrier that was removed:
+    there they end `LONG` after their request, as an update may be taken back.
     """
     age, now = timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE), timezone.now()
     long_ago = now - timedelta(seconds=LONG * settings.TIME_SCALE)

@@ -10,6 +10,7 @@ from types import ModuleType
 
 import pytest
 
+from carriers.registry import CARRIERS
 from parcels import unguarded
 from parcels.fault_settings import GUARDS
 from parcels.services import next_state, reconcile, spares, void
@@ -32,7 +33,7 @@ def test_what_was_taken_away_comes_back(guard: str) -> None:
 def test_every_module_that_has_a_name_for_it_loses_it() -> None:
     with without("settling"):
         assert reconcile.settling is void.settling is spares.settling is next_state.settling
-        assert reconcile.settling(None) == unguarded.SHORT_SETTLING  # type: ignore[arg-type] # no matter whose
+        assert reconcile.settling(CARRIERS["postnl"]) == unguarded.SHORT_SETTLING
 
 
 def test_a_module_that_is_loaded_meanwhile_gets_it_too(monkeypatch: pytest.MonkeyPatch) -> None:
