@@ -13,10 +13,12 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from carriers.outcomes import LookupResult, Outcome, VoidResult
 from parcels import unguarded
-from parcels.models import Account
+from parcels.models import Account, Announcement, State, WebhookEndpoint
 from parcels.services import carrier_guards, ending, webhooks
-from parcels.tests.factories import AccountFactory
+from parcels.tests.cancellations import Answers, cancel
+from parcels.tests.factories import AccountFactory, AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.hooks import TAKEN
 from parcels.tests.requests import Shop
 from parcels.webhooks.post import Answer
@@ -120,3 +122,41 @@ def transactions_outlive_close(monkeypatch: pytest.MonkeyPatch) -> None:
         assert all(ours), "closed inside a transaction"
 
     monkeypatch.setattr(BaseDatabaseWrapper, "close", close_unless_testing)
+
+
+@pytest.fixture
+def listener(shop: Shop) -> None:
+    WebhookEndpoint.objects.create(account=shop.account, url="https://shop.example/hook")
+
+
+@pytest.fixture
+def bought(shop: Shop) -> Announcement:
+    """Return the announcement of a parcel whose label was bought."""
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    return AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+
+
+@pytest.fixture
+def carrier_says(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    """Return a function that lays down what the carrier will answer, call by call."""
+
+    def lay_down(*results: VoidResult | LookupResult | Outcome) -> list[Any]:
+        calls: list[Any] = []
+        left = list(results)
+
+        def perform(steps: Any, *_: Any, **__: Any) -> Any:
+            calls.append(steps)
+            return left.pop(0)
+
+        monkeypatch.setattr("carriers.transport.perform", perform)
+        return calls
+
+    return lay_down
+
+
+@pytest.fixture
+def reviewed(shop: Shop) -> Announcement:
+    """Return an announcement under review whose cancellation was asked for."""
+    row = AnnouncementFactory.create(parcel__account=shop.account, state=State.NEEDS_REVIEW)
+    assert cancel(shop, row.parcel) == (202, "queued")
+    return row
