@@ -90,6 +90,7 @@ def test_an_earlier_cancellation_is_no_try_of_this_one(
     void.void(bought.pk)
     assert status_of(bought.parcel) == Status.CANCELLATION_FAILED
     Attempt.objects.update(date_created=timezone.now() - timedelta(days=3))
+    Announcement.objects.update(claims=void.TRIES)
     an_hour_passes()
     cancel(shop, bought.parcel)
     Parcel.objects.update(date_cancel_requested=timezone.now() - timedelta(days=2))

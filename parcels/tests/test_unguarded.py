@@ -13,7 +13,8 @@ import pytest
 from carriers.registry import CARRIERS
 from parcels import unguarded
 from parcels.fault_settings import GUARDS
-from parcels.services import next_state, reconcile, spares, void
+from parcels.services import claim, next_state, reconcile, spares, void
+from parcels.services.claim import MAX_CLAIMS
 from parcels.unguarded import WITHOUT, without
 
 
@@ -43,6 +44,11 @@ def test_a_module_that_is_loaded_meanwhile_gets_it_too(monkeypatch: pytest.Monke
         vars(loaded)["settling"] = next_state.settling
         monkeypatch.setitem(sys.modules, loaded.__name__, loaded)
     assert vars(loaded)["settling"] is next_state.settling
+
+
+def test_a_test_keeps_the_bound_that_it_checks() -> None:
+    with without("claims"):
+        assert (MAX_CLAIMS, claim.MAX_CLAIMS) == (5, unguarded.MANY)
 
 
 @pytest.mark.parametrize(("off", "most"), [("", 5), ("turns,claims", unguarded.MANY)])
