@@ -140,7 +140,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     )
     get = environment.get
     parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
-    parser.add_argument("--workers", type=int, default=get("HUB_WORKERS", "1"))
+    parser.add_argument("--workers", type=count, default=get("HUB_WORKERS", "1"))
     store = _secret(environment, "OFFLOAD_STORE") or _secret(environment, "REDIS_URL")
     parser.add_argument(
         *("--store", "--redis"),
@@ -153,10 +153,10 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     for name, limit in limits.items():
         variable = "OFFLOAD_" + name.replace("-", "_").upper()
         default = get(variable, str(limit))
-        parser.add_argument(f"--{name}", type=int, default=default, help="per process")
+        parser.add_argument(f"--{name}", type=count, default=default, help="per process")
     parser.add_argument(
         "--drain-seconds",
-        type=float,
+        type=seconds,
         default=get("OFFLOAD_DRAIN_SECONDS", "0"),
         help="seconds to wait for answers after the stop signal; then clients get late answers",
     )
@@ -185,6 +185,20 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
             "characters or more, as in the app"
         )
     return options
+
+
+def count(text: str) -> int:
+    """Return a whole number over 0; argparse names this function where it is none."""
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r} is under its minimum of 1")
+    return int(text)
+
+
+def seconds(text: str) -> float:
+    """Return a finite length of time."""
+    if not 0 <= float(text) < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not 0 or more seconds")
+    return float(text)
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str:

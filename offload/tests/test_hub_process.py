@@ -99,6 +99,25 @@ def test_no_hub_for_what_is_no_number(variable, option, capsys):
 
 
 @pytest.mark.parametrize(
+    ("variable", "option", "value", "said"),
+    [
+        ("HUB_WORKERS", "--workers", "0", "'0' is under its minimum of 1"),
+        ("HUB_WORKERS", "--workers", "-1", "'-1' is under its minimum of 1"),
+        ("OFFLOAD_MAX_HOLDS", "--max-holds", "0", "'0' is under its minimum of 1"),
+        ("OFFLOAD_MAX_HOLDS_PER_ACCOUNT", "--max-holds-per-account", "0", "'0' is under its"),
+        ("OFFLOAD_DRAIN_SECONDS", "--drain-seconds", "-1", "'-1' is not 0 or more seconds"),
+        ("OFFLOAD_DRAIN_SECONDS", "--drain-seconds", "nan", "'nan' is not 0 or more seconds"),
+        ("OFFLOAD_DRAIN_SECONDS", "--drain-seconds", "inf", "'inf' is not 0 or more seconds"),
+    ],
+)
+def test_no_hub_for_a_number_without_sense(variable, option, value, said, capsys):
+    for arguments, given in ([], {variable: value}), ([f"{option}={value}"], {}):
+        with pytest.raises(SystemExit):
+            parse(arguments, ENVIRONMENT | given)
+        assert f"argument {option}: {said}" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
     "address",
     [
         "rediss://host/1",
