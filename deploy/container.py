@@ -29,7 +29,7 @@ import psutil
 
 from deploy import strategy as strategies
 from deploy.child import direct, raise_descriptor_limit
-from deploy.plan import READINESS, ROOT, SIZES, front_values
+from deploy.plan import READINESS, ROOT, SIZES, check_sizes, front_values
 from deploy.readiness import NotReadyError, wait_until_ready, why_not_ready
 from deploy.strategy import Strategy, fill_in
 
@@ -78,6 +78,7 @@ def environment_of(
             chosen[name] = fill_in(value, chosen, strategy.name)
     app = f"{chosen['APP_HOST']}:{chosen['APP_PORT']}"
     chosen = DEFAULTS | {"OFFLOAD_RESOLVE_URL": f"http://{app}/_offload/answers"} | chosen
+    check_sizes(strategy, chosen)
     return front_values(chosen) | chosen
 
 

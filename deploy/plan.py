@@ -123,6 +123,7 @@ def make_plan(
         if name not in outside or name in fixed
     }
     chosen |= overrides or {}
+    check_sizes(strategy, chosen)
     chosen = front_values(chosen) | chosen
     lines = _with_more_workers(strategy.processes, chosen["WORKERS"])
     if not redis_url:
@@ -135,9 +136,15 @@ def make_plan(
     return Plan(strategy, run_dir, chosen, processes, foreign)
 
 
+def check_sizes(strategy: Strategy, environment: Mapping[str, str]) -> None:
+    """Raise StrategyError for one that is no number over 0: servers then wait without a word."""
+    for name in ("WORKERS", *SIZES, *map(str, strategy.slots)):
+        count = environment.get(name, "1")
+        if not count.isdecimal() or int(count) < 1:
+            raise StrategyError(f"{name} is a number, 1 or more, not {count!r}")
+
+
 def _with_more_workers(lines: Mapping[str, str], count: str) -> dict[str, str]:
-    if not count.isdecimal() or int(count) < 1:
-        raise StrategyError(f"WORKERS is a number of processes, 1 or more, not {count!r}")
     more = [f"worker{number}" for number in range(2, int(count) + 1) if "worker" in lines]
     return {**lines, **{name: f"WORKER={name} {lines['worker']}" for name in more}}
 

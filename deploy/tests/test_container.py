@@ -215,6 +215,12 @@ def test_a_strategy_s_sizes_win_over_the_defaults_and_lose_to_the_composition(ou
     assert environment_of(strategies.load("asgi-hold"), "web", outside())["WEB_WORKERS"] == "2"
 
 
+def test_a_wrong_number_of_workers_is_named(outside):
+    given = outside() | {"WEB_WORKERS": "0"}
+    with pytest.raises(strategies.StrategyError, match="WEB_WORKERS is a number, 1 or more"):
+        environment_of(strategies.load("uwsgi-prefork"), "web", given)
+
+
 @pytest.mark.parametrize(
     ("name", "process", "expected"),
     [

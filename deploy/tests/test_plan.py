@@ -176,9 +176,11 @@ def test_figures_of_several_workers_have_one_name(strategy, tmp_path):
 
 
 @pytest.mark.parametrize("count", ["0", "-1", "two", ""])
-def test_a_wrong_number_of_workers_is_named(strategy, tmp_path, count):
-    with pytest.raises(StrategyError, match="WORKERS"):
-        make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": count})
+@pytest.mark.parametrize("name", ["WORKERS", "WEB_WORKERS", "WEB_THREADS", "HUB_WORKERS"])
+def test_a_wrong_number_of_workers_is_named(name, count, tmp_path):
+    strategy = load("gunicorn-gthread")
+    with pytest.raises(StrategyError, match=f"^{name} is a number, 1 or more, not {count!r}"):
+        make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={name: count})
 
 
 NO_TIMES = ("long", "inf", "nan")
