@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 import math
 import os
+import re
 import resource
 import signal
 import socket
@@ -170,11 +171,13 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     try:
         if not options.store.startswith("postgresql://"):
             sync_client(options.store)
+        elif not re.fullmatch("postgresql://([^/@]*@)?[^@]*", options.store):
+            raise ValueError  # libpq would name a piece of the password as the host
     except ValueError:  # whose words may show a piece of the password
         parser.error(
             "--store, OFFLOAD_STORE or REDIS_URL is not like redis://:password@host:6379/0, "
             f"{BY_SENTINEL}://:password@host:26379/name/0 or postgresql://user:password@host/name "
-            "(in a password, %2F is /)"
+            "(in a password, %2F is / and %40 is @)"
         )
     options.secret = _secret(environment, "OFFLOAD_SECRET")
     former = _secret(environment, "OFFLOAD_SECRET_FALLBACKS")

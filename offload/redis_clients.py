@@ -45,7 +45,10 @@ Command = tuple[str | bytes | int, ...]
 
 def address(url: str) -> str:
     """Return the URL as logs may show it: without user, password and options."""
-    return re.sub("//[^/]*@", "//", url.partition("?")[0])
+    place, _, options = url.partition("?")
+    if "@" in options:  # a password has either the ? or the @
+        return re.sub("//.*", "//…", place)
+    return re.sub("//.*@", "//", place)
 
 
 def sync_client(url: str, *, time_out: float = SOCKET_TIMEOUT) -> redis.Redis:
@@ -151,12 +154,7 @@ class AsyncStore(Protocol):
 class RedisStore:
     """Redis for one event loop."""
 
-    trouble: tuple[type[BaseException], ...] = (
-        redis.RedisError,
-        OSError,
-        EOFError,
-        TimeoutError,
-    )
+    trouble: tuple[type[BaseException], ...] = (redis.RedisError, OSError, EOFError, TimeoutError)
 
     def __init__(self, url: str, on_trouble: Callable[[str], None]) -> None:
         self._client = async_client(url)

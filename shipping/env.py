@@ -174,8 +174,9 @@ def database(name: str, default: str) -> dict[str, Any]:
         options = dict(parse_qsl(url.query, keep_blank_values=True))
         if url.scheme == "sqlite" and not options:
             return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
-        named = url.scheme in {"postgres", "postgresql"} and url.path.strip("/")
-        if named and options.keys() <= TLS:
+        # An @ there is a password's with a /, whose first part would be the port.
+        named = url.path.strip("/") and "@" not in url.path
+        if url.scheme in {"postgres", "postgresql"} and named and options.keys() <= TLS:
             places = [urlsplit(f"//{place}") for place in url.netloc.rpartition("@")[2].split(",")]
             return {
                 "ENGINE": "shipping.postgresql",

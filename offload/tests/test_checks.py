@@ -49,6 +49,7 @@ def test_right_settings_are_silent(offload_settings, front):
         pytest.param({"STORE": "pigeon"}, {}, "offload.E011", id="unknown store"),
         pytest.param({"REDIS_URL": "redis:6379"}, {}, "offload.E011", id="no scheme"),
         pytest.param({"REDIS_URL": "redis://:se/cret@a"}, {}, "offload.E011", id="no address"),
+        pytest.param({"REDIS_URL": "redis://:12/se@a/0"}, {}, "offload.E011", id="a / in it"),
         pytest.param({"STORE": "postgresql"}, {}, "offload.E011", id="no table"),
         pytest.param(
             {"STORE": "postgresql", "DATABASE": "none"},

@@ -70,7 +70,12 @@ def test_no_hub_with_a_short_fallback(capsys):
         ":se@redis:6379/0",
         "redis://:se/cret@host:6379/0",
         "redis+sentinel://:se@host",
+        "redis://:12/se@host:6379/0",
+        "redis+sentinel://me:12/se@host:26379/0",
         "postgresql:host/name",
+        "postgresql://me:se/cret@host/name",
+        "postgresql://me:12/se@host/name",
+        "postgresql://me:p@se@host/name",
     ],
 )
 @pytest.mark.parametrize("by", ["--store", "OFFLOAD_STORE", "REDIS_URL"])
@@ -121,9 +126,11 @@ def test_no_hub_for_a_number_without_sense(variable, option, value, said, capsys
     "address",
     [
         "rediss://host/1",
-        "unix:///redis.sock",
+        "redis://:p@ss@host/1",
+        "unix:///redis@1.sock",
         "redis+sentinel://a,b/shop/0",
         "postgresql://me@db/x",
+        "postgresql://me:p%40s%2Fs@one:5433,two/x?sslmode=require",
     ],
 )
 def test_a_hub_for_each_kind_of_store(address):

@@ -26,6 +26,10 @@ pytestmark = pytest.mark.integration
         ("rediss://me:pass@cache.example:1/2", "rediss://cache.example:1/2"),
         ("redis://:p%40ss@cache/0?password=x", "redis://cache/0"),
         ("unix:///run/redis.sock", "unix:///run/redis.sock"),
+        ("postgresql://me:pa/ss@db:5432/x", "postgresql://db:5432/x"),
+        ("postgresql://me:p@/ss@db/x?sslmode=require", "postgresql://db/x"),
+        ("postgresql://me:pa?ss@db/x", "postgresql://…"),
+        ("redis://cache/0?password=p@ss", "redis://…"),
     ],
 )
 def test_an_address_without_its_password(url, expected):
