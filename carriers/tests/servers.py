@@ -94,7 +94,10 @@ def read_request(connection, served):
         if line.lower().startswith(b"content-length:"):
             length = int(line.split(b":")[1])
     while len(body) < length:
-        body += connection.recv(65536)
+        chunk = connection.recv(65536)
+        if not chunk:
+            return
+        body += chunk
     served.requests.append(head + b"\r\n\r\n" + body)
 
 

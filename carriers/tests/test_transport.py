@@ -392,3 +392,17 @@ def test_all_of_this_holds_under_gevent(tmp_path):
     )
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
     assert " passed" in done.stdout
+
+
+def test_a_server_here_reads_no_further_than_its_client_wrote():
+    """Else its thread would use a core until the tests end."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        ours.sendall(b"POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\nabc")
+        ours.close()
+        served = servers.Served()
+        reader = threading.Thread(target=servers.read_request, args=(theirs, served), daemon=True)
+        reader.start()
+        reader.join(5)
+        assert not reader.is_alive()
+        assert served.requests == []
