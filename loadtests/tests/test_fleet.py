@@ -64,8 +64,10 @@ def test_a_generator_that_is_told_to_end_hands_over_what_it_has():
             child.terminate()
 
     with running(Shop(seconds=0.05)) as shop:
-        threading.Thread(target=end_generators, args=(shop,), daemon=True).start()
+        ender = threading.Thread(target=end_generators, args=(shop,), daemon=True)
+        ender.start()
         _, report, _ = fleet.send(planned(shop.port, Closed(2, 100_000)))
+        ender.join()
     assert sum(sample.ok for sample in report.samples) >= 20
 
 
