@@ -31,12 +31,13 @@ def internal(request: HttpRequest) -> HttpResponse:
     if place == "answers" and not name and request.method == "POST":
         return answers(request)
     # Only a front can close these two to clients; where there is none they don't exist.
-    if FRONTS[conf.current().backend].remote and request.method == "GET" and name:
-        if place == "poll":
-            return poll(name)
-        if place == "late":
-            return late(name)
-    raise Http404
+    for_front = FRONTS[conf.current().backend].remote and request.method == "GET" and name
+    if not for_front or place not in {"poll", "late"}:
+        raise Http404
+    answer = poll(name) if place == "poll" else late(name)
+    if answer.content:  # by the uwsgi protocol one that is cut would be a whole one without it
+        answer["Content-Length"] = str(len(answer.content))
+    return answer
 
 
 def answers(request: HttpRequest) -> HttpResponse:

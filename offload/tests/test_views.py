@@ -69,6 +69,15 @@ def test_who_waits_by_a_ticket_of_the_former_secret_is_answered(offload_settings
     assert Client().get(f"/_offload/{place}/{text}").status_code == 200
 
 
+@pytest.mark.integration
+@pytest.mark.parametrize("place", ["poll", "late"])
+def test_a_front_can_tell_a_whole_answer_from_one_that_is_cut(hold_id, place):
+    """By the uwsgi protocol the end of a connection is the answer's end, too."""
+    outcomes.known[hold_id] = 7
+    answer = Client().get(f"/_offload/{place}/{releases.ticket(hold_id, wait=-1)}")
+    assert answer["Content-Length"] == str(len(answer.content))
+
+
 def test_unsigned_question_gets_404(hold_id):
     body = questions.encode_question([hold_id], final_only=True)
     assert Client().post(ANSWERS_PATH, body, content_type="application/json").status_code == 404
