@@ -362,10 +362,38 @@ def test_a_hub_that_takes_no_connection_costs_no_hold(tmp_path, app):
         assert len(app.taken) == len(hub.taken) == 4  # the app was not asked for a late answer
 
 
+HELD = b"HTTP/1.1 %d Held\r\nX-Offload-Ticket: t\r\n\r\n"
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("status", "body"),
+    [(503, b""), (404, b""), (302, b""), (302, b"there"), (204, b""), (201, b"\xff")],
+)
+def test_a_poll_s_answer_is_the_app_s(status, body, tmp_path, app):
+    app.status, app.words = 418, HELD
+    head = b"HTTP/1.1 %d Words\r\nX-Status: %%d\r\nLocation: /there\r\n\r\n" % status
+    app.polled = head + body
+    with nginx("nginx-njs-poll", tmp_path, app) as port:
+        answer = ask(port, "POST")
+    assert answer[::2] == (status, body if status == 201 else b"")
+    assert answer[1].get_all("Location") == ["/there"]
+
+
+@pytest.mark.integration
+def test_a_poll_s_answer_that_is_cut_is_asked_for_again(tmp_path, app):
+    app.status, app.words = 418, HELD
+    app.polled = b"HTTP/1.1 200 OK\r\nX-Status: %d\r\nContent-Length: 5\r\n\r\nwh"
+    with nginx("nginx-njs-poll", tmp_path, app) as port, ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(ask, port, "POST")
+        until(lambda: len(app.heads) > 2 or asked.done(), "another poll", 20)
+        app.polled += b"ole"
+        assert asked.result()[::2] == (200, b"whole")
+
+
 @pytest.mark.integration
 def test_a_poll_s_answer_may_be_as_large_as_offload_releases_it(tmp_path, app):
-    app.status = 418
-    app.words = b"HTTP/1.1 %d Held\r\nX-Offload-Ticket: t\r\n\r\n"
+    app.status, app.words = 418, HELD
     most = conf.Offload.max_answer
     app.polled = b"HTTP/1.1 200 OK\r\nX-Status: %d\r\n\r\n" + bytes(most)
     with nginx("nginx-njs-poll", tmp_path, app) as port:

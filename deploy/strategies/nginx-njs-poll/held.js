@@ -11,7 +11,21 @@ function answer(r, reply) {
             r.headersOut[name] = reply.headersOut[name];
         }
     }
-    r.return(reply.status, reply.responseBuffer);
+    if (reply.responseBuffer.length && (reply.status < 300 || reply.status > 399)) {
+        r.return(reply.status, reply.responseBuffer);
+        return;
+    }
+    // There it would write nginx' page for an empty error, and a redirect's body as its address;
+    // and r.send() takes no Buffer (njs 0.7.9).
+    r.status = reply.status;
+    r.sendHeader();
+    r.finish();
+}
+
+// A subrequest whose answer is cut off ends as any other one.
+function isWhole(reply) {
+    const length = reply.headersOut["Content-Length"];
+    return length === undefined || reply.responseBuffer.length == length;
 }
 
 // Milliseconds between two polls: the published interval.
@@ -32,7 +46,7 @@ async function wait(r) {
     while (failures < FAILURES) {
         await pause();
         reply = await r.subrequest("/_offload/poll/" + ticket, { method: "GET" });
-        if (reply.status == 502 || reply.status == 504) {
+        if (reply.status == 502 || reply.status == 504 || !isWhole(reply)) {
             failures += 1;
         } else if (reply.status == 204 && reply.headersOut["Retry-After"]) {
             failures = 0;
@@ -42,7 +56,11 @@ async function wait(r) {
         }
     }
     reply = await r.subrequest("/_offload/late/" + ticket, { method: "GET" });
-    answer(r, reply);
+    if (isWhole(reply)) {
+        answer(r, reply);
+    } else {
+        r.return(502);
+    }
 }
 
 export default { wait };
