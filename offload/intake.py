@@ -3,7 +3,8 @@
     application = Intake(HoldMiddleware(…))
 
 A body is read before its client is authenticated: without limits a client needs no key to fill
-memory and disk. A front has its own limits (nginx' client_max_body_size, limit_conn).
+memory and disk. A front has its own limits (nginx' client_max_body_size, limit_conn). Under uvicorn
+idle connections end, too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from ipaddress import IPv6Address
 from typing import Any
 
+from offload.idle import watch
 from offload.keys import KEEPS_PLACE, LEAVE_PLACE
 from offload.protocol import Answer, Message, Receive, Send, send_answer
 
@@ -38,9 +40,7 @@ class Refused(Exception):
 
     def __init__(self, status: int, message: str, *headers: tuple[str, str]) -> None:
         super().__init__(message)
-        self.status = status
-        self.message = message
-        self.headers = headers
+        self.status, self.message, self.headers = status, message, headers
 
 
 def plain_words(status: int, path: str, message: str) -> bytes:
@@ -81,6 +81,8 @@ class Intake:
         self._under_way: Counter[str] = Counter()
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        if scope["type"] == "lifespan":
+            watch()
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -94,8 +96,7 @@ class Intake:
                 raise Refused(429, "Too many connections from one address.", ("retry-after", "1"))
             if {b"transfer-encoding", b"content-length"} <= {name for name, _ in scope["headers"]}:
                 raise Refused(*_TWO_LENGTHS)
-            length = sum(int(n) for name, n in scope["headers"] if name == b"content-length")
-            if length > self._max_body:
+            if any(int(n) > self._max_body for k, n in scope["headers"] if k == b"content-length"):
                 raise Refused(*_TOO_LARGE)
             await self._app(scope, body.receive, send)
         except Refused as refused:
@@ -144,9 +145,8 @@ class _Body:
             self.complete = True
             # A body that came in chunks gets its length: REST framework reads none without one, and
             # Django looks at the headers when the body is there.
-            headers = self.scope["headers"]
-            if all(name != b"content-length" for name, _ in headers):
-                headers.append((b"content-length", str(self.size).encode()))
+            if all(name != b"content-length" for name, _ in self.scope["headers"]):
+                self.scope["headers"].append((b"content-length", str(self.size).encode()))
             if self.has_place and KEEPS_PLACE not in self.scope:
                 self.leave()
         return message

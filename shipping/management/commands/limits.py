@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from django.conf import settings
 from django.core.management.base import BaseCommand
 
-from offload import intake
+from offload import idle, intake
 from parcels import limits
 
 PAGE: Path = settings.BASE_DIR / "docs" / "limits.md"
@@ -97,6 +97,11 @@ def rows() -> list[Row]:
             f"Uploads over {intake.LARGE // 1024} KiB in flight",
             f"{intake.PLACES} by ASGI process; at nginx {limits.LARGE_UPLOADS} of an address",
             "Waits for a place; at nginx 429",
+        ),
+        Row(
+            "Time for a request's headers to arrive, and in which nothing of an answer is read",
+            f"{idle.LIMIT:.0f} s",
+            "The connection is closed",
         ),
         Row(
             "Time for a body to arrive",
