@@ -15,7 +15,8 @@ class Hold(models.Model):
     """
 
     id = models.CharField(max_length=32, primary_key=True)
-    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
+    # Searched by it only to forget a receiver: among the holds of an hour.
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     announcements = models.ManyToManyField(Announcement, related_name="holds")
     # parcels.representation.Question as JSON.
     question = models.JSONField()

@@ -14,7 +14,7 @@ from parcels.statuses import Status
 class Parcel(models.Model):
     """One package. Its announcement at the carrier is a row of its own."""
 
-    # Where a foreign key has no index of its own, another one begins with its column.
+    # No index of its own where another one begins with its column.
     account = models.ForeignKey(
         Account, on_delete=models.PROTECT, related_name="parcels", db_index=False
     )
@@ -55,7 +55,10 @@ class Parcel(models.Model):
     shipping_method = models.IntegerField(null=True, blank=True)
     shipping_method_checkout_name = models.CharField(max_length=255, blank=True, default="")
     carrier = models.CharField(max_length=32, blank=True, default="")
-    contract = models.ForeignKey(CarrierContract, on_delete=models.PROTECT, null=True, blank=True)
+    # Nothing searches by it: a contract is not deleted.
+    contract = models.ForeignKey(
+        CarrierContract, on_delete=models.PROTECT, null=True, blank=True, db_index=False
+    )
     apply_shipping_rules = models.BooleanField(default=False)
     is_return = models.BooleanField(default=False)
     to_service_point = models.IntegerField(null=True, blank=True)

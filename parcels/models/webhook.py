@@ -74,7 +74,8 @@ class WebhookEvent(models.Model):
     """A status change that the account's endpoints must get."""
 
     id = models.UUIDField(primary_key=True, default=uuid.uuid4)
-    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+")
+    # Nothing searches by it: an account is not deleted.
+    account = models.ForeignKey(Account, on_delete=models.CASCADE, related_name="+", db_index=False)
     parcel = models.ForeignKey(Parcel, on_delete=models.CASCADE, related_name="+")
     action = models.CharField(max_length=64, default="parcel_status_changed")
     status = models.IntegerField()

@@ -91,15 +91,22 @@ def test_what_would_block_is_named(operation: Any, advice: str) -> None:
 
 
 @pytest.mark.deployment
-def test_a_way_back_that_was_interrupted_can_be_gone_again(postgresql: PostgresServer) -> None:
-    database = Database(postgresql.create_database("back_0018"))
-    assert database.migrate("parcels", "0018").returncode == 0
-    with psycopg.connect(database.url) as reader:  # the last of the six that are made again
+@pytest.mark.parametrize(("before", "migration"), [("0017", "0018"), ("0018", "0019")])
+def test_a_way_back_that_was_interrupted_can_be_gone_again(
+    postgresql: PostgresServer, before: str, migration: str
+) -> None:
+    indexes = "SELECT indexdef FROM pg_indexes WHERE schemaname = 'public' ORDER BY indexname"
+    database = Database(postgresql.create_database(f"back_{migration}"))
+    assert database.migrate("parcels", before).returncode == 0
+    former = database.rows(indexes)
+    assert database.migrate("parcels", migration).returncode == 0
+    with psycopg.connect(database.url) as reader:  # the last of those that are made again
         reader.execute("LOCK TABLE parcels_announcement IN ROW EXCLUSIVE MODE")
-        done = database.migrate("parcels", "0017", PGOPTIONS="-c lock_timeout=300ms")
+        done = database.migrate("parcels", before, PGOPTIONS="-c lock_timeout=300ms")
     assert "lock timeout" in done.stderr
-    done = database.migrate("parcels", "0017")
+    done = database.migrate("parcels", before)
     assert done.returncode == 0, done.stderr
+    assert database.rows(indexes) == former
 
 
 @pytest.mark.deployment
@@ -112,6 +119,7 @@ def test_a_way_back_that_was_interrupted_can_be_gone_again(postgresql: PostgresS
         # For readers only the removal of an index waits.
         ("0008", "0009", "webhookdelivery", "ACCESS SHARE"),
         ("0011", "0012", "document", "ROW EXCLUSIVE"),
+        ("0018", "0019", "hold_announcements", "ACCESS SHARE"),
     ],
 )
 def test_one_that_waited_too_long_can_be_run_again(
