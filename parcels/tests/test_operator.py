@@ -1,6 +1,7 @@
 """The operator's pages: for staff, over all accounts, and telling what happened."""
 
 import io
+import re
 from datetime import timedelta
 
 import pytest
@@ -15,6 +16,7 @@ from reportlab.pdfgen.canvas import Canvas
 from parcels.models import (
     Attempt,
     Document,
+    Parcel,
     State,
     WebhookAttempt,
     WebhookDelivery,
@@ -22,6 +24,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
+from parcels.tests.hold_plans import explaining
 
 pytestmark = pytest.mark.django_db
 
@@ -76,6 +79,21 @@ def test_each_filter_leaves_what_fits(staff):
     assert listed(staff, {"q": ready.tracking_number}) == {ready.pk}
     assert listed(staff, {"q": waiting.announcements.get().reference}) == {waiting.pk}
     assert listed(staff, {"q": str(ready.pk)}) == {ready.pk}
+
+
+@pytest.mark.parametrize("name", ["order_number", "external_reference"])
+def test_a_shop_s_own_number_is_found_by_an_index(staff, name):
+    """Each begins with the account; by the number alone all parcels would be read."""
+    accounts = [ParcelFactory.create().account for _ in range(3)]
+    Parcel.objects.bulk_create(
+        [Parcel(account=accounts[n % 3], weight=1, **{name: f"A-{n}"}) for n in range(2000)], 500
+    )
+    with connection.cursor() as cursor:
+        cursor.execute("ANALYZE" if connection.vendor == "postgresql" else "SELECT 1")
+    plans: list[tuple[str, str]] = []
+    with connection.execute_wrapper(explaining(plans, f'"{name}" =')):
+        assert len(listed(staff, {"q": "A-77"})) == 1
+    assert [bool(re.search("account_id ?=", plan)) for _, plan in plans] == [True]
 
 
 @pytest.mark.parametrize(

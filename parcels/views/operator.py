@@ -70,7 +70,9 @@ def _filtered(given: Any) -> QuerySet[Parcel]:
 def _named(text: str) -> list[int]:
     """Return the ids of parcels that somebody calls this: id, number or reference."""
     exact = ("tracking_number", "order_number", "external_reference")
-    found = [Parcel.objects.filter(**{field: text}).values_list("pk", flat=True)[:PER_PAGE]
+    # Of each account, of which there are few: an index for all would cost every label a write.
+    parcels = Parcel.objects.filter(account__in=Account.objects.values("pk"))
+    found = [parcels.filter(**{field: text}).values_list("pk", flat=True)[:PER_PAGE]
              for field in exact]  # fmt: skip
     by_reference = Announcement.objects.filter(reference=text).values_list("parcel_id", flat=True)
     return [pk for ids in (*found, by_reference) for pk in ids] + [_number(text)]
