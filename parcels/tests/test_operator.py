@@ -25,6 +25,7 @@ from parcels.models import (
 )
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 from parcels.tests.hold_plans import explaining
+from parcels.views.operator import PER_PAGE
 
 pytestmark = pytest.mark.django_db
 
@@ -79,6 +80,12 @@ def test_each_filter_leaves_what_fits(staff):
     assert listed(staff, {"q": ready.tracking_number}) == {ready.pk}
     assert listed(staff, {"q": waiting.announcements.get().reference}) == {waiting.pk}
     assert listed(staff, {"q": str(ready.pk)}) == {ready.pk}
+
+
+def test_of_many_that_are_called_the_same_the_filter_finds_each(staff):
+    parcels = [ParcelFactory.create(order_number="1") for _ in range(PER_PAGE + 1)]
+    for parcel in parcels:
+        assert listed(staff, {"q": "1", "account": parcel.account_id}) == {parcel.pk}
 
 
 @pytest.mark.parametrize("name", ["order_number", "external_reference"])

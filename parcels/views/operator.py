@@ -63,15 +63,18 @@ def _filtered(given: Any) -> QuerySet[Parcel]:
     if carrier := given.get("carrier"):
         parcels = parcels.filter(carrier=carrier.replace("\0", "?"))  # PostgreSQL refuses NUL
     if text := given.get("q", "").strip().replace("\0", ""):
-        parcels = parcels.filter(pk__in=_named(text))
+        parcels = parcels.filter(pk__in=_named(text, parcels))
     return parcels
 
 
-def _named(text: str) -> list[int]:
-    """Return the ids of parcels that somebody calls this: id, number or reference."""
+def _named(text: str, among: QuerySet[Parcel]) -> list[int]:
+    """Return the ids of parcels that somebody calls this: id, number or reference.
+
+    A number is searched `among` those: of parcels that have the same one, only some are returned.
+    """
     exact = ("tracking_number", "order_number", "external_reference")
     # Of each account, of which there are few: an index for all would cost every label a write.
-    parcels = Parcel.objects.filter(account__in=Account.objects.values("pk"))
+    parcels = among.filter(account__in=Account.objects.values("pk")).order_by()
     found = [parcels.filter(**{field: text}).values_list("pk", flat=True)[:PER_PAGE]
              for field in exact]  # fmt: skip
     by_reference = Announcement.objects.filter(reference=text).values_list("parcel_id", flat=True)
