@@ -15,13 +15,12 @@ that Redis.
 
 from __future__ import annotations
 
-import functools
 import logging
 import time
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +28,7 @@ from celery import current_app
 from django.conf import settings
 from django.db import transaction
 
+from carriers import registry
 from carriers.redis_guard import Gone, RedisGuard
 from offload.redis_clients import sync_client
 from parcels import metrics
@@ -66,7 +66,7 @@ class _Broker:
     has_queues: bool  # else they are another broker's
 
 
-@functools.cache
+@cache
 def _broker_at(url: str) -> _Broker:
     own = url.startswith(REDIS)
     client = sync_client(
@@ -81,9 +81,9 @@ def _broker_at(url: str) -> _Broker:
 
 
 def wake_after_commit(announcements: Iterable[Announcement], task: str = "announce") -> None:
-    """Wake workers for these announcements, once the transaction has committed."""
+    """Wake workers for these, once the transaction has committed; a removed carrier has none."""
     together: defaultdict[tuple[str, int], list[int]] = defaultdict(list)
-    for each in announcements:
+    for each in (one for one in announcements if one.carrier in registry.CARRIERS):
         together[f"announce.{each.carrier}", each.account_id].append(each.pk)
     for (queue, account_id), ids in together.items():
         for some in [ids] if task == "announce" else [[each] for each in ids]:

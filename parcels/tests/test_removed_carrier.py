@@ -16,7 +16,9 @@ from parcels.models import Announcement, Parcel, SpareLabel, State
 from parcels.services import review, sweep, void
 from parcels.services.announce import announce
 from parcels.services.reconcile import reconcile
+from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
+from parcels.tests.cancellations import Sent
 from parcels.tests.factories import AnnouncementFactory
 from parcels.tests.requests import Shop, body
 
@@ -119,6 +121,16 @@ def test_a_cancellation_fails_soon_and_rings_no_queue_without_readers(
     assert bought.parcel.status == Status.CANCELLATION_FAILED
     assert bought.parcel.carrier_error == void.REMOVED
     assert not queues
+
+
+@pytest.mark.parametrize("task", ["announce", "void"])
+def test_a_queue_without_readers_gets_no_first_message(
+    task: str, no_broker: Sent, django_capture_on_commit_callbacks: Any
+) -> None:
+    known = AnnouncementFactory.create(state=State.ANNOUNCED)
+    with django_capture_on_commit_callbacks(execute=True):
+        wake_after_commit([of_it(State.ANNOUNCED), known], task)
+    assert no_broker == [(task, known.pk, known.carrier)]
 
 
 def test_what_is_unknown_comes_to_a_person_who_can_decide() -> None:
