@@ -5,11 +5,15 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+from django.conf import settings
 from django.db import connection
 from django.db.models import DateTimeField, Func
+from django.db.models.expressions import RawSQL
 from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 
+# Seconds between two looks at a row that has waited for as long.
+SELDOM = 3600.0
 # Django writes microseconds, SQLite's clock has milliseconds: "999" makes a row that was written
 # in this millisecond count as past.
 _SQLITE = "strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now'{offset}) || '999'"
@@ -32,6 +36,23 @@ def age_sql(column: str) -> str:
     if connection.vendor == "sqlite":
         return f"(julianday('now') - julianday({column})) * 86400"
     return f"extract(epoch FROM clock_timestamp() - {column})"
+
+
+def waited_sql(since: str, least: float, most: float) -> str:
+    """Return SQL for when to look again: after as long as it has been since a moment.
+
+    Not before `least` seconds, and not after more than `most`.
+    """
+    lower, upper = ("max", "min") if connection.vendor == "sqlite" else ("greatest", "least")
+    return now_sql(f"{upper}({most}, {lower}({least}, coalesce({age_sql(since)}, 0)))")
+
+
+class Waited(RawSQL):
+    """The same, after an hour at the latest: a row may kill whoever takes it up, each time."""
+
+    def __init__(self, since: str, least: float) -> None:
+        later = waited_sql(since, least, SELDOM * settings.TIME_SCALE)
+        super().__init__(later, [], DateTimeField())
 
 
 class StatementNow(Now):

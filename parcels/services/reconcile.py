@@ -24,7 +24,7 @@ from parcels.services import protect
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import buy, call_carrier, job_for
 from parcels.services.claim import FATAL, MAX_CLAIMS, claim, guard
-from parcels.services.clock import DatabaseNow, StatementNow
+from parcels.services.clock import DatabaseNow, StatementNow, Waited
 from parcels.services.ending import Ending, end, note_attempt
 from parcels.services.job import Job, Result
 from parcels.services.next_state import (
@@ -132,11 +132,11 @@ def _decide(job: Job, decision: Decision) -> None:
 def due_late_looks() -> list[int]:
     """Return announcements that were unknown once and are to be looked at again.
 
-    Claims them by moving the due time: a lookup without result is repeated.
+    Claims them by moving the due time: one whose process dies is repeated, ever more seldom.
     """
     due = Announcement.objects.filter(look_at__lte=StatementNow())
     ids = list(due.values_list("pk", flat=True)[:ROWS_AT_ONCE])
-    later = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
+    later = Waited("date_ended", settings.ANNOUNCEMENT_LEASE)
     return [pk for pk in ids if due.filter(pk=pk).update(look_at=later)]
 
 
@@ -160,11 +160,13 @@ def look_again(announcement_id: int) -> None:
             )
             note_spares(found.extra, "late_look")
             _next_look(announcement)
-    elif announcement.date_ended and timezone.now() - announcement.date_ended > timedelta(
-        seconds=settings.ANNOUNCEMENT_MAX_AGE
-    ):
-        log.warning("%s got no late lookup: %s", announcement.reference, result.reason)
-        Announcement.objects.filter(pk=announcement.pk).update(look_at=None)
+    else:
+        age = timezone.now() - (announcement.date_ended or timezone.now())
+        over = age > timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
+        if over:
+            log.warning("%s got no late lookup: %s", announcement.reference, result.reason)
+        look_at = None if over else DatabaseNow(settings.ANNOUNCEMENT_LEASE)
+        Announcement.objects.filter(pk=announcement.pk).update(look_at=look_at)
     connection.close()
 
 

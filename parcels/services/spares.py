@@ -40,7 +40,7 @@ from parcels.models import (
 from parcels.models.announcement import OPEN
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import call_carrier, job_for
-from parcels.services.clock import DatabaseNow, StatementNow
+from parcels.services.clock import DatabaseNow, StatementNow, Waited
 from parcels.services.ending import note_attempt
 from parcels.services.job import Job
 from parcels.services.next_state import settling
@@ -128,7 +128,7 @@ def due_spares() -> list[int]:
     """Return spare labels to be settled now; claims them by moving their moment on."""
     due = SpareLabel.objects.filter(state=SpareState.OPEN, run_at__lte=StatementNow())
     ids = list(due.order_by("run_at").values_list("pk", flat=True)[:ROWS_AT_ONCE])
-    later = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
+    later = Waited("date_created", settings.ANNOUNCEMENT_LEASE)
     return [pk for pk in ids if due.filter(pk=pk).update(run_at=later)]
 
 

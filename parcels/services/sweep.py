@@ -21,7 +21,7 @@ from carriers import registry
 from parcels.models import Announcement, Hold, Parcel, State
 from parcels.models.announcement import OPEN
 from parcels.services import carrier_guards
-from parcels.services.clock import DatabaseNow, StatementNow, age_sql, now_sql
+from parcels.services.clock import DatabaseNow, StatementNow, now_sql, waited_sql
 from parcels.services.ending import among, set_status
 from parcels.services.holds import release
 from parcels.services.next_state import withdraw
@@ -144,14 +144,8 @@ def _waited_for() -> list[str]:
 def _due_of(carrier: str, limit: int) -> list[Due]:
     table = Announcement._meta.db_table
     skip = " FOR UPDATE SKIP LOCKED" if connection.vendor == "postgresql" else ""
-    if connection.vendor == "postgresql":
-        due = "statement_timestamp()"
-        wait = f"least({REWAKE_LONGEST}, greatest({REWAKE}, {age_sql('date_created')}))"
-        later = f"clock_timestamp() + {wait} * interval '1 second'"
-    else:
-        due = now_sql()
-        wait = f"min({REWAKE_LONGEST}, max({REWAKE}, {age_sql('date_created')}))"
-        later = f"strftime('%%Y-%%m-%%d %%H:%%M:%%f', 'now', {wait} || ' seconds')"
+    due = "statement_timestamp()" if connection.vendor == "postgresql" else now_sql()
+    later = waited_sql("date_created", REWAKE, REWAKE_LONGEST)
     # This query can't lock: PostgreSQL has no FOR UPDATE with a window function. So the locked rows
     # are checked again.
     sql = (

@@ -22,7 +22,7 @@ from carriers.outcomes import NotSent, Refused, Voided, VoidResult
 from parcels.models import Announcement, Parcel, State, TrackingEvent
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
-from parcels.services.clock import DatabaseNow, StatementNow
+from parcels.services.clock import DatabaseNow, StatementNow, Waited
 from parcels.services.ending import CANCELLING, among, note_attempt, set_status
 from parcels.services.job import Job
 from parcels.services.next_state import settling
@@ -33,8 +33,11 @@ from parcels.statuses import Status
 # Seconds until a carrier that gave no answer is asked again: cancelling isn't urgent, and must not
 # use a slow carrier's slots, which announcements need.
 AGAIN = 60
-# Seconds between two wake-ups of one cancellation whose worker may be busy.
+# Seconds between two wake-ups of one cancellation whose worker may be busy, at least.
 REWAKE = 30
+_REQUESTED = (
+    f"(SELECT date_cancel_requested FROM {Parcel._meta.db_table} AS own WHERE own.id = parcel_id)"  # noqa: S608 # no input in it
+)
 ROWS_AT_ONCE = 200
 # Seconds: over any difference of two clocks, as hosts write when a cancellation was requested.
 FAR = 86_400
@@ -138,7 +141,7 @@ def due_voids() -> list[tuple[int, str]]:
     rows = list(due.values_list("pk", "carrier")[:ROWS_AT_ONCE])
     if rows:
         Announcement.objects.filter(pk__in=[pk for pk, _ in rows]).update(
-            wake_at=DatabaseNow(REWAKE)
+            wake_at=Waited(_REQUESTED, REWAKE)
         )
     return rows
 

@@ -127,6 +127,7 @@ class World:
     now: float = 0.0
     # Rows whose preparation kills its process.
     poison: set[int] = field(default_factory=set)
+    killed: Counter[int] = field(default_factory=Counter)
     ledger: dict[str, list[Booking]] = field(default_factory=lambda: defaultdict(list))
     # References of which a purchase was refused; how many purchases of each got no answer.
     refused: set[str] = field(default_factory=set)
@@ -153,6 +154,7 @@ class World:
     def consignment(self, announcement: Announcement, *rest: Any) -> Consignment:
         """Stand in for the preparation, which kills its process where the row is poison."""
         if announcement.pk in self.poison:
+            self.killed[announcement.pk] += 1
             raise greenlet.GreenletExit
         return consignment(announcement, *rest)
 

@@ -101,8 +101,8 @@ SHOWN = {
     State.VOIDED: {Status.CANCELLED},
     State.NEEDS_REVIEW: {Status.ANNOUNCEMENT_FAILED, Status.CANCELLATION_FAILED},
 }
-# Seconds between the sweeps until rest: over each wait that the services have, a day's included.
-TO_REST = (45, 45, 90, 90, 700, 3700, 90, 90_000, 90)
+# Seconds between the sweeps until rest: over each wait that the services have, a week's included.
+TO_REST = (45, 45, 90, 90, 700, 3700, 90, 90_000, 90, 7 * 90_000)
 
 # What the machine's carriers may do, call by call.
 fates = st.runner().flatmap(
@@ -440,6 +440,25 @@ def machine(world: World) -> Iterator[Protocol]:
     machine = type("Machine", (Protocol,), {"world": world})()
     yield machine
     machine.leave()
+
+
+def test_a_row_that_kills_its_processes_does_so_ever_more_seldom(machine: Protocol) -> None:
+    """By its void, its late look, or a spare's void; four hours long."""
+    rows = [machine.accept("postnl") for _ in range(3)]
+    for row, fate in zip(rows, ("well", "after", TWICE), strict=True):
+        machine.deliver_messages(row, [fate])
+    machine.sweep_for_long(90, 3, ["well", "unreachable"])
+    assert list(Announcement.objects.values_list("state", flat=True)) == [State.ANNOUNCED] * 3
+    machine.cancel(rows[0])
+    for row in rows:
+        machine.poison(row)
+    for _ in range(160):
+        machine.pass_time(90)
+        machine.world.run([row for row, _ in void.due_voids()], void.void)
+        machine.world.run(reconcile.due_late_looks(), reconcile.look_again)
+        machine.world.run(spares.due_spares(), spares.settle_spare)
+    assert sorted(machine.world.killed) == rows
+    assert max(machine.world.killed.values()) < 15, machine.world.killed
 
 
 def test_the_checks_see_a_missing_send_guard(machine: Protocol, without: Any) -> None:
