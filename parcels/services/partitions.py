@@ -37,7 +37,7 @@ def tend(now: datetime | None = None) -> None:
     for model, key in KEYS.items():
         table = model._meta.db_table
         if connection.vendor == "postgresql":
-            for month in months(now):
+            for month in months(now, before):
                 if not _has(table, month):
                     _make(table, key, month)
             _drop_before(table, key, before)
@@ -48,12 +48,14 @@ def tend(now: datetime | None = None) -> None:
             model._default_manager.filter(pk__in=old).delete()
 
 
-def months(now: datetime) -> list[datetime]:
-    """Return the beginning of this month and of those that are to be there ahead."""
-    found = [datetime(now.year, now.month, 1, tzinfo=UTC)]
-    for _ in range(AHEAD):
-        found.append(following(found[-1]))
-    return found
+def months(now: datetime, since: datetime | None = None) -> list[datetime]:
+    """Return the beginnings of the months from now on, or `since`, to the last that is made ahead.
+
+    Those before: of a month in which no sweeper could make it, the default has the rows.
+    """
+    first = since or now
+    numbers = range(first.year * 12 + first.month - 1, now.year * 12 + now.month + AHEAD)
+    return [datetime(number // 12, number % 12 + 1, 1, tzinfo=UTC) for number in numbers]
 
 
 def following(month: datetime) -> datetime:

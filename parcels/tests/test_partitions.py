@@ -264,6 +264,14 @@ def test_a_row_without_a_month_is_caught_counted_and_placed(switched: Database) 
 
 
 @pytest.mark.deployment
+def test_months_in_which_no_sweeper_ran_are_made_afterwards(switched: Database) -> None:
+    first = partitions.months(datetime.now(UTC))[2]
+    switched.rows(INSERT.format(moment=f"'{(first + timedelta(days=3)).isoformat()}'"))
+    assert switched.tend(first + timedelta(days=100))["parcels_attempt"] == 0
+    assert switched.value(f"SELECT count(*) FROM parcels_attempt_{first:%Y_%m}") == 1
+
+
+@pytest.mark.deployment
 def test_the_same_event_twice_is_still_one_row(switched: Database) -> None:
     copied = (
         "INSERT INTO parcels_trackingevent (parcel_id, carrier, tracking_number, status, message,"
