@@ -39,7 +39,7 @@ TRY_SECONDS = Histogram(
 )
 GUARD_TROUBLE = Counter(
     "carrier_guard_trouble_total",
-    "Questions that a breaker, bulkhead or health answered by process as Redis was away",
+    "Questions that Redis did not answer: of breakers and bulkheads (guards), of wake-ups (broker)",
     ["purpose"],
 )
 TURNED_AWAY = Counter(
