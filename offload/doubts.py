@@ -2,7 +2,8 @@
 
 - Each REREAD everything that waits is read again: a lost wake-up costs two seconds at most;
 - if Redis itself is in doubt (connection lost, data lost, a wake-up without an answer) the app is
-asked, all holds in one request. Otherwise it is never asked.
+asked, all holds in one request. Otherwise only about one late answer a minute: a worker whose store
+is another one makes all of them late, and nothing else would say so.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import contextlib
 import logging
 import secrets
 import time
+from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from offload.batching import Batcher
@@ -39,6 +41,8 @@ READ_CHUNK = 100
 ASK_CHUNK = 500
 # Seconds for the app's answer. Longer than its slowest query should be.
 ASK_TIMEOUT = 3.0
+# Seconds between two looks at a late answer's hold, of which the app may know the outcome.
+COMPARE = 60.0
 # Seconds between two questions, and between two readings out of turn.
 PAUSE_BETWEEN = 0.1
 
@@ -154,6 +158,7 @@ class Doubts:
 
     async def late(self, hold: Hold, packed: bytes | None) -> Answer:
         """Return the late answer: the given one, or Redis', or the app's, or a bare 202."""
+        self._waiters.run("compare", partial(self._compare, hold.hold_id))
         late = await self.stored_late(hold, packed)
         if late is None:
             with contextlib.suppress(Exception):  # logged where it was asked
@@ -174,6 +179,21 @@ class Doubts:
                 logger.exception("the stored late answer is unreadable")
         return None
 
+    async def _compare(self, hold_id: str) -> None:
+        """Look, now and then, whether outcomes come to this store at all."""
+        await asyncio.sleep(DOUBT)  # one may be on its way
+        healthy = time.monotonic() >= self._until
+        if healthy and hold_id in await self._ask_app([hold_id], final_only=True, counts=False):
+            with contextlib.suppress(StoreTrouble):
+                if await self._waiters.pipe.ask("GET", ANSWER_KEY + hold_id) is None:
+                    logger.warning(
+                        "the app knows the outcome of hold %s, and %s has no answer: is it the"
+                        " store of those who release, and can they reach it?",
+                        hold_id,
+                        self._address,
+                    )
+        await asyncio.sleep(COMPARE)
+
     async def _ask(self) -> None:
         doubted = self._in_doubt()
         for start in range(0, len(doubted), ASK_CHUNK):
@@ -186,10 +206,12 @@ class Doubts:
         answers = await self._ask_app(hold_ids, final_only=False)
         return [answers.get(hold_id) for hold_id in hold_ids]
 
-    async def _ask_app(self, hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
+    async def _ask_app(
+        self, hold_ids: list[str], *, final_only: bool, counts: bool = True
+    ) -> dict[str, Answer]:
         if self._resolve is None:
             return {}
-        self._counts.own[APP_ASKED] += 1
+        self._counts.own[APP_ASKED] += counts
         try:
             async with asyncio.timeout(ASK_TIMEOUT):
                 return await self._resolve(hold_ids, final_only=final_only)

@@ -7,8 +7,8 @@ import uuid
 import pytest
 
 from offload import doubts
-from offload.counting import REDIS_UP, Counts
-from offload.protocol import NOTHING_KNOWN, Answer, ClientGone, Hold
+from offload.counting import APP_ASKED, REDIS_UP, Counts
+from offload.protocol import NOTHING_KNOWN, Answer, ClientGone, Hold, encode_answer
 from offload.tests import releases
 from offload.tests.processes import SECRET, eventually
 from offload.tickets import read_ticket
@@ -132,6 +132,29 @@ async def test_unreadable_answer_is_not_an_end(start, redis_server, hold_id):
     assert not task.done()
     releases.release(redis_server.client, hold_id)
     assert (await task).body == releases.answer().body
+
+
+@pytest.mark.parametrize(
+    ("outcome", "stored", "told"), [(True, False, 1), (True, True, 0), (False, False, 0)]
+)
+async def test_a_store_to_which_nobody_releases_is_told(
+    start, redis_server, hold_id, monkeypatch, caplog, outcome, stored, told
+):
+    monkeypatch.setattr(doubts, "DOUBT", 0.2)
+    asked: list[object] = []
+    waiters = await start(knows(hold_id if outcome else "another", asked))
+    await asyncio.sleep(0.2)  # the doubt of a start is over
+    late = encode_answer(Answer(202, (), b""))
+    for _ in range(2):  # the second is within a minute
+        hold = Hold(hold_id, "", time.time())
+        assert (await waiters.park(hold, late, never)).status == 202
+    if stored:
+        releases.store(redis_server.client, hold_id)
+    await eventually(lambda: asked)
+    await waiters.pipe.ask("PING")
+    assert asked == [([hold_id], True)]
+    assert waiters._counts.own[APP_ASKED] == 0  # there is an alarm on it
+    assert caplog.text.count("is it the store of those who release") == told
 
 
 async def test_app_that_fails_ends_in_the_late_answer(start, redis_server, hold_id):
