@@ -38,7 +38,7 @@ BASE = ROOT / "deploy" / "base"
 SHARED = {BASE: "base", ROOT / "offload" / "configurations": "configurations"}
 # Where no front belongs to the strategy, this one makes several web containers one address.
 PLAIN_FRONT = "sh deploy/base/nginx/start.sh nginx.conf"
-# The sweeper writes its file each round, a second apart; thirty missed ones are a stand-still.
+# The sweeper writes its file after each good round, each second; thirty missed are a stand-still.
 SWEEPER_SECONDS = 30.0
 # A new container's start, on a busy machine; and a name that appears with its first container.
 START_SECONDS = 120.0
