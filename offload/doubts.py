@@ -83,9 +83,12 @@ class Doubts:
 
     def miss(self, hold_id: str) -> None:
         """Doubt a hold that was released, but whose answer is not stored (any more)."""
+        self._doubt(hold_id)
+        self._waiters.run("ask", self._ask)
+
+    def _doubt(self, hold_id: str) -> None:
         if hold_id in self._waiters.waits:
             self.doubted[hold_id] = time.monotonic() + DOUBT
-        self._waiters.run("ask", self._ask)
 
     def hear(self) -> None:
         """Note that the wake-ups come (again), and read all: until now they went unheard."""
@@ -219,4 +222,7 @@ class Doubts:
             logger.warning(
                 "the app could not say anything about %d holds: %r", len(hold_ids), error
             )
+            if final_only:  # asked again, until it answers
+                for hold_id in hold_ids:
+                    self._doubt(hold_id)
             return {}
