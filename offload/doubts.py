@@ -165,7 +165,8 @@ class Doubts:
         late = await self.stored_late(hold, packed)
         if late is None:
             with contextlib.suppress(Exception):  # logged where it was asked
-                late = await self._late_questions.ask(hold.hold_id)
+                async with asyncio.timeout(ASK_TIMEOUT):  # others' questions come first
+                    late = await self._late_questions.ask(hold.hold_id)
         late = late or NOTHING_KNOWN
         return late._replace(headers=public_headers(late.headers))
 

@@ -3,8 +3,8 @@
 import asyncio
 import time
 
-from offload.doubts import DOUBT
-from offload.protocol import Answer
+from offload.doubts import ASK_TIMEOUT, DOUBT, LAST_READ
+from offload.protocol import NOTHING_KNOWN, Answer, Hold
 from offload.tests.virtual import World, run
 
 ANSWER = Answer(200, (), b"done")
@@ -32,6 +32,27 @@ def test_an_app_that_was_down_is_asked_again(hold_id):
         assert client.done()
         assert await client == ANSWER
         assert not waiters.doubts.doubted
+        await waiters.stop()
+
+    run(main())
+
+
+def test_a_late_client_waits_for_one_question_at_most():
+    """The app hangs: the questions of those that came before end one after another."""
+
+    async def main():
+        world = World()
+        world.app = "hangs"
+        waiters = world.waiters()
+        waiters.start()
+
+        async def late(number):
+            hold = Hold(f"{number:032x}", "", time.time() + number, f"{number}")
+            assert await waiters.park(hold, None, never) == NOTHING_KNOWN
+            return time.time() - hold.deadline
+
+        after = await asyncio.gather(*(late(number) for number in range(1, 4)))
+        assert max(after) < ASK_TIMEOUT + 2 * LAST_READ
         await waiters.stop()
 
     run(main())
