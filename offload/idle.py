@@ -11,9 +11,10 @@ import signal
 from collections.abc import Collection, Mapping
 from typing import Any
 
-# Seconds, as nginx' own (client_header_timeout, send_timeout). A slow client is seen to read only
-# when the kernel takes more, of up to some MB: with less time it would have to be faster.
-LIMIT = 60.0
+# Seconds: over the 60 that balancers keep an idle connection, also one that they opened ahead. A
+# slow client is seen to read only when the kernel takes more, of up to some MB: with less time it
+# would have to be faster.
+LIMIT = 75.0
 # Seconds between two looks at all connections: 5 ms for 10,000 held ones.
 LOOK = 2.0
 
@@ -35,7 +36,8 @@ def look(connections: Collection[Any], earlier: Mapping[Any, float]) -> None:
         if not hasattr(each, "cycle"):  # a WebSocket's
             continue
         unread = each.transport.get_write_buffer_size()
-        # A kept connection has a timer until its next request begins, which ends it by itself.
+        # A kept connection has a timer until its next request begins, which ends it by itself. It
+        # has none while the rest of a refused body comes, or after that.
         asked = each.cycle is not None and not each.cycle.response_complete
         if unread or not (asked or each.timeout_keep_alive_task):
             # Another request, or a byte that was read, is another key: its time begins anew.

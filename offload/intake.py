@@ -49,7 +49,7 @@ def plain_words(status: int, path: str, message: str) -> bytes:
 
 
 # No `Connection: close`: with unread bytes the close is a reset, which can overtake the answer. The
-# server reads the rest and discards it.
+# server reads the rest, for idle.LIMIT seconds, and discards it.
 _TOO_LARGE = (413, "The body is too large.")
 _TWO_LENGTHS = (400, "A body has one length or comes in chunks.", ("connection", "close"))
 _TOO_SLOW = (408, "The body did not arrive in time.", ("connection", "close"))

@@ -3,6 +3,7 @@ import pytest
 from deploy import strategy as strategies
 from deploy.strategy import STRATEGIES, StrategyError, fill_in, load, names, why_unavailable
 from deploy.tests.tiny import TOML, tiny_strategy
+from offload import idle
 
 
 @pytest.mark.parametrize("name", names())
@@ -30,6 +31,13 @@ def test_each_server_has_a_reload_or_a_reason_against_it(name):
 def test_uvicorn_is_started_with_a_limit_on_headers(name):
     lines = [line for line in load(name).processes.values() if "uvicorn " in line]
     assert all(" --http h11 --h11-max-incomplete-event-size 65536 " in line for line in lines)
+
+
+@pytest.mark.parametrize("name", ["asgi-hold", "uvicorn-threads", "uvicorn-async"])
+def test_a_connection_without_uvicorn_s_timer_is_kept_as_long_as_one_with_it(name):
+    """Such as one that a balancer opened ahead, or on which a body was refused unread."""
+    kept = load(name).processes["web"].partition("--timeout-keep-alive ")[2].split()[0]
+    assert int(kept) <= idle.LIMIT
 
 
 def test_no_file_is_a_copy_of_another_strategy_s():

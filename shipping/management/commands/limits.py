@@ -99,8 +99,8 @@ def rows() -> list[Row]:
             "Waits for a place; at nginx 429",
         ),
         Row(
-            "Time for a request's headers to arrive, and in which nothing of an answer is read",
-            f"{idle.LIMIT:.0f} s",
+            "Time for headers, or a refused body's rest; in which nothing of an answer is read",
+            f"{idle.LIMIT:.0f} s; at nginx 60 s",
             "The connection is closed",
         ),
         Row(
