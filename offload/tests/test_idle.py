@@ -1,14 +1,17 @@
 """Connections that ask for nothing, or whose answer is not read, end; those that wait don't."""
 
+import asyncio
 import contextlib
 import http.client
 import socket
 import sys
 import time
+from typing import Any
 
 import pytest
 
 from offload import idle
+from offload.intake import Intake
 from offload.tests.processes import Process, free_port, until
 
 DESCRIPTORS = 100
@@ -119,6 +122,17 @@ def test_an_answer_that_is_read_slowly_does_not(tmp_path):
             assert piece, f"it ended after {size} bytes"
             size += len(piece)
             time.sleep(0.02)  # four seconds in all
+
+
+def test_another_server_s_lifespan_is_passed_on():
+    seen = []
+
+    async def app(scope, receive, send):
+        seen.append(scope["type"])
+
+    uncalled: Any = None
+    asyncio.run(Intake(app)({"type": "lifespan"}, uncalled, uncalled))
+    assert seen == ["lifespan"]
 
 
 class Loop:
