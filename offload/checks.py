@@ -88,7 +88,7 @@ def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
         except ValueError:  # whose words may show a piece of the password
             yield Error(
                 "OFFLOAD['REDIS_URL'] is not the address of a Redis.",
-                hint="It is like redis://:password@host:6379/0 (in a password, %2F is /).",
+                hint="It is like redis://:password@host:6379/0; in a password, %2F is / and %23 #.",
                 id="offload.E011",
             )
     elif not (

@@ -177,7 +177,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         parser.error(
             "--store, OFFLOAD_STORE or REDIS_URL is not like redis://:password@host:6379/0, "
             f"{BY_SENTINEL}://:password@host:26379/name/0 or postgresql://user:password@host/name "
-            "(in a password, %2F is / and %40 is @)"
+            "(in a password, %2F is /, %40 @, %23 # and %3F ?)"
         )
     options.secret = _secret(environment, "OFFLOAD_SECRET")
     former = _secret(environment, "OFFLOAD_SECRET_FALLBACKS")

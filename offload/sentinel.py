@@ -23,8 +23,9 @@ class Watched(NamedTuple):
 def watched(url: str) -> Watched | None:
     """Read an address by Sentinel; None for another one, ValueError for one that lacks a part."""
     parts = urlsplit(url)
-    if parts.netloc and "@" in parts.path:  # its first part would be a port, its rest a name
-        raise ValueError("in a password, / is %2F")
+    rest = parts.path + parts.fragment + parts.query.partition("=")[0]  # a value may have an @
+    if parts.netloc and "@" in rest:  # a password's first part would be the port
+        raise ValueError("in a password, / is %2F, # is %23 and ? is %3F")
     if parts.scheme != BY_SENTINEL:
         return None
     name, _, database = parts.path.strip("/").partition("/")

@@ -157,7 +157,7 @@ def store(name: str, default: str, *others: str) -> str:
     except ValueError:  # whose words may show a piece of the password
         raise ImproperlyConfigured(
             f"{name} is not like redis://:password@host:6379/0, nor like {BY_SENTINEL}"
-            "://:password@host:26379,host:26379/name/0 (in a password, %2F is /)"
+            "://:password@host:26379,host:26379/name/0 (in a password, %2F is /, %23 # and %3F ?)"
         ) from None
     return url
 

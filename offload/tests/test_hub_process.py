@@ -71,6 +71,8 @@ def test_no_hub_with_a_short_fallback(capsys):
         "redis://:se/cret@host:6379/0",
         "redis+sentinel://:se@host",
         "redis://:12/se@host:6379/0",
+        "redis://:12#se@host:6379/0",
+        "redis://:12?se@host:6379/0",
         "redis+sentinel://me:12/se@host:26379/0",
         "postgresql:host/name",
         "postgresql://me:se/cret@host/name",
@@ -127,6 +129,7 @@ def test_no_hub_for_a_number_without_sense(variable, option, value, said, capsys
     [
         "rediss://host/1",
         "redis://:p@ss@host/1",
+        "redis://host/1?password=p@ss",
         "unix:///redis@1.sock",
         "redis+sentinel://a,b/shop/0",
         "postgresql://me@db/x",

@@ -96,6 +96,7 @@ def test_a_good_value_is_read(
         (some_redis, "rediss://host:6379/nought"),
         (some_redis, "redis://:se/cret@host:6379/0"),
         (some_redis, "redis+sentinel://me:12/se@host:26379/0"),
+        (some_redis, "redis://:12#se@host:6379/0"),
         (env.storage, "/srv/labels"),
         (env.storage, "file:///"),
         (env.storage, "file://srv/labels"),
