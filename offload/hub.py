@@ -171,7 +171,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     try:
         if not options.store.startswith("postgresql://"):
             sync_client(options.store)
-        elif not re.fullmatch("postgresql://([^/@]*@)?[^@]*", options.store):
+        elif not re.fullmatch(r"postgresql://([^/@]*@)?[^@?]*(\?\w+=.*)?", options.store):
             raise ValueError  # libpq would name a piece of the password as the host
     except ValueError:  # whose words may show a piece of the password
         parser.error(

@@ -77,6 +77,7 @@ def test_no_hub_with_a_short_fallback(capsys):
         "postgresql:host/name",
         "postgresql://me:se/cret@host/name",
         "postgresql://me:12/se@host/name",
+        "postgresql://me:12/s?e@host/name",
         "postgresql://me:p@se@host/name",
     ],
 )
@@ -133,6 +134,7 @@ def test_no_hub_for_a_number_without_sense(variable, option, value, said, capsys
         "unix:///redis@1.sock",
         "redis+sentinel://a,b/shop/0",
         "postgresql://me@db/x",
+        "postgresql://db/x?user=me@shop&password=p@ss",
         "postgresql://me:p%40s%2Fs@one:5433,two/x?sslmode=require",
     ],
 )
