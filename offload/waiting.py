@@ -76,10 +76,10 @@ class Waiters:
     async def stop(self) -> None:
         """End everything that was started."""
         self.drain()
-        tasks = list(self.tasks.values())
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        while tasks := list(self.tasks.values()):
+            for task in tasks:  # again: before Python 3.12 wait_for may drop a cancellation
+                task.cancel()
+            await asyncio.wait(tasks, timeout=RESUBSCRIBE)
         await self.store.aclose()
 
     def drain(self) -> None:

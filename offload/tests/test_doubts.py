@@ -1,6 +1,7 @@
 """What the app is asked when the store is in doubt, by a clock that the test moves."""
 
 import asyncio
+import contextlib
 import time
 
 from offload.doubts import ASK_TIMEOUT, DOUBT, LAST_READ
@@ -54,5 +55,24 @@ def test_a_late_client_waits_for_one_question_at_most():
         after = await asyncio.gather(*(late(number) for number in range(1, 4)))
         assert max(after) < ASK_TIMEOUT + 2 * LAST_READ
         await waiters.stop()
+
+    run(main())
+
+
+def test_the_stop_ends_what_has_lost_its_cancellation():
+    """Python 3.11's wait_for drops one that comes with what it waits for; redis-py calls it."""
+
+    async def main():
+        waiters = World().waiters()
+
+        async def deaf():
+            with contextlib.suppress(asyncio.CancelledError):
+                await never()
+            await never()
+
+        waiters.run("deaf", deaf)
+        await asyncio.sleep(0)
+        await waiters.stop()
+        assert not waiters.tasks
 
     run(main())

@@ -101,7 +101,8 @@ class World:
             yield None
             while True:
                 try:
-                    hold_id = await asyncio.wait_for(heard.get(), idle)
+                    async with asyncio.timeout(idle):  # wait_for may lose a cancellation (3.11)
+                        hold_id = await heard.get()
                 except TimeoutError:
                     if self.store == "silent":
                         raise
