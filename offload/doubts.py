@@ -161,7 +161,8 @@ class Doubts:
 
     async def late(self, hold: Hold, packed: bytes | None) -> Answer:
         """Return the late answer: the given one, or Redis', or the app's, or a bare 202."""
-        self._waiters.run("compare", partial(self._compare, hold.hold_id))
+        if not self._waiters.draining:
+            self._waiters.run("compare", partial(self._compare, hold.hold_id))
         late = await self.stored_late(hold, packed)
         if late is None:
             with contextlib.suppress(Exception):  # logged where it was asked

@@ -5,10 +5,11 @@ import contextlib
 import time
 
 from offload.doubts import ASK_TIMEOUT, DOUBT, LAST_READ
-from offload.protocol import NOTHING_KNOWN, Answer, Hold
+from offload.protocol import NOTHING_KNOWN, Answer, Hold, encode_answer
 from offload.tests.virtual import World, run
 
 ANSWER = Answer(200, (), b"done")
+LATE = Answer(202, (), b"late")
 
 
 async def never():
@@ -55,6 +56,23 @@ def test_a_late_client_waits_for_one_question_at_most():
         after = await asyncio.gather(*(late(number) for number in range(1, 4)))
         assert max(after) < ASK_TIMEOUT + 2 * LAST_READ
         await waiters.stop()
+
+    run(main())
+
+
+def test_nothing_runs_after_the_stop(hold_id):
+    """The clients that are still held then get their late answers after it."""
+
+    async def main():
+        waiters = World().waiters()
+        waiters.start()
+        client = asyncio.create_task(
+            waiters.park(Hold(hold_id, "", time.time() + 60), encode_answer(LATE), never)
+        )
+        await asyncio.sleep(1.0)
+        await waiters.stop()
+        assert await client == LATE
+        assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(main())
 
