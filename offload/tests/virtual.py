@@ -75,11 +75,11 @@ class World:
 
     async def _run(self, commands):
         self._count("store")
+        loses_reply, self.loses_reply = self.loses_reply, False
         await self._reach_store()
         replies = [self._reply(*each) for each in commands]
         await asyncio.sleep(self.delay())
-        if self.loses_reply:
-            self.loses_reply = False
+        if loses_reply:
             raise ConnectionResetError
         return replies
 
