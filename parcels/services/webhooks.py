@@ -2,7 +2,8 @@
 
 As with announcements the row is the source of truth and the broker only a wake-up: a delivery is
 claimed by a conditional UPDATE with a lease, recorded under its fence, and woken again by the
-sweeper. At least once: a worker that dies after sending leaves it to be sent again.
+sweeper. At least once: a worker that dies after sending leaves it to be sent again, as one of its
+tries.
 
 An endpoint that fails is tried by one delivery at a time, with a growing delay; its others stay as
 they are until it works, so that however many there are, they cost nothing.
@@ -39,7 +40,7 @@ from parcels.models import (
     WebhookEvent,
 )
 from parcels.models.webhook import new_secret
-from parcels.services.clock import DatabaseNow, StatementNow
+from parcels.services.clock import DatabaseNow, StatementNow, Waited
 from parcels.services.limiter import KeyedLimiter
 from parcels.services.wake import WEBHOOK_QUEUE, send
 from parcels.webhooks.addresses import current_policy
@@ -61,6 +62,7 @@ WAKE_AGAIN = 30.0
 # What a delivery that was given up shows.
 SWITCHED_OFF = "the endpoint is switched off"
 EXPIRED = "it was due for too long"
+NO_RESULT = "its last try had no result"
 # Seconds until the sweeper doubts that an event's message arrived.
 FORGOTTEN = 5
 # Rows per round of the sweeper (a second): more than a worker sends in one.
@@ -119,15 +121,13 @@ def deliver(delivery_id: int) -> None:
 
 def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] | None:
     """Claim it and write its body; `room` keeps its place until the end."""
-    pending = WebhookDelivery.objects.filter(pk=delivery_id, state=DeliveryState.PENDING)
-    waiting = pending.select_related("endpoint").first()
+    free = _free(delivery_id)
+    waiting = free.select_related("endpoint").first()
     if waiting is None:
         return None
     endpoint = waiting.endpoint
-    expired = waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP)
-    if expired or not endpoint.is_active:
-        reason = EXPIRED if endpoint.is_active else SWITCHED_OFF
-        if pending.update(state=DeliveryState.FAILED, last_error=reason):
+    if reason := _given_up(waiting):
+        if free.update(state=DeliveryState.FAILED, last_error=reason):
             metrics.WEBHOOK_TRIES.labels(DeliveryState.FAILED).inc()
     elif (
         room.enter_context(SENDING.enter(endpoint.account_id, endpoint.pk))
@@ -137,6 +137,16 @@ def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] |
         base = settings.PUBLIC_URL or endpoint.base_url
         return delivery, body_of(delivery.event, delivery.event.parcel, base)
     return None
+
+
+def _given_up(waiting: WebhookDelivery) -> str:
+    """Tell why it will not be sent; empty where it will."""
+    if not waiting.endpoint.is_active:
+        return SWITCHED_OFF
+    if waiting.run_at <= timezone.now() - timedelta(seconds=settings.WEBHOOK_GIVE_UP):
+        return EXPIRED
+    # Its content may end each process that sends it.
+    return NO_RESULT if waiting.tries >= TRIES else ""
 
 
 def _may_be_tried(endpoint: WebhookEndpoint) -> bool:
@@ -152,22 +162,25 @@ def _lease() -> float:
     return 3.0 * settings.WEBHOOK_DEADLINE
 
 
-def claim(delivery_id: int) -> WebhookDelivery | None:
-    """Take a due delivery for the time of a lease; None if another process has it.
+def _free(delivery_id: int) -> QuerySet[WebhookDelivery]:
+    """Return the delivery if it is pending and no process has it.
 
     Conditions on the row's own columns only: PostgreSQL then checks them again after waiting for
     another claimant's lock.
     """
-    free = WebhookDelivery.objects.filter(
-        pk=delivery_id, state=DeliveryState.PENDING, run_at__lte=DatabaseNow()
-    )
-    taken = (free.filter(lease_until=None) | free.filter(lease_until__lte=DatabaseNow())).update(
+    free = Q(lease_until=None) | Q(lease_until__lte=DatabaseNow())
+    return WebhookDelivery.objects.filter(free, pk=delivery_id, state=DeliveryState.PENDING)
+
+
+def claim(delivery_id: int) -> WebhookDelivery | None:
+    """Take a due delivery for the time of a lease; None if another process has it."""
+    due = _free(delivery_id).filter(run_at__lte=DatabaseNow())
+    if not due.update(
         lease_until=DatabaseNow(_lease()),
-        wake_at=DatabaseNow(_lease() + 1),
+        wake_at=Waited("run_at", _lease() + 1),
         fence=F("fence") + 1,
         tries=F("tries") + 1,
-    )
-    if not taken:
+    ):
         return None
     return WebhookDelivery.objects.select_related("event__parcel", "endpoint").get(pk=delivery_id)
 

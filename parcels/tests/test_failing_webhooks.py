@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.db.models import F
 from django.utils import timezone
 
 from parcels import metrics
@@ -215,6 +217,29 @@ def test_what_was_due_for_too_long_fails_unsent(shop: Shop, sent: list[Any]) -> 
     webhooks.send_again(old)
     webhooks.deliver(old.pk)
     assert len(sent) == 2
+
+
+def test_what_ends_its_processes_does_so_ever_more_seldom_ten_times(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    delivery, waits = delivery_for(shop.account), list[int]()
+
+    def die(*_: Any) -> bytes:
+        raise SystemExit
+
+    monkeypatch.setattr(webhooks, "body_of", die)
+    while delivery.state == DeliveryState.PENDING and len(waits) < 30:
+        wait = delivery.wake_at - timezone.now() + timedelta(seconds=1)
+        moved = {name: F(name) - wait for name in ("run_at", "wake_at", "lease_until")}
+        WebhookDelivery.objects.update(**moved)
+        with suppress(SystemExit):
+            sweep_once()
+        delivery.refresh_from_db()
+        waits.append(round(wait.total_seconds()))
+    assert (delivery.state, delivery.tries) == (DeliveryState.FAILED, 10), waits
+    assert delivery.last_error == webhooks.NO_RESULT
+    assert 2 * 3600 < sum(waits) < 6 * 3600
+    assert waits == sorted(waits)
 
 
 def given_up() -> float:
