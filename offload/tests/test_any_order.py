@@ -167,6 +167,7 @@ class Run(World):
         loop = asyncio.get_running_loop()
         loop.set_exception_handler(lambda _, context: self.wrong.append(context))
         self.own.start()
+        await asyncio.sleep(1.0)  # until it listens: the wake-up of a lost answer must be heard
         often = self.choice(0.1, 0.3, 1)
         weights = {self.arrive: 12, self.release: 6}
         weights |= dict.fromkeys((self.lose, self.trouble_of_store, self.trouble_of_app), often)
