@@ -87,6 +87,9 @@ class Process:
         self.world, self.row, self.work = world, row, work
         self.left = 0  # that it passes before it stops
         self.greenlet = greenlet.greenlet(self._run)
+        # What it has put around its statements is not around the others': as if each had a
+        # connection of its own.
+        self.wrappers = [*connection.execute_wrappers]
 
     def _run(self) -> None:
         self.work(self.row)
@@ -114,10 +117,12 @@ class Process:
 
     def _as_running(self, switch: Callable[[], Any]) -> None:
         self.world.running = self
+        others, connection.execute_wrappers = connection.execute_wrappers, self.wrappers
         try:
             switch()
         finally:
             self.world.running = None
+            connection.execute_wrappers = others
 
 
 @dataclass

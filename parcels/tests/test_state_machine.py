@@ -146,6 +146,8 @@ class Protocol(RuleBasedStateMachine):
             self.leave()
 
     def leave(self) -> None:
+        for process in self.parked:  # else they would end in another example
+            process.die()
         transaction.set_rollback(True)
         self.example.__exit__(None, None, None)
 
