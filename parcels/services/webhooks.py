@@ -121,13 +121,13 @@ def deliver(delivery_id: int) -> None:
 
 def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] | None:
     """Claim it and write its body; `room` keeps its place until the end."""
-    free = _free(delivery_id)
-    waiting = free.select_related("endpoint").first()
+    due = _due(delivery_id)
+    waiting = due.select_related("endpoint").first()
     if waiting is None:
         return None
     endpoint = waiting.endpoint
     if reason := _given_up(waiting):
-        if free.update(state=DeliveryState.FAILED, last_error=reason):
+        if due.update(state=DeliveryState.FAILED, last_error=reason):
             metrics.WEBHOOK_TRIES.labels(DeliveryState.FAILED).inc()
     elif (
         room.enter_context(SENDING.enter(endpoint.account_id, endpoint.pk))
@@ -162,20 +162,21 @@ def _lease() -> float:
     return 3.0 * settings.WEBHOOK_DEADLINE
 
 
-def _free(delivery_id: int) -> QuerySet[WebhookDelivery]:
-    """Return the delivery if it is pending and no process has it.
+def _due(delivery_id: int) -> QuerySet[WebhookDelivery]:
+    """Return the delivery if it is pending and due, and no process has it.
 
     Conditions on the row's own columns only: PostgreSQL then checks them again after waiting for
     another claimant's lock.
     """
     free = Q(lease_until=None) | Q(lease_until__lte=DatabaseNow())
-    return WebhookDelivery.objects.filter(free, pk=delivery_id, state=DeliveryState.PENDING)
+    return WebhookDelivery.objects.filter(
+        free, pk=delivery_id, state=DeliveryState.PENDING, run_at__lte=DatabaseNow()
+    )
 
 
 def claim(delivery_id: int) -> WebhookDelivery | None:
     """Take a due delivery for the time of a lease; None if another process has it."""
-    due = _free(delivery_id).filter(run_at__lte=DatabaseNow())
-    if not due.update(
+    if not _due(delivery_id).update(
         lease_until=DatabaseNow(_lease()),
         wake_at=Waited("run_at", _lease() + 1),
         fence=F("fence") + 1,

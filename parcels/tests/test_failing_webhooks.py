@@ -88,6 +88,18 @@ def test_what_is_under_way_while_another_tries_a_failing_endpoint_waits(
     assert second.tries == 0
 
 
+def test_a_message_too_many_takes_no_turn_of_a_failing_endpoint(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, second = delivery_for(shop.account), delivery_for(shop.account)
+    tried = refuse(monkeypatch)
+    webhooks.deliver(first.pk)
+    WebhookEndpoint.objects.update(retry_at=timezone.now())
+    for delivery in (first, second):
+        webhooks.deliver(delivery.pk)
+    assert len(tried) == 2
+
+
 def test_the_delay_of_an_endpoint_doubles_up_to_an_hour(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
