@@ -18,6 +18,7 @@ from collections import Counter
 from contextlib import ExitStack
 from datetime import timedelta
 from functools import partial
+from itertools import zip_longest
 from threading import BoundedSemaphore
 from uuid import UUID
 
@@ -401,16 +402,19 @@ def due_deliveries() -> list[int]:
     pending = WebhookDelivery.objects.filter(state=DeliveryState.PENDING).order_by("wake_at")
     endpoints = list(due_endpoints()[:ROWS_AT_ONCE])
     of_account = Counter(endpoint.account_id for endpoint in endpoints)
-    ids: list[int] = []
+    portions: list[list[int]] = []
     for endpoint in endpoints:
         share = ROWS_AT_ONCE // len(of_account) // of_account[endpoint.account_id]
         due = pending.filter(endpoint=endpoint, wake_at__lte=Now()).values_list("pk", flat=True)
         if endpoint.is_active and endpoint.retry_at:
             # The least tried: its receiver may refuse the oldest for good. Those without a try are
             # asked for first, as they are found by the index, however many wait.
-            ids += due.filter(tries=0)[:1] or due.order_by("tries", "wake_at")[:1]
+            found = due.filter(tries=0)[:1] or due.order_by("tries", "wake_at")[:1]
         else:
-            ids += due[: max(share, 1)]
+            found = due[: max(share, 1)]
+        portions.append(list(found))
+    # In turn: without a broker the sweeper has room for the first few.
+    ids = [pk for turn in zip_longest(*portions) for pk in turn if pk is not None]
     pending.filter(pk__in=ids).update(wake_at=DatabaseNow(WAKE_AGAIN))
     return ids
 

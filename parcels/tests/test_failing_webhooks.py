@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from datetime import timedelta
+from threading import BoundedSemaphore
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from django.db.models import F
 from django.utils import timezone
 
 from parcels import metrics
+from parcels.management.commands.sweeper import Sweeper
 from parcels.models import (
     Account,
     DeliveryState,
@@ -283,3 +285,17 @@ def test_a_round_s_rows_are_shared_by_accounts(
     woken = WebhookDelivery.objects.filter(pk__in=webhooks.due_deliveries())
     assert woken.filter(endpoint__account=shop.account).count() == 4
     assert woken.filter(endpoint__account=other_shop.account).count() == 3
+
+
+def test_without_a_broker_a_backlog_leaves_room_for_the_others(
+    shop: Shop, other_shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    accounts = [shop.account] * 5 + [other_shop.account]
+    wanted = [delivery_for(account).pk for account in accounts]
+    due_again()
+    monkeypatch.setattr("parcels.management.commands.sweeper.send", lambda *_: False)
+    sweeper, sent = Sweeper(), list[int]()
+    sweeper.room = BoundedSemaphore(2)
+    monkeypatch.setattr(sweeper.pool, "submit", lambda *given: sent.append(given[-1]))
+    sweeper._sweep_deliveries()
+    assert sent == [wanted[0], wanted[-1]]
