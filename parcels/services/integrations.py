@@ -70,7 +70,7 @@ def _set_webhook(
         )
     elif hook and url == "":
         return hook
-    elif hook:
+    elif hook and (url or key or active is not None):
         secret = key or (secret_key if url and _signs_with_a_secret_key(hook) else None)
         update_endpoint(endpoint=hook, url=url, secret=secret, is_active=active)
     return None

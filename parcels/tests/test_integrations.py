@@ -11,6 +11,7 @@ import pytest
 from django.core.management import call_command
 from django.db import connection
 from django.test import Client
+from django.utils import timezone
 
 from parcels import limits
 from parcels.models import ApiKey, Integration, WebhookDelivery, WebhookEndpoint, WebhookEvent
@@ -191,6 +192,17 @@ def test_a_webhook_is_switched_off_and_on(shop: Shop, path: str) -> None:
     gone = shop.put(path, WHOLE | {"webhook_active": False, "webhook_url": ""}).json()
     assert (gone["webhook_active"], gone["webhook_url"]) == (False, "")
     assert not WebhookEndpoint.objects.exists()
+
+
+def test_another_change_of_an_integration_says_nothing_about_its_webhook(
+    shop: Shop, path: str
+) -> None:
+    shop.put(path, WHOLE)
+    WebhookEndpoint.objects.update(failures=3, retry_at=timezone.now())
+    shop.patch(path, {"shop_name": "New"})
+    assert WebhookEndpoint.objects.get().failures == 3
+    shop.patch(path, {"webhook_active": True})
+    assert WebhookEndpoint.objects.get().failures == 0
 
 
 def test_a_webhook_that_is_only_named_is_not_active(shop: Shop, path: str) -> None:
