@@ -385,6 +385,10 @@ class WebhookEndpointAdmin(SwitchedOff):
             return found
         return WebhookEndpoint.objects.select_for_update().filter(pk=found.pk).first()
 
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
+        """Keep its account: what waits for it tells of that account's parcels."""
+        return (*self.readonly_fields, *(("account",) if obj else ()))
+
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
         """Try it again after a change, as the API does; its links begin as this page's address."""
         obj.base_url = obj.base_url or request.build_absolute_uri("/").rstrip("/")

@@ -306,6 +306,18 @@ def test_a_change_in_the_admin_overwrites_nothing(shop: Shop, admin_client: Any)
 
 
 @pytest.mark.django_db(transaction=True)
+def test_one_keeps_its_account_in_the_admin(
+    shop: Shop, other_shop: Shop, admin_client: Any
+) -> None:
+    """What waits for it is about that account's parcels."""
+    endpoint = endpoint_of(shop.account)
+    page = f"/admin/parcels/webhookendpoint/{endpoint.pk}/change/"
+    form = {"account": other_shop.account.pk, "url": f"{URL}2", "is_active": "on"}
+    assert admin_client.post(page, form).status_code == 302
+    endpoint.refresh_from_db()
+    assert (endpoint.account, endpoint.url) == (shop.account, f"{URL}2")
+
+
 def test_the_history_in_the_admin_takes_any_method(shop: Shop, admin_client: Any) -> None:
     """Django answers it outside a transaction, where PostgreSQL locks no row."""
     page = f"/admin/parcels/webhookendpoint/{endpoint_of(shop.account).pk}/history/"
