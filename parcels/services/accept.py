@@ -157,7 +157,7 @@ def accept(
         KeyKnown, KeyReused: see `idempotency.take`.
     """
     account = asked.account
-    for attempt in range(3):
+    for left in reversed(range(len(orders) + 2)):
         try:
             with transaction.atomic():
                 row = idempotency.take(account, key) if key else None
@@ -178,9 +178,9 @@ def accept(
                     wake_after_commit(announcements)
             return parcels, announcements, question, hold
         except (IntegrityError, OperationalError) as error:
-            # Another request took the external_reference or the idempotency key between our read
-            # and our insert; now we can see it. Or two batches waited for each other.
-            if attempt == 2 or not (lost_a_race(error) or isinstance(error, IntegrityError)):
+            # Another request took an external_reference or the idempotency key between our read and
+            # our insert: we see it now, so each is lost once. Or two batches waited for each other.
+            if left == 0 or not (lost_a_race(error) or isinstance(error, IntegrityError)):
                 raise
     raise AssertionError("unreachable")
 

@@ -89,3 +89,11 @@ def test_batches_that_overlap_make_the_same_parcels(environment: dict[str, str])
     assert len(played) == ROUNDS
     assert [side["error"] for sides in played for side in sides if side["error"]] == []
     assert all(first["ids"] == second["ids"] for first, second in played)
+
+
+@pytest.mark.parametrize("environment", ["postgresql"], indirect=True)
+def test_a_batch_that_loses_race_after_race_is_stored(environment: dict[str, str]) -> None:
+    """To the same orders, sent one by one. On SQLite nobody writes between two of its steps."""
+    played = rounds(environment, "--overtaken", of="overlaps")
+    assert [batch["error"] for (batch,) in played if batch["error"]] == []
+    assert {len(batch["ids"]) for (batch,) in played} == {5}
