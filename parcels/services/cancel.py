@@ -10,7 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from django.db import transaction
+from django.db import OperationalError, transaction
 from django.db.models import QuerySet
 from django.utils import timezone
 from rest_framework.exceptions import NotFound
@@ -21,6 +21,7 @@ from parcels.services.accept import FIRST_WAKE_UP
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import among, set_status
 from parcels.services.next_state import withdraw
+from parcels.services.rows import lost_a_race
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -72,7 +73,12 @@ def cancel(*, account: Account, parcel_id: int) -> Verdict:
         parcel = parcel_of(account, parcel_id)
         if parcel is None:
             raise NotFound("No Parcel matches the given query.")
-        verdict = _cancel(parcel)
+        try:
+            verdict = _cancel(parcel)
+        except OperationalError as error:
+            if not lost_a_race(error):
+                raise
+            continue  # a change waited for this order's reference, and we for its parcel
         if verdict:
             return verdict
     return BUSY

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, OperationalError, transaction
 from django.http import HttpResponse
 from rest_framework.exceptions import NotFound, ValidationError
 
@@ -16,6 +16,7 @@ from parcels.services import protect
 from parcels.services.accept import Mode, ReferenceTaken, queue
 from parcels.services.fill import fill, make_announceable
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for
+from parcels.services.rows import lost_a_race
 from parcels.services.wake import wake_after_commit
 from parcels.statuses import Status
 
@@ -45,8 +46,10 @@ def change_parcel(
             if synchronous and not held_off([parcel], out):
                 hold = open_hold(asked, question, announcements)
             wake_after_commit(announcements)
-    except IntegrityError:
-        # The only constraint that a client can meet here.
+    except (IntegrityError, OperationalError) as error:
+        # The only constraint that a client can meet here. Its other side may wait for this parcel.
+        if not (isinstance(error, IntegrityError) or lost_a_race(error)):
+            raise
         raise ReferenceTaken from None
     if hold:
         return wait_for(asked, question, hold, [parcel])

@@ -1,11 +1,12 @@
 """Cancel against announce, both at once, on the database that DATABASE_URL names.
 
-    python -m parcels.tests.races ROUNDS [--void] [--broken]
+    python -m parcels.tests.races ROUNDS [--void | --inherit] [--broken]
 
 Migrates, then runs rounds of two threads on one parcel each; the carrier is a stand-in that sells
 at once. Prints a JSON line per round. A process of its own: the tests' database is in memory, and
-threads would share its one connection. With `--void` both sides void one label instead. `--broken`
-is the control: there the withdrawal doesn't look whether somebody has claimed the announcement, and
+threads would share its one connection. With `--void` both sides void one label instead; with
+`--inherit` a cancellation and a change give one reference to the same collo. `--broken` is the
+control: there the withdrawal doesn't look whether somebody has claimed the announcement, and
 voiding doesn't claim.
 """
 
@@ -27,6 +28,7 @@ from django.db import connection
 # Seconds. What a call takes here, and by how much a round moves the next one's lead.
 APART = 0.004
 SEED = 2026
+Round = Callable[[ThreadPoolExecutor, random.Random, float], dict[str, Any]]
 
 
 def main() -> None:
@@ -39,7 +41,8 @@ def main() -> None:
     if "--broken" in sys.argv:
         cancel.withdraw_pending = withdraw_anyhow
         unguarded.take_away("void_claim")
-    round_of = void_twice if "--void" in sys.argv else play
+    named: dict[str, Round] = {"--void": void_twice, "--inherit": inherit}
+    round_of = next((named[option] for option in sys.argv if option in named), play)
     chance = random.Random(SEED)
     lead = 0.0
     with ThreadPoolExecutor(2) as pool:
@@ -47,7 +50,7 @@ def main() -> None:
             played = round_of(pool, chance, lead)
             # Who came first gives the other one more time: so a machine of any speed plays most of
             # its rounds where the order is open, and both orders occur.
-            lead += APART if "announce" in played["calls"] else -APART
+            lead += APART if "announce" in played.get("calls", ()) else -APART
             sys.stdout.write(json.dumps(played) + "\n")
 
 
@@ -128,6 +131,58 @@ def void_twice(pool: ThreadPoolExecutor, chance: random.Random, _: float) -> dic
     row.refresh_from_db()
     status = Parcel.objects.get(pk=row.parcel_id).status
     return {"calls": calls, "state": row.state, "status": int(status)}
+
+
+def inherit(pool: ThreadPoolExecutor, _: random.Random, __: float) -> dict[str, Any]:
+    """Cancel the first of two colli, and give its reference to the second at once.
+
+    PostgreSQL ends one of them: each has what the other one waits for.
+    """
+    from parcels.models import Parcel
+    from parcels.representation import Question
+    from parcels.services import cancel, change
+    from parcels.services.accept import Mode
+    from parcels.services.holds import Asked
+    from parcels.statuses import Status
+    from parcels.tests.factories import ParcelFactory
+
+    ready = Barrier(2)
+    waits = [ready.wait, ready.wait]  # once on each side
+
+    def after(step: Callable[..., Any]) -> Callable[..., Any]:
+        def wait(*given: Any, **named: Any) -> Any:
+            result = step(*given, **named)
+            if waits:
+                waits.pop()(30)
+            return result
+
+        return wait
+
+    shared: dict[str, Any] = {"status": Status.NO_LABEL, "collo_count": 2}
+    first = ParcelFactory.create(external_reference="order-1", **shared)
+    shared |= {"account": first.account, "colli_uuid": first.colli_uuid}
+    second = ParcelFactory.create(collo_nr=1, **shared)
+    module: Any = change
+    kept, module.fill = module.fill, after(module.fill)
+    deletes: Any = Parcel
+    delete, deletes.delete = deletes.delete, after(deletes.delete)
+    asked = Asked(first.account, Question([], "", ""))
+    renamed = {"external_reference": "order-1"}
+    sides: list[Callable[[], Any]] = [
+        lambda: cancel.cancel(account=first.account, parcel_id=first.pk).code,
+        lambda: (
+            change.change_parcel(
+                asked=asked, parcel_id=second.pk, fields=renamed, mode=Mode.STORE
+            ).status_code
+        ),
+    ]
+    try:
+        ends = [pool.submit(run, Barrier(1), 0.0, side) for side in sides]
+        errors = [type(end.exception()).__name__ for end in ends]
+    finally:
+        module.fill, deletes.delete = kept, delete
+    second.refresh_from_db()
+    return {"errors": errors, "reference": second.external_reference}
 
 
 def run(start: Barrier, wait: float, side: Callable[[], Any]) -> Any:

@@ -97,3 +97,14 @@ def test_a_batch_that_loses_race_after_race_is_stored(environment: dict[str, str
     played = rounds(environment, "--overtaken", of="overlaps")
     assert [batch["error"] for (batch,) in played if batch["error"]] == []
     assert {len(batch["ids"]) for (batch,) in played} == {5}
+
+
+@pytest.mark.parametrize("environment", ["postgresql"], indirect=True)
+def test_a_reference_that_two_requests_move_at_once_ends_neither(
+    environment: dict[str, str],
+) -> None:
+    """The change may be refused: PostgreSQL chooses which of the two ends."""
+    played = rounds(environment | {"PGOPTIONS": "-c deadlock_timeout=10ms"}, "--inherit")
+    assert {one["errors"][0] for one in played} == {"NoneType"}
+    assert {one["errors"][1] for one in played} == {"ReferenceTaken"}
+    assert {one["reference"] for one in played} == {"order-1"}
