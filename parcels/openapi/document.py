@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import threading
 from typing import Any
 
 from drf_spectacular.extensions import OpenApiSerializerFieldExtension
@@ -21,6 +22,8 @@ from parcels.serializers import ParcelIn
 Endpoint = tuple[str, str, str, Any]
 
 PREFIX = "/api/v2/"
+# The library imports what its extensions are for in place: not in two threads at once.
+_MAKING = threading.Lock()
 _PARAMETER = re.compile(r"\{(\w+)\}")
 _PRINTERS = ("normal_printer", "label_printer")
 # What any route may answer, with what it means and what it says; none of it is worth a row in each
@@ -216,9 +219,10 @@ class ShipmentExtension(OpenApiSerializerFieldExtension):
 
 @functools.cache
 def document() -> dict[str, Any]:
-    """Return the document as a dictionary; made once per process."""
+    """Return the document as a dictionary; made once per process, unless several ask at first."""
     try:
-        made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
+        with _MAKING:
+            made: dict[str, Any] = SchemaGenerator().get_schema(request=None, public=True)
     except KeyError as error:
         raise APIException(f"no entry in OPERATIONS for {error}") from error
     return made

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier, Lock
 from typing import Any
 
 import pytest
 from django.http import HttpResponse, JsonResponse
 from django.test import Client
 from django.urls import URLPattern, get_resolver
+from drf_spectacular.generators import SchemaGenerator
 from jsonschema import Draft202012Validator
 
 from deploy.plan import ROOT
@@ -24,6 +29,28 @@ from parcels.tests.requests import Shop, body
 from shipping.exceptions import TooLarge, Unavailable
 
 ABOUT_ITSELF = {"schema", "docs"}
+
+
+def test_first_requests_at_once_make_it_one_after_the_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The library resolves its extensions' classes in place: a second thread finds them half so."""
+    start, making = Barrier(4), Lock()
+
+    def get_schema(*_: Any, **__: Any) -> dict[str, Any]:
+        assert making.acquire(blocking=False), "two at once"
+        time.sleep(0.02)  # for the others to come in
+        making.release()
+        return {}
+
+    def ask(_: int) -> dict[str, Any]:
+        start.wait(30)
+        return make_document()
+
+    make_document = functools.cache(document.__wrapped__)
+    monkeypatch.setattr(SchemaGenerator, "get_schema", get_schema)
+    with ThreadPoolExecutor(4) as pool:
+        assert list(pool.map(ask, range(4))) == [{}] * 4
 
 
 def test_it_is_openapi_3_1_and_each_shape_is_a_schema() -> None:
