@@ -96,10 +96,18 @@ class Numbered(admin.ModelAdmin):
 
 
 class SwitchedOff(admin.ModelAdmin):
-    """Not deleted here, at most switched off: that page loads each row that belongs to it."""
+    """Not deleted here, at most switched off: that page loads each row that belongs to it.
+
+    `kept` can't be changed once it is made: what belongs to it is of that account.
+    """
+
+    kept: tuple[str, ...] = ("account",)
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
+        return (*self.readonly_fields, *(self.kept if obj else ()))
 
 
 class AttemptInline(ReadOnly, admin.TabularInline):
@@ -266,6 +274,7 @@ class CarrierContractAdmin(SwitchedOff):
     list_display = ("account", "carrier", "name", "is_default", "masked")
     list_filter = ("carrier",)
     readonly_fields = ("masked",)
+    kept = ("account", "carrier")
 
     def get_fields(self, request: HttpRequest, obj: CarrierContract | None = None) -> Any:
         """Without the right to change it, Django would show what is stored."""
@@ -306,6 +315,7 @@ class AccountForm(forms.ModelForm):
 
 @admin.register(Account)
 class AccountAdmin(SwitchedOff):
+    kept = ()
     form = AccountForm
     actions = ("issue_key",)
     list_display = ("name", "is_active", "date_created")
@@ -384,10 +394,6 @@ class WebhookEndpointAdmin(SwitchedOff):
         if found is None or not transaction.get_connection().in_atomic_block:  # only looked at
             return found
         return WebhookEndpoint.objects.select_for_update().filter(pk=found.pk).first()
-
-    def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
-        """Keep its account: what waits for it tells of that account's parcels."""
-        return (*self.readonly_fields, *(("account",) if obj else ()))
 
     def save_model(self, request: HttpRequest, obj: WebhookEndpoint, *args: Any) -> None:
         """Try it again after a change, as the API does; its links begin as this page's address."""

@@ -52,6 +52,17 @@ def test_contracts_are_listed_and_shown(shop: Shop, contract: CarrierContract) -
     assert b"hush" not in page.content
 
 
+def test_one_keeps_its_account_and_carrier_in_the_admin(
+    contract: CarrierContract, other_shop: Shop, operator: Client
+) -> None:
+    """The first account's parcels would be bought on the other's credentials."""
+    form = typed(contract, account=other_shop.account.pk, carrier="colibri")
+    assert operator.post(f"{ADMIN}{contract.pk}/change/", form).status_code == 302
+    before = contract.account, contract.carrier
+    contract.refresh_from_db()
+    assert (contract.account, contract.carrier, contract.name) == (*before, "New")
+
+
 def test_an_id_from_the_list_can_be_ordered_with(shop: Shop, contract: CarrierContract) -> None:
     found = shop.get("contracts").json()["contracts"][0]["id"]
     order = body(contract=found, shipment=8, request_label_async=True)

@@ -305,7 +305,6 @@ def test_a_change_in_the_admin_overwrites_nothing(shop: Shop, admin_client: Any)
     assert (endpoint.url, endpoint.secret) == (f"{URL}2", "s" * 16)
 
 
-@pytest.mark.django_db(transaction=True)
 def test_one_keeps_its_account_in_the_admin(
     shop: Shop, other_shop: Shop, admin_client: Any
 ) -> None:
@@ -318,6 +317,7 @@ def test_one_keeps_its_account_in_the_admin(
     assert (endpoint.account, endpoint.url) == (shop.account, f"{URL}2")
 
 
+@pytest.mark.django_db(transaction=True)
 def test_the_history_in_the_admin_takes_any_method(shop: Shop, admin_client: Any) -> None:
     """Django answers it outside a transaction, where PostgreSQL locks no row."""
     page = f"/admin/parcels/webhookendpoint/{endpoint_of(shop.account).pk}/history/"
