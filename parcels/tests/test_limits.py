@@ -237,7 +237,7 @@ ELSEWHERE = {
     "Requests of an address under way": "offload/tests/test_intake.py",  # and below, and deploy's
     "Documents and lists of parcels that an address fetches": "deploy/tests/test_front.py",
     "Uploads over 128 KiB in flight": "offload/tests/test_intake.py",
-    "Time for headers, or a refused body's rest; in which nothing of an answer is read": (
+    "Time for headers, for a refused body's rest, or without reading of the answer": (
         "offload/tests/test_idle.py"
     ),
     "Time for a body to arrive": "offload/tests/test_intake.py",

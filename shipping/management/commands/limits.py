@@ -99,7 +99,7 @@ def rows() -> list[Row]:
             "Waits for a place; at nginx 429",
         ),
         Row(
-            "Time for headers, or a refused body's rest; in which nothing of an answer is read",
+            "Time for headers, for a refused body's rest, or without reading of the answer",
             f"{idle.LIMIT:.0f} s; at nginx 60 s",
             "The connection is closed",
         ),
