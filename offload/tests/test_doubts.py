@@ -66,12 +66,13 @@ def test_nothing_runs_after_the_stop(hold_id):
     async def main():
         waiters = World().waiters()
         waiters.start()
-        client = asyncio.create_task(
-            waiters.park(Hold(hold_id, "", time.time() + 60), encode_answer(LATE), never)
-        )
+        hold = Hold(hold_id, "", time.time() + 60)
+        client = asyncio.create_task(waiters.park(hold, encode_answer(LATE), never))
         await asyncio.sleep(1.0)
         await waiters.stop()
         assert await client == LATE
+        # One whose request was still in Django.
+        assert await waiters.park(hold, encode_answer(LATE), never) == LATE
         assert asyncio.all_tasks() == {asyncio.current_task()}
 
     run(main())
