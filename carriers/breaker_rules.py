@@ -25,7 +25,7 @@ from carriers.backoff import OWN_GUARDS, PERMANENT
 from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
 
 # The carrier was not called, or the answer says nothing about its health.
-SILENT = OWN_GUARDS | PERMANENT | {"no_lookup", "credentials"}
+SILENT = OWN_GUARDS | PERMANENT | {"no_descriptors", "no_lookup", "credentials"}
 Mode = Literal["closed", "open", "half_open"]
 
 

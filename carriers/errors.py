@@ -5,6 +5,7 @@
     CarrierError
     ├── CarrierNotSent                 nothing of this request left us
     │   ├── CarrierUnreachable         DNS, refused, connect time-out
+    │   ├── NoDescriptors              this process has none left for a connection
     │   ├── CarrierTlsError            the handshake failed
     │   ├── SendForbidden              the guard said no before the first byte
     │   └── RequestUnbuildable         our own data doesn't fit in HTTP
@@ -18,6 +19,8 @@ A class's docstring is its default message. The transports turn all of these int
 """
 
 from __future__ import annotations
+
+import socket
 
 
 class CarrierError(Exception):
@@ -39,6 +42,12 @@ class CarrierUnreachable(CarrierNotSent):
     """The carrier could not be reached"""
 
     reason = "unreachable"
+
+
+class NoDescriptors(CarrierNotSent):
+    """This process has no file descriptor left for a connection"""
+
+    reason = "no_descriptors"
 
 
 class CarrierTlsError(CarrierNotSent):
@@ -81,3 +90,15 @@ class CarrierAnswerUnreadable(CarrierSilent):
     """The carrier's answer could not be read"""
 
     reason = "unreadable"
+
+
+def not_connected(detail: str) -> CarrierUnreachable | NoDescriptors:
+    """Return why no connection was made: the carrier isn't to blame when we can open no socket.
+
+    A look-up without a descriptor says that there is no such name, so the error doesn't tell.
+    """
+    try:
+        socket.socket().close()
+    except OSError:
+        return NoDescriptors()
+    return CarrierUnreachable(detail)

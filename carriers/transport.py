@@ -37,8 +37,8 @@ from carriers.errors import (
     CarrierReset,
     CarrierTimeout,
     CarrierTlsError,
-    CarrierUnreachable,
     RequestUnbuildable,
+    not_connected,
 )
 from carriers.messages import CarrierRequest, CarrierResponse
 from carriers.outcomes import NotSent, Unknown
@@ -267,7 +267,7 @@ def _dial(host: str, port: int, call: Call) -> socket.socket:
     try:
         addresses = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise CarrierUnreachable(f"the name doesn't resolve: {error}") from error
+        raise not_connected(f"the name doesn't resolve: {error}") from error
     trouble = "connect time-out"
     for tried, (family, kind, protocol, _, address) in enumerate(addresses):
         left = give_up_at - time.monotonic()
@@ -278,7 +278,7 @@ def _dial(host: str, port: int, call: Call) -> socket.socket:
             return _connect(socket.socket(family, kind, protocol), address, share)
         except OSError as error:
             trouble = str(error) or trouble
-    raise CarrierUnreachable(trouble)
+    raise not_connected(trouble)
 
 
 def _connect(connection: socket.socket, address: Any, seconds: float) -> socket.socket:

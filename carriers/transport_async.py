@@ -28,8 +28,8 @@ from carriers.errors import (
     CarrierReset,
     CarrierTimeout,
     CarrierTlsError,
-    CarrierUnreachable,
     RequestUnbuildable,
+    not_connected,
 )
 from carriers.messages import CarrierRequest, CarrierResponse
 from carriers.outcomes import NotSent, Unknown
@@ -102,7 +102,7 @@ async def _connect(
             name = host, port or (443 if tls else 80)
             addresses = await loop.getaddrinfo(*name, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise CarrierUnreachable(f"the name doesn't resolve: {error}") from error
+        raise not_connected(f"the name doesn't resolve: {error}") from error
     for tried, (*_, address) in enumerate(addresses):
         left = give_up_at - loop.time()
         share = max(left / (len(addresses) - tried), LEAST_SHARE)
@@ -117,8 +117,8 @@ async def _connect(
         except ssl.SSLError as error:
             trouble = CarrierTlsError(f"TLS: {error}")
         except OSError as error:  # refused, or too slow
-            trouble = CarrierUnreachable(f"{type(error).__name__}: {error}")
-    raise trouble or CarrierUnreachable("the name has no address")
+            trouble = not_connected(f"{type(error).__name__}: {error}")
+    raise trouble or not_connected("the name has no address")
 
 
 def _encode(request: CarrierRequest | None, host: str, prefix: str) -> bytes:

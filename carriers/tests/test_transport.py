@@ -29,6 +29,7 @@ from carriers.tests.transport_cases import (
     closed_port,
     fits,
     is_not_sent,
+    no_descriptor_left,
     steps,
 )
 from carriers.transport import perform
@@ -96,6 +97,13 @@ def test_a_failure_before_the_purchase_is_not_sent_and_after_it_unknown():
 
 def test_a_refused_connection_is_not_sent():
     assert is_not_sent(talk(f"http://127.0.0.1:{closed_port()}", buying()), "unreachable")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_process_without_a_descriptor_does_not_blame_the_carrier(host):
+    with servers.silent() as (_, port), no_descriptor_left():
+        outcome = talk(f"http://{host}:{port}", buying())
+    assert is_not_sent(outcome, "no_descriptors")
 
 
 def test_a_name_that_does_not_resolve_is_not_sent(monkeypatch):

@@ -23,6 +23,7 @@ from carriers.tests.transport_cases import (
     closed_port,
     fits,
     is_not_sent,
+    no_descriptor_left,
     steps,
 )
 from carriers.transport_async import perform
@@ -61,6 +62,13 @@ async def test_what_never_connected_is_not_sent(tmp_path):
     with servers.serving(servers.hang_in_handshake) as served:
         outcome = await talk(served.url.replace("http:", "https:"), buying())
         assert isinstance(outcome, NotSent), "a handshake that never ends"
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+async def test_a_process_without_a_descriptor_does_not_blame_the_carrier(host):
+    with servers.silent() as (_, port), no_descriptor_left():
+        outcome = await talk(f"http://{host}:{port}", buying())
+    assert is_not_sent(outcome, "no_descriptors")
 
 
 async def test_a_carriers_next_address_is_tried(monkeypatch):

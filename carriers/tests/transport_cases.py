@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import gzip
+import os
 import random
+import resource
 import socket
+from contextlib import contextmanager
 
 from carriers.classify import Phase, Promises, answer
 from carriers.messages import Address, CarrierRequest, Consignment
@@ -188,3 +191,15 @@ def closed_port():
     """Return a port that refuses."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         return listener.getsockname()[1]
+
+
+@contextmanager
+def no_descriptor_left():
+    """Let this process open no file and no socket."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    os.close(lowest := os.dup(0))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -57,7 +57,7 @@ LISTED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
 # Reasons for which a void can't have reached the carrier. Of a reset one can't tell: no purchase
 # was under way, so the transport calls it not sent.
-NEVER_LEFT = OWN_GUARDS | PERMANENT | {"unreachable", "tls"}
+NEVER_LEFT = OWN_GUARDS | PERMANENT | {"no_descriptors", "unreachable", "tls"}
 
 
 def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:
