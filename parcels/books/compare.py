@@ -13,17 +13,9 @@ from datetime import datetime
 from typing import Any
 
 from carriers import registry
+from carriers.messages import Purchase
 from parcels.models import Announcement, State
 from parcels.models.announcement import OPEN
-
-
-@dataclass(frozen=True, slots=True)
-class Sold:
-    """A live label as the carrier lists it: sold, and not taken back."""
-
-    reference: str
-    carrier_id: str
-    tracking_number: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +31,7 @@ class Ours:
     announcement: int
     carrier_id: str = ""
 
-    def has(self, label: Sold) -> bool:
+    def has(self, label: Purchase) -> bool:
         """Tell whether a label of this reference is the announcement's own."""
         by_id = bool(self.carrier_id) and self.carrier_id == label.carrier_id
         return by_id or self.tracking_number == label.tracking_number
@@ -67,7 +59,7 @@ class Extra:
     """A live label under a reference of ours that is not, or not yet, the announcement's own."""
 
     ours: Ours
-    sold: Sold
+    sold: Purchase
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,13 +69,13 @@ class Comparison:
     `under_review` are labels that a person may adopt: none is to be voided before.
     """
 
-    not_ours: list[Sold]
+    not_ours: list[Purchase]
     not_sold: list[Ours]
     extra: list[Extra]
     under_review: list[Extra]
 
 
-def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
+def compare(sold: Iterable[Purchase], ours: Mapping[str, Ours]) -> Comparison:
     """Compare live labels with announcements by reference.
 
     An announcement that ended without a label has none to keep: each live one is extra. One that
@@ -108,7 +100,7 @@ def compare(sold: Iterable[Sold], ours: Mapping[str, Ours]) -> Comparison:
     )
 
 
-def _is_extra(label: Sold, known: Ours) -> bool:
+def _is_extra(label: Purchase, known: Ours) -> bool:
     if known.state == State.ANNOUNCED:
         # Without a number of our own we can't tell which label is ours, and void none.
         return known.tracking_number != "" and not known.has(label)
@@ -124,7 +116,7 @@ class Check:
         # Primary keys: some 60 MB for a million.
         self._seen: set[int] = set()
 
-    def compare(self, sold: list[Sold]) -> Comparison:
+    def compare(self, sold: list[Purchase]) -> Comparison:
         """Compare some lines; one query. Its `not_sold` is empty: other lines may have them."""
         references = {label.reference for label in sold}
         ours = {row.reference: row for row in self._ours(reference__in=references)}

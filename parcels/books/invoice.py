@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import date
 
 from carriers.errors import CarrierAnswerUnreadable
+from carriers.messages import Purchase
 from carriers.shapes.documents import (
     LONGEST_CARRIER_ID,
     LONGEST_TRACKING_NUMBER,
     amount,
     identifier,
 )
-from parcels.books.compare import Sold
 
 HEADER = ("reference", "label_id", "tracking_number", "price", "date", "credited")
 # A reference that isn't ours may have any length that carriers take.
@@ -29,7 +29,7 @@ class BadInvoice(Exception):
 class Line:
     """A label that was sold on a day; `credited` when the carrier has taken it back."""
 
-    sold: Sold
+    sold: Purchase
     day: date
     credited: bool
 
@@ -61,7 +61,7 @@ def _line(row: Mapping[str, str | None]) -> Line:
     if row["credited"] not in ("yes", "no"):
         raise ValueError("credited is neither yes nor no")
     amount(row["price"], "the price")
-    sold = Sold(
+    sold = Purchase(
         identifier(row["reference"], "the reference", LONGEST_REFERENCE),
         identifier(row["label_id"], "the label's id", LONGEST_CARRIER_ID),
         identifier(row["tracking_number"], "the tracking number", LONGEST_TRACKING_NUMBER),

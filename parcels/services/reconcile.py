@@ -17,8 +17,9 @@ from django.utils import timezone
 
 from carriers import registry
 from carriers.backoff import OWN_GUARDS, Decision
+from carriers.messages import Purchase
 from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
-from parcels.books.compare import Sold, compare, ours_of
+from parcels.books.compare import compare, ours_of
 from parcels.models import Announcement, State
 from parcels.services import protect
 from parcels.services.announcement_sql import calls_about
@@ -155,7 +156,7 @@ def look_again(announcement_id: int) -> None:
             reference = announcement.reference
             sold = result.announced if isinstance(result, Found) else ()
             found = compare(
-                [Sold(reference, each.carrier_id, each.tracking_number) for each in sold],
+                [Purchase(reference, each.carrier_id, each.tracking_number) for each in sold],
                 {reference: ours_of(announcement)},
             )
             note_spares(found.extra, "late_look")

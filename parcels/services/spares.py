@@ -27,7 +27,7 @@ from carriers.outcomes import (
     VoidResult,
 )
 from parcels import metrics
-from parcels.books.compare import Extra, Ours, Sold, ours_of
+from parcels.books.compare import Extra, Ours, ours_of
 from parcels.models import (
     Announcement,
     Attempt,
@@ -108,7 +108,7 @@ def extras(announcement: Announcement, labels: Iterable[Announced]) -> list[Extr
     """Return labels under its reference as what may not be its own."""
     ours = Ours(announcement.reference, announcement.state, "", announcement.pk)
     return [
-        Extra(ours, Sold(announcement.reference, label.carrier_id, label.tracking_number))
+        Extra(ours, Purchase(announcement.reference, label.carrier_id, label.tracking_number))
         for label in labels
     ]
 
@@ -136,7 +136,7 @@ def settle_spare(spare_id: int) -> None:
     """Keep the label where it is the announcement's own after all, else have it voided."""
     spare = SpareLabel.objects.select_related("announcement__parcel").get(pk=spare_id)
     announcement = spare.announcement
-    label = Sold(announcement.reference, spare.carrier_id, spare.tracking_number)
+    label = Purchase(announcement.reference, spare.carrier_id, spare.tracking_number)
     own = ours_of(announcement).has(label)
     if announcement.state in OPEN:
         _put_off(spare, AGAIN * settings.TIME_SCALE, "its announcement has not ended")
@@ -145,20 +145,19 @@ def settle_spare(spare_id: int) -> None:
     elif own and announcement.state == State.VOIDED and spare.source in ("answer", "lookup"):
         _close(spare, SpareState.GONE)  # with the row's own; a later list would show it still there
     else:
-        _void(spare)
+        _void(spare, label)
     connection.close()
 
 
-def _void(spare: SpareLabel) -> None:
+def _void(spare: SpareLabel, label: Purchase) -> None:
     job = job_for(calls_about().get(pk=spare.announcement_id))
     if job is None:
         _put_off(spare, REFUSED_AGAIN * settings.TIME_SCALE, "it can't be prepared: see the log")
         return
     row = SpareLabel.objects.filter(pk=spare.pk)
     row.update(tries=F("tries") + 1)  # before the call: a process that dies in it leaves no attempt
-    purchase = Purchase(job.announcement.reference, spare.carrier_id, spare.tracking_number)
     young = row.filter(date_created__gt=DatabaseNow(-settling(job.carrier)))
-    result, duration = call_void(job, purchase, tries=spare.tries + 1, young=young)
+    result, duration = call_void(job, label, tries=spare.tries + 1, young=young)
     if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
         row.update(tries=F("tries") - 1, run_at=DatabaseNow(result.retry_after))
         return

@@ -8,9 +8,10 @@ from typing import Any
 import psycopg
 import pytest
 
+from carriers.messages import Purchase
 from carriers.shapes import documents
 from deploy.stores import PostgresServer
-from parcels.books.compare import Comparison, Extra, Ours, Sold, compare
+from parcels.books.compare import Comparison, Extra, Ours, compare
 from parcels.models import (
     Announcement,
     Attempt,
@@ -24,12 +25,12 @@ from parcels.models.announcement import OPEN
 from parcels.services.spares import note_spares
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
 
-KEPT = Sold("P1", "c1", "T1")
-SECOND = Sold("P1", "c1", "T2")
-THIRD = Sold("P1", "c3", "T3")
+KEPT = Purchase("P1", "c1", "T1")
+SECOND = Purchase("P1", "c1", "T2")
+THIRD = Purchase("P1", "c3", "T3")
 NONE_KEPT = (State.FAILED, State.CANCELLED, State.VOIDED)
 
-SPELLED = Sold("P1", "c1", "T-1")
+SPELLED = Purchase("P1", "c1", "T-1")
 BY_ID = Ours("P1", State.ANNOUNCED, "T1", 7, "c1")
 
 
@@ -37,7 +38,7 @@ def ours(state: str, number: str = "T1") -> Ours:
     return Ours("P1", state, number, 7)
 
 
-TABLE: list[tuple[list[Sold], Ours | None, tuple[int, int, list[Sold]], str]] = [
+TABLE: list[tuple[list[Purchase], Ours | None, tuple[int, int, list[Purchase]], str]] = [
     ([], None, (0, 0, []), "nothing on either side"),
     ([KEPT], ours(State.ANNOUNCED), (0, 0, []), "as it should be"),
     ([KEPT, KEPT], ours(State.ANNOUNCED), (0, 0, []), "a line twice is a label once"),
@@ -59,7 +60,7 @@ TABLE: list[tuple[list[Sold], Ours | None, tuple[int, int, list[Sold]], str]] = 
 
 @pytest.mark.parametrize(("sold", "known", "expected", "remark"), TABLE)
 def test_compare(
-    sold: list[Sold], known: Ours | None, expected: tuple[int, int, list[Sold]], remark: str
+    sold: list[Purchase], known: Ours | None, expected: tuple[int, int, list[Purchase]], remark: str
 ) -> None:
     found = compare(sold, {known.reference: known} if known else {})
     extra = [each.sold for each in found.extra]
@@ -68,7 +69,7 @@ def test_compare(
 
 def test_references_are_compared_one_by_one() -> None:
     other = Ours("P2", State.FAILED, "", 8)
-    label = Sold("P2", "c", "T1")
+    label = Purchase("P2", "c", "T1")
     found = compare([KEPT, label], {"P1": ours(State.ANNOUNCED), "P2": other})
     assert found == Comparison([], [], [Extra(other, label)], [])
 
@@ -83,7 +84,7 @@ def test_a_label_under_review_is_nothing_else(state: str) -> None:
 
 def extra_of(row: Announcement, number: str) -> Extra:
     known = Ours(row.reference, row.state, row.parcel.tracking_number, row.pk)
-    return Extra(known, Sold(row.reference, f"id-{number}", number))
+    return Extra(known, Purchase(row.reference, f"id-{number}", number))
 
 
 @pytest.mark.django_db

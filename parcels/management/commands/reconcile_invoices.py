@@ -19,7 +19,8 @@ from django.db import DatabaseError
 from django.utils import timezone
 
 from carriers import registry
-from parcels.books.compare import Check, Comparison, Sold
+from carriers.messages import Purchase
+from parcels.books.compare import Check, Comparison
 from parcels.books.invoice import BadInvoice, read
 from parcels.models import State
 from parcels.services.spares import note_spares
@@ -130,7 +131,7 @@ class Books:
         counted = ", ".join(f"{self.counts[group]} {group}" for group in groups)
         return f"{self.counts['live']} live labels; {counted}"
 
-    def _live(self, sources: list[str]) -> Iterator[Sold]:
+    def _live(self, sources: list[str]) -> Iterator[Purchase]:
         for source in sources:
             self.source = source
             for line in read(_lines(source)):
@@ -169,10 +170,10 @@ class Books:
         older = self._check.not_sold(*period, date_created__lt=listed)
         for group, rows in ((NOT_SOLD, not_sold), (OLDER, older)):
             for row in rows:
-                label = Sold(row.reference, "", row.tracking_number)
+                label = Purchase(row.reference, "", row.tracking_number)
                 yield self._note(group, label, f"announcement {row.announcement}")
 
-    def _note(self, group: str, label: Sold, remark: str) -> str:
+    def _note(self, group: str, label: Purchase, remark: str) -> str:
         self.counts[group] += 1
         return f"{group}: {label.reference} {label.tracking_number} ({remark})"
 
