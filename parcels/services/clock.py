@@ -9,7 +9,6 @@ from django.conf import settings
 from django.db import connection
 from django.db.models import DateTimeField, Func
 from django.db.models.expressions import RawSQL
-from django.db.models.functions import Now
 from django.db.models.sql.compiler import SQLCompiler
 
 # Seconds between two looks at a row that has waited for as long.
@@ -55,28 +54,6 @@ class Waited(RawSQL):
         super().__init__(later, [], DateTimeField())
 
 
-class StatementNow(Now):
-    """The moment at which the statement began, or `seconds` after it, for what is due.
-
-    PostgreSQL searches an index by it; by `clock_timestamp()`, which changes from row to row, it
-    reads the index whole. On SQLite as `DatabaseNow`.
-    """
-
-    def __init__(self, seconds: float = 0) -> None:
-        super().__init__()
-        self.seconds = float(seconds)
-
-    def as_postgresql(  # type: ignore[override] # Django's has no such name
-        self, compiler: SQLCompiler, connection: Any, **_: Any
-    ) -> tuple[str, list[float]]:
-        return "(STATEMENT_TIMESTAMP() + %s * interval '1 second')", [self.seconds]
-
-    def as_sqlite(  # type: ignore[override] # nor here
-        self, compiler: SQLCompiler, connection: Any, **_: Any
-    ) -> tuple[str, list[float]]:
-        return now_sql("%s"), [self.seconds]
-
-
 class DatabaseNow(Func):
     """The moment of execution by the database's clock, `seconds` later or (negative) earlier."""
 
@@ -90,3 +67,16 @@ class DatabaseNow(Func):
         self, compiler: SQLCompiler, connection: Any, **_: Any
     ) -> tuple[str, list[float]]:
         return now_sql("%s"), [self.seconds]
+
+
+class StatementNow(DatabaseNow):
+    """The moment at which the statement began, or `seconds` after it, for what is due.
+
+    PostgreSQL searches an index by it; by `clock_timestamp()`, which changes from row to row, it
+    reads the index whole. SQLite has no such difference.
+    """
+
+    def as_postgresql(
+        self, compiler: SQLCompiler, connection: Any, **_: Any
+    ) -> tuple[str, list[float]]:
+        return "(STATEMENT_TIMESTAMP() + %s * interval '1 second')", [self.seconds]

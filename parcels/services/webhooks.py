@@ -26,7 +26,7 @@ from cryptography.fernet import InvalidToken
 from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
-from django.db.models.functions import Coalesce, Now
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 from rest_framework.exceptions import NotFound, ValidationError
 
@@ -374,21 +374,20 @@ def spread_forgotten() -> int:
 
 def forgotten_events() -> QuerySet[WebhookEvent]:
     """Return the events that nobody has spread, though their message was sent."""
-    before = StatementNow() - timedelta(seconds=FORGOTTEN)
+    before = StatementNow(-FORGOTTEN)
     return WebhookEvent.objects.filter(spread_at=None, date_created__lte=before)
 
 
 def due_endpoints() -> QuerySet[WebhookEndpoint]:
     """Return the endpoints for which deliveries are due, by when the first was."""
-    # One step into an index for each endpoint, however many deliveries wait. Now() and not
-    # DatabaseNow(): PostgreSQL searches no index for what may change while it searches.
+    # One step into an index for each endpoint, however many deliveries wait.
     pending = WebhookDelivery.objects.filter(endpoint=OuterRef("pk"), state=DeliveryState.PENDING)
     return (
         WebhookEndpoint.objects.filter(
-            Q(retry_at=None) | Q(retry_at__lte=Now()) | Q(is_active=False)
+            Q(retry_at=None) | Q(retry_at__lte=StatementNow()) | Q(is_active=False)
         )
         .annotate(first=Subquery(pending.order_by("wake_at").values("wake_at")[:1]))
-        .filter(first__lte=Now())
+        .filter(first__lte=StatementNow())
         .order_by("first")
     )
 
@@ -403,9 +402,10 @@ def due_deliveries() -> list[int]:
     endpoints = list(due_endpoints()[:ROWS_AT_ONCE])
     of_account = Counter(endpoint.account_id for endpoint in endpoints)
     portions: list[list[int]] = []
+    now = StatementNow()
     for endpoint in endpoints:
         share = ROWS_AT_ONCE // len(of_account) // of_account[endpoint.account_id]
-        due = pending.filter(endpoint=endpoint, wake_at__lte=Now()).values_list("pk", flat=True)
+        due = pending.filter(endpoint=endpoint, wake_at__lte=now).values_list("pk", flat=True)
         if endpoint.is_active and endpoint.retry_at:
             # The least tried: its receiver may refuse the oldest for good. Those without a try are
             # asked for first, as they are found by the index, however many wait.
