@@ -82,16 +82,11 @@ AT_WORK = BoundedSemaphore(2)
 
 def spread(event_id: UUID | str) -> int:
     """Make a delivery for each active endpoint; return how many. Doing it twice changes nothing."""
-    with AT_WORK:
-        return _spread(event_id)
-
-
-def _spread(event_id: UUID | str) -> int:
-    event = WebhookEvent.objects.filter(pk=event_id, spread_at=None).first()
-    if event is None:
-        return 0
-    endpoints = WebhookEndpoint.objects.filter(account_id=event.account_id, is_active=True)
-    with transaction.atomic():
+    with AT_WORK, transaction.atomic():
+        event = WebhookEvent.objects.filter(pk=event_id, spread_at=None).first()
+        if event is None:
+            return 0
+        endpoints = WebhookEndpoint.objects.filter(account_id=event.account_id, is_active=True)
         WebhookDelivery.objects.bulk_create(
             [
                 WebhookDelivery(event=event, endpoint=endpoint, wake_at=DatabaseNow(WAKE_AGAIN))

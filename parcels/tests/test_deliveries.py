@@ -268,9 +268,10 @@ def test_sending_takes_no_turn_at_the_database(shop: Shop, monkeypatch: pytest.M
     monkeypatch.setattr(webhooks, "post", note("sending", TAKEN))
     monkeypatch.setattr(webhooks, "body_of", note("reading", b""))
     monkeypatch.setattr(webhooks, "record", note("writing", None))
-    monkeypatch.setattr(webhooks, "_spread", note("spreading", 0))
+    monkeypatch.setattr(WebhookDelivery.objects, "bulk_create", note("spreading", []))
     webhooks.deliver(delivery.pk)
-    webhooks.spread("")
+    WebhookEvent.objects.update(spread_at=None)
+    webhooks.spread(delivery.event_id)
     assert free == {"reading": 1, "sending": 2, "writing": 1, "spreading": 1}
 
 
