@@ -6,7 +6,6 @@ import asyncio
 import logging
 import time
 from collections.abc import Coroutine
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -21,32 +20,12 @@ from carriers.simulator.labels import Label, render
 from carriers.simulator.latency import Latency
 from carriers.simulator.ledger import LedgerError
 from carriers.simulator.magic import Magic, refuse_if_asked
-from carriers.simulator.params import Params
 from carriers.simulator.parcel import Parcel, Refusal, check
 from carriers.simulator.shapes import SHAPES
 from carriers.simulator.spec import CarrierSpec
 from carriers.simulator.tracking import Tracking
 
 logger = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Tuning:
-    """What `PUT /carriers/{code}` sets; times in seconds."""
-
-    lookup_lag: float = 0.0
-    book_at: str = "end"
-    token_ttl: float = 600.0  # as the wire format says
-
-    def changed(self, params: Params) -> Tuning:
-        """Return these settings with what is given; raises BadParams."""
-        tuning = Tuning(
-            lookup_lag=params.number("lookup_lag", self.lookup_lag, high=3600.0),
-            book_at=params.choice("book_at", self.book_at, ("start", "end")),
-            token_ttl=params.number("token_ttl", self.token_ttl, high=86_400.0),
-        )
-        params.finish()
-        return tuning
 
 
 class Carrier:
@@ -67,7 +46,8 @@ class Carrier:
         # When each call in flight came, in the order in which they came.
         self._came: dict[int, float] = {}
         self.latency = self._first_latency = latency
-        self.tuning = Tuning()
+        # Seconds for which a new booking stays out of lookups.
+        self.lookup_lag = 0.0
         self._seed = seed
         self._tracking = tracking
         self._magic = Magic()
@@ -87,10 +67,10 @@ class Carrier:
         return now - next(iter(self._came.values()), now)
 
     def reset(self) -> None:
-        """Go back to what the environment said: no faults, first latency and settings."""
+        """Go back to what the environment said: no faults, first latency, no lag."""
         self.faults.clear()
         self.latency = self._first_latency
-        self.tuning = Tuning()
+        self.lookup_lag = 0.0
         self.peak = self.in_flight
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,8 +108,7 @@ class Carrier:
 
     def found(self, reference: str, owner: str) -> list[Booking]:
         """Return what a lookup shows: live, settled and not forgotten, oldest first."""
-        lag = self.tuning.lookup_lag
-        live = self.bookings.live(self.spec.code, reference, lag, owner=owner)
+        live = self.bookings.live(self.spec.code, reference, self.lookup_lag, owner=owner)
         return [booking for booking in live if booking.listed]
 
     def sold(self, tracking_number: str, owner: str) -> Booking | None:
@@ -184,11 +163,6 @@ class Carrier:
             logger.error("%s: a late commit was not booked: %s", self.spec.code, error)
 
     async def _spend_latency(self, call: Call, work: Work) -> Response:
-        spends = call.kind == "buy" and call.spends_latency
-        seconds = self.latency.seconds(self._seed, self.spec.code, call.key) if spends else 0.0
-        if self.tuning.book_at == "end":
-            await asyncio.sleep(seconds)
-            return await work()
-        response = await work()
-        await asyncio.sleep(seconds)
-        return response
+        if call.kind == "buy" and call.spends_latency:
+            await asyncio.sleep(self.latency.seconds(self._seed, self.spec.code, call.key))
+        return await work()

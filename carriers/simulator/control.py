@@ -88,10 +88,12 @@ class Control:
         return JSONResponse({"carriers": [self._show(carrier) for carrier in carriers]})
 
     async def change(self, request: Request) -> Response:
-        """Set lookup_lag, book_at or token_ttl."""
-        carrier = self._carrier(request)
-        carrier.tuning = carrier.tuning.changed(Params(await json_object(request)))
-        return JSONResponse(asdict(carrier.tuning))
+        """Set lookup_lag."""
+        carrier, params = self._carrier(request), Params(await json_object(request))
+        lag = params.number("lookup_lag", carrier.lookup_lag, high=LONGEST)
+        params.finish()
+        carrier.lookup_lag = lag
+        return JSONResponse({"lookup_lag": lag})
 
     async def latency(self, request: Request) -> Response:
         """Set a carrier's latency for the calls that come from now on."""
@@ -216,7 +218,7 @@ class Control:
             "url": listener.url,
             "repeats": carrier.spec.repeats,
             "latency": carrier.latency.as_json(),
-            **asdict(carrier.tuning),
+            "lookup_lag": carrier.lookup_lag,
             "in_flight": carrier.in_flight,
             "oldest": carrier.oldest(now),
             "peak_in_flight": carrier.peak,

@@ -20,6 +20,8 @@ from carriers.simulator.shapes.shape import Shape, Unauthorized, require
 if TYPE_CHECKING:
     from carriers.simulator.carrier import Carrier
 
+# Seconds, as README.md says.
+_TOKEN_TTL = 600.0
 _ENVELOPE = (
     '<soap:Envelope xmlns:soap="http://schemas.xmlsoap.org/soap/envelope/">'
     "<soap:Body>{}</soap:Body></soap:Envelope>"
@@ -75,9 +77,7 @@ class Soap(Shape):
         require(action.findtext("password"))
 
         async def work() -> Response:
-            ttl = self.carrier.tuning.token_ttl
-            token = self._new_token(ttl, owner)
-            return _reply("Login", token=token, expires_in=f"{ttl:.0f}")
+            return _reply("Login", token=self._new_token(owner), expires_in=f"{_TOKEN_TTL:.0f}")
 
         return await self.carrier.answer(Call("login", ("login",)), work)
 
@@ -122,12 +122,12 @@ class Soap(Shape):
             return self.refused(Refusal("NOT_VOIDABLE", "Already voided, or on its way"))
         return _reply("CancelShipment")
 
-    def _new_token(self, ttl: float, owner: str) -> str:
+    def _new_token(self, owner: str) -> str:
         now = time.monotonic()
         # Cleared here, so that a client which logs in for every call fills no memory.
         self._tokens = {token: kept for token, kept in self._tokens.items() if kept[0] > now}
         token = secrets.token_hex(16)
-        self._tokens[token] = now + ttl, owner
+        self._tokens[token] = now + _TOKEN_TTL, owner
         return token
 
     def _owner_of_token(self, action: Element) -> str:

@@ -26,16 +26,14 @@ async def test_carriers_are_shown_as_they_are(clients):
     await clients.control("PUT", "/carriers/tortoise/latency", {"p50": 1, "p95": 2})
     await clients.control("PUT", "/carriers/tortoise/faults/error", {"share": 0.5})
     await clients.control("PUT", "/carriers/tortoise/faults/refuse")
-    await clients.control("PUT", "/carriers/tortoise", {"book_at": "start"})
+    await clients.control("PUT", "/carriers/tortoise", {"lookup_lag": 3})
     assert await state(clients, "tortoise") == {
         "code": "tortoise",
         "name": "Tortoise Post",
         "url": clients.url("tortoise"),
         "repeats": "lookup",
         "latency": {"p50": 1, "p95": 2},
-        "lookup_lag": 0,
-        "book_at": "start",
-        "token_ttl": 600,
+        "lookup_lag": 3,
         "in_flight": 0,
         "oldest": 0,
         "peak_in_flight": 1,
@@ -105,29 +103,21 @@ async def test_every_way_to_end_a_fault_opens_the_port_at_once(clients, method, 
 async def test_reset_puts_latency_and_settings_back(clients):
     before = await state(clients, "postnl")
     await clients.control("PUT", "/carriers/postnl/latency", {"fixed": 9})
-    await clients.control("PUT", "/carriers/postnl", {"lookup_lag": 3, "book_at": "start"})
+    await clients.control("PUT", "/carriers/postnl", {"lookup_lag": 3})
     assert await state(clients, "postnl") != before
     await clients.control("POST", "/reset")
     assert await state(clients, "postnl") == before
 
 
-async def test_a_setting_that_is_not_given_stays(clients):
-    await clients.control("PUT", "/carriers/postnl", {"lookup_lag": 3})
-    answer = await clients.control("PUT", "/carriers/postnl", {"book_at": "start"})
-    assert (answer.data["lookup_lag"], answer.data["book_at"]) == (3, "start")
-
-
-@pytest.mark.parametrize(("book_at", "booked"), [("end", 0), ("start", 1)])
-async def test_the_latency_can_be_spent_before_or_after_booking(clients, book_at, booked):
-    await clients.control("PUT", "/carriers/postnl", {"book_at": book_at})
+async def test_the_latency_is_spent_before_booking(clients):
     await clients.control("PUT", "/carriers/postnl/latency", {"fixed": 3600})
     call = asyncio.create_task(clients.buy("postnl", "r1"))
     for _ in range(500):
-        if clients.booked("r1") if booked else (await state(clients, "postnl"))["in_flight"]:
+        if (await state(clients, "postnl"))["in_flight"]:
             break
         await asyncio.sleep(0.01)
     assert not call.done()
-    assert clients.booked("r1") == booked
+    assert clients.booked("r1") == 0
     call.cancel()
     await asyncio.gather(call, return_exceptions=True)
 

@@ -7,6 +7,7 @@ from xml.etree import ElementTree
 import pytest
 
 from carriers.simulator.latency import fixed
+from carriers.simulator.shapes import soap
 from carriers.simulator.tests.clients import PRODUCT, RECEIVER, basic, bearer, xml_address
 
 pytestmark = pytest.mark.integration
@@ -97,13 +98,13 @@ async def test_soap_logs_in_sells_and_cancels(clients):
     assert again.data.findtext("faultcode") == "soap:Client"
 
 
-async def test_soap_tokens_run_out(clients):
-    await clients.control("PUT", "/carriers/lantern", {"token_ttl": 0})
+async def test_soap_tokens_run_out(clients, monkeypatch):
+    monkeypatch.setattr(soap, "_TOKEN_TTL", 0.0)
     answer = await clients.buy("lantern", "s1")
     assert answer.status == 500
     assert answer.data.findtext("faultcode") == "soap:Client.Authentication"
     assert clients.booked("s1") == 0
-    await clients.control("PUT", "/carriers/lantern", {"token_ttl": 600})
+    monkeypatch.undo()
     clients.token = ""
     assert (await clients.buy("lantern", "s1")).status == 200
 
