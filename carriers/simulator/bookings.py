@@ -34,7 +34,6 @@ class Booking:
     at: float
     by: str
     owner: str = ""
-    listed: bool = True
     receiver: dict[str, str] | None = None
     voided: bool = False
     stage: int = 0
@@ -60,9 +59,7 @@ class Bookings:
         for entry in ledger.entries:
             self._replay(entry)
 
-    async def book(
-        self, spec: CarrierSpec, parcel: Parcel, by: By, owner: str = "", *, listed: bool = True
-    ) -> Booking:
+    async def book(self, spec: CarrierSpec, parcel: Parcel, by: By, owner: str = "") -> Booking:
         """Sell a label; a carrier that dedups returns the owner's first one of that reference.
 
         Returns when it is in the ledger; raises LedgerError, and then nothing was sold.
@@ -83,7 +80,6 @@ class Bookings:
             at=time.time(),
             by=by,
             owner=owner,
-            listed=listed,
             receiver=dict(parcel.receiver),
         )
         self._add(booking)

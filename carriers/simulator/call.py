@@ -23,8 +23,6 @@ class Call:
     by: By = "call"
     # The credential that the call came with, hashed: bookings belong to it.
     owner: str = ""
-    # A forgotten booking is in no lookup.
-    listed: bool = True
     # A late commit spends its own delay instead of the carrier's latency.
     spends_latency: bool = True
 

@@ -20,7 +20,7 @@ from carriers.simulator.labels import Label, render
 from carriers.simulator.latency import Latency
 from carriers.simulator.ledger import LedgerError
 from carriers.simulator.magic import Magic, refuse_if_asked
-from carriers.simulator.parcel import Parcel, Refusal, check
+from carriers.simulator.parcel import Parcel, check
 from carriers.simulator.shapes import SHAPES
 from carriers.simulator.spec import CarrierSpec
 from carriers.simulator.tracking import Tracking
@@ -100,16 +100,13 @@ class Carrier:
         """Sell a label; raises Refusal."""
         refuse_if_asked(parcel)
         check(parcel, self.spec)
-        booking = await self.bookings.book(
-            self.spec, parcel, call.by, call.owner, listed=call.listed
-        )
+        booking = await self.bookings.book(self.spec, parcel, call.by, call.owner)
         self._tracking.announced(booking)
         return booking
 
     def found(self, reference: str, owner: str) -> list[Booking]:
-        """Return what a lookup shows: live, settled and not forgotten, oldest first."""
-        live = self.bookings.live(self.spec.code, reference, self.lookup_lag, owner=owner)
-        return [booking for booking in live if booking.listed]
+        """Return what a lookup shows: live and settled, oldest first."""
+        return self.bookings.live(self.spec.code, reference, self.lookup_lag, owner=owner)
 
     def sold(self, tracking_number: str, owner: str) -> Booking | None:
         """Return a booking of this carrier's by its tracking number."""
@@ -136,12 +133,6 @@ class Carrier:
         if retry_after is not None:
             response.headers["Retry-After"] = str(retry_after)
         return response
-
-    def refused(self, code: str) -> Response:
-        """Return a documented refusal in this carrier's own form."""
-        if code == "UNAUTHORIZED":
-            return self.shape.unauthorized()
-        return self.shape.refused(Refusal(code, "The shipment is refused"))
 
     def later(self, work: Coroutine[Any, Any, object]) -> None:
         """Run something that no client waits for."""

@@ -29,9 +29,6 @@ class Premises(Protocol):
     def throttled(self, retry_after: int | None) -> Response:
         """Return a 429 in this carrier's own form."""
 
-    def refused(self, code: str) -> Response:
-        """Return a documented refusal in this carrier's own form."""
-
     def later(self, work: Coroutine[Any, Any, object]) -> None:
         """Run something that no client waits for."""
 

@@ -12,7 +12,7 @@ from carriers.simulator.params import BadParams, Params
 
 def test_every_file_is_a_kind():
     wanted = "slow hang refuse error reset_before reset_after truncate corrupt trickle"
-    wanted += " late_commit throttle flap refuse_after forget"
+    wanted += " late_commit throttle flap"
     assert set(wanted.split()) <= set(KINDS)
 
 
@@ -91,7 +91,6 @@ def test_faults_strike_the_calls_that_they_are_for(calls, expected):
         ("slow", {"seconds": []}, "seconds"),
         ("throttle", {"retry_after": -1}, "retry_after"),
         ("throttle", {"retry_after": 1.5}, "retry_after"),
-        ("refuse_after", {"reason": "MOOD"}, "reason"),
         ("refuse", {"share": 0.5}, "unknown: share"),
         ("flap", {"of": "flap"}, "of"),
         ("flap", {"of": "error", "with": {"status": 1}}, "status"),

@@ -205,35 +205,6 @@ async def test_throttle_may_leave_it_open(clients):
     assert "Retry-After" not in answer.headers
 
 
-@pytest.mark.parametrize("code", ALL)
-@pytest.mark.parametrize("reason", ["ADDRESS_INVALID", "DUPLICATE_REFERENCE", "UNAUTHORIZED"])
-async def test_refuse_after_refuses_what_it_has_booked(clients, code, reason):
-    await put(clients, "refuse_after", code, reason=reason)
-    answer = await clients.buy(code, "r1")
-    if code == "lantern":
-        assert answer.status == 500
-        assert answer.data.findtext("faultcode").startswith("soap:Client")
-    else:
-        assert answer.status == 401 if reason == "UNAUTHORIZED" else answer.status in (400, 422)
-        assert reason in str(answer.data)
-    assert clients.booked("r1") == 1
-
-
-@pytest.mark.parametrize("code", ["postnl", "meridian"])
-async def test_forget_sells_what_no_lookup_shows(clients, code):
-    await put(clients, "forget", code, share=0.5)
-    for number in range(20):
-        assert (await clients.buy(code, f"r{number}")).status == 201
-    shown = 0
-    for number in range(20):
-        if code == "postnl":
-            shown += len(await clients.find(code, f"r{number}"))
-        else:
-            shown += (await clients.order_label(f"r{number}")).status == 200
-    assert 0 < shown < 20
-    assert sum(clients.booked(f"r{number}") for number in range(20)) == 20
-
-
 async def test_a_void_can_fail_while_buying_works(clients):
     await put(clients, "error", calls="void")
     sold = (await clients.buy("postnl", "r1")).data
