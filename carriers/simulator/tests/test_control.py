@@ -136,8 +136,8 @@ async def test_the_latency_is_spent_before_booking(clients):
         ("PUT", "/carriers/postnl/latency", {"fixed": 1, "p50": 1}, 400, "p50"),
         ("PUT", "/carriers/postnl", {"lookup_lag": "x"}, 400, "lookup_lag"),
         ("PUT", "/carriers/postnl", {"lag": 1}, 400, "lag"),
-        ("GET", "/ledger?since=x", None, 400, "since"),
-        ("GET", "/ledger?limit=0", None, 400, "limit"),
+        ("GET", "/tracking/events?since=x", None, 400, "since"),
+        ("GET", "/tracking/events?limit=0", None, 400, "limit"),
         ("GET", "/tracking/events?since=-1", None, 400, "since"),
         ("GET", "/carriers/hare/invoice.csv", None, 404, "hare"),
         ("GET", "/carriers/postnl/invoice.csv?from=x", None, 400, "from"),
@@ -150,24 +150,6 @@ async def test_what_is_wrong_is_named(clients, method, path, body, status, named
     answer = await clients.control(method, path, body)
     assert answer.status == status
     assert named in answer.data["error"]
-
-
-async def test_the_ledger_is_filtered_and_paged(clients):
-    for code, reference in (("postnl", "a"), ("tortoise", "b"), ("postnl", "b"), ("postnl", "c")):
-        await clients.buy(code, reference)
-
-    async def read(query):
-        return (await clients.control("GET", f"/ledger?{query}")).data
-
-    assert [e["seq"] for e in (await read(""))["entries"]] == [1, 2, 3, 4]
-    assert [e["seq"] for e in (await read("carrier=postnl"))["entries"]] == [1, 3, 4]
-    assert [e["seq"] for e in (await read("reference=b"))["entries"]] == [2, 3]
-    page = await read("carrier=postnl&limit=2")
-    assert ([e["seq"] for e in page["entries"]], page["more"]) == ([1, 3], True)
-    page = await read(f"carrier=postnl&limit=2&since={page['last_seq']}")
-    assert ([e["seq"] for e in page["entries"]], page["more"]) == ([4], False)
-    page = await read(f"since={page['last_seq']}")
-    assert (page["entries"], page["last_seq"], page["more"]) == ([], 4, False)
 
 
 async def test_the_summary_shows_what_was_bought_twice(clients):
