@@ -6,11 +6,9 @@ import asyncio
 import csv
 import io
 from collections.abc import AsyncIterator, Iterable
-from datetime import UTC, date, datetime, time, timedelta
-from math import isfinite
+from datetime import UTC, datetime
 
 from carriers.simulator.bookings import Booking
-from carriers.simulator.params import BadParams
 from carriers.simulator.shapes.shape import Shape
 
 HEADER = ("reference", "label_id", "tracking_number", "price", "date", "credited")
@@ -24,28 +22,6 @@ async def lines(shape: Shape, bookings: list[Booking]) -> AsyncIterator[str]:
     for start in range(0, len(bookings), _LINES):
         yield _csv(_row(shape, booking) for booking in bookings[start : start + _LINES])
         await asyncio.sleep(0)
-
-
-def moment(name: str, text: str | None, default: float, *, end: bool = False) -> float:
-    """Read unix seconds or an ISO date; as an `end` a date means the end of its day, in UTC."""
-    if text is None:
-        return default
-    try:
-        return _midnight(text, end) if "-" in text else _seconds(text)
-    except (ValueError, OverflowError):
-        raise BadParams(f"{name}: must be unix seconds or a date like 2026-11-30") from None
-
-
-def _midnight(text: str, end: bool) -> float:
-    day = date.fromisoformat(text) + timedelta(days=end)
-    return datetime.combine(day, time(), UTC).timestamp()
-
-
-def _seconds(text: str) -> float:
-    seconds = float(text)
-    if not isfinite(seconds):
-        raise ValueError(text)
-    return seconds
 
 
 def _row(shape: Shape, booking: Booking) -> tuple[str, ...]:
