@@ -16,11 +16,10 @@ from starlette.types import Receive, Scope, Send
 from carriers.simulator.bookings import Booking, Bookings
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault
-from carriers.simulator.labels import Label, render
 from carriers.simulator.latency import Latency
 from carriers.simulator.ledger import LedgerError
 from carriers.simulator.magic import Magic, refuse_if_asked
-from carriers.simulator.parcel import Parcel, check
+from carriers.simulator.parcel import Parcel, Refusal, check
 from carriers.simulator.shapes import SHAPES
 from carriers.simulator.spec import CarrierSpec
 from carriers.simulator.tracking import Tracking
@@ -115,10 +114,6 @@ class Carrier:
             return None
         return booking
 
-    def label(self, booking: Booking) -> Label:
-        """Draw a booking's documents."""
-        return render(booking)
-
     def refusing(self, now: float) -> bool:
         """Return whether a fault wants the port closed."""
         return any(fault.refusing(now) for fault in self.faults.values())
@@ -156,4 +151,7 @@ class Carrier:
     async def _spend_latency(self, call: Call, work: Work) -> Response:
         if call.kind == "buy" and call.spends_latency:
             await asyncio.sleep(self.latency.seconds(self._seed, self.spec.code, call.key))
-        return await work()
+        try:
+            return await work()
+        except Refusal as refusal:
+            return self.shape.refused(refusal)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import io
 import unicodedata
+from base64 import b64encode
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -44,6 +45,12 @@ def render(booking: Booking) -> Label:
         pdf=_pdf(heading, lines, booking.tracking_number, booking.reference),
         zpl=_zpl(heading, lines, booking.tracking_number, booking.reference),
     )
+
+
+def encoded(booking: Booking) -> tuple[str, str]:
+    """Draw both documents in base64, which every wire format has."""
+    label = render(booking)
+    return b64encode(label.pdf).decode(), b64encode(label.zpl).decode()
 
 
 def _address_lines(receiver: Mapping[str, str] | None) -> list[str]:

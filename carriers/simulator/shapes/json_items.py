@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from base64 import b64encode
 from typing import Any
 
 from starlette.requests import Request
@@ -12,6 +11,7 @@ from starlette.routing import Route
 
 from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
+from carriers.simulator.labels import encoded
 from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from, reference_from
 from carriers.simulator.shapes.shape import Shape, json_object, require
 
@@ -75,14 +75,14 @@ class JsonItems(Shape):
         except Refusal as refusal:
             error = {"code": refusal.code, "text": refusal.message}
             return {"client_id": parcel.reference, "status": "error", "error": error}
-        label = self.carrier.label(booking)
+        pdf, zpl = encoded(booking)
         return {
             "client_id": parcel.reference,
             "status": "ok",
             "barcode": booking.tracking_number,
             "cost": booking.price,
-            "label_pdf": b64encode(label.pdf).decode(),
-            "label_zpl": b64encode(label.zpl).decode(),
+            "label_pdf": pdf,
+            "label_zpl": zpl,
         }
 
     async def _void(self, item: dict[str, Any], owner: str) -> dict[str, str]:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from base64 import b64encode
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
-from carriers.simulator.parcel import Parcel, Refusal, parcel_from, reference_from
+from carriers.simulator.labels import encoded
+from carriers.simulator.parcel import Parcel, parcel_from, reference_from
 from carriers.simulator.shapes.shape import Shape, json_object, require
 
 
@@ -61,10 +60,7 @@ class JsonLabel(Shape):
         )
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
-        try:
-            booking = await self.carrier.book(parcel, call)
-        except Refusal as refusal:
-            return self.refused(refusal)
+        booking = await self.carrier.book(parcel, call)
         return JSONResponse(self._shipment(booking), 201)
 
     async def _void(self, shipment_id: str, owner: str) -> Response:
@@ -76,16 +72,13 @@ class JsonLabel(Shape):
         return Response(status_code=204)
 
     def _shipment(self, booking: Booking) -> dict[str, object]:
-        label = self.carrier.label(booking)
+        pdf, zpl = encoded(booking)
         return {
             "shipment_id": booking.shipment_id,
             "reference": booking.reference,
             "tracking_number": booking.tracking_number,
             "price": booking.price,
-            "label": {
-                "pdf": b64encode(label.pdf).decode(),
-                "zpl": b64encode(label.zpl).decode(),
-            },
+            "label": {"pdf": pdf, "zpl": zpl},
         }
 
 

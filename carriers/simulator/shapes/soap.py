@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import secrets
 import time
-from base64 import b64encode
 from typing import TYPE_CHECKING
 from xml.etree.ElementTree import Element
 
@@ -13,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from carriers.simulator.call import Call
+from carriers.simulator.labels import encoded
 from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from
 from carriers.simulator.shapes.markup import address, element, xml_response, xml_root
 from carriers.simulator.shapes.shape import Shape, Unauthorized, require
@@ -100,26 +100,23 @@ class Soap(Shape):
         )
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
-        try:
-            booking = await self.carrier.book(parcel, call)
-        except Refusal as refusal:
-            return self.refused(refusal)
-        label = self.carrier.label(booking)
+        booking = await self.carrier.book(parcel, call)
+        pdf, zpl = encoded(booking)
         return _reply(
             "CreateShipment",
             shipment_number=booking.shipment_id,
             tracking_number=booking.tracking_number,
             price=booking.price,
-            label_pdf=b64encode(label.pdf).decode(),
-            label_zpl=b64encode(label.zpl).decode(),
+            label_pdf=pdf,
+            label_zpl=zpl,
         )
 
     async def _void(self, tracking_number: str, owner: str) -> Response:
         booking = self.carrier.sold(tracking_number, owner)
         if booking is None:
-            return self.refused(Refusal("NOT_FOUND", "No such shipment"))
+            raise Refusal("NOT_FOUND", "No such shipment")
         if not await self.carrier.bookings.void(booking):
-            return self.refused(Refusal("NOT_VOIDABLE", "Already voided, or on its way"))
+            raise Refusal("NOT_VOIDABLE", "Already voided, or on its way")
         return _reply("CancelShipment")
 
     def _new_token(self, owner: str) -> str:

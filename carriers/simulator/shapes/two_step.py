@@ -12,7 +12,8 @@ from starlette.routing import Route
 
 from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
-from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from
+from carriers.simulator.labels import encoded
+from carriers.simulator.parcel import Malformed, Parcel, parcel_from
 from carriers.simulator.shapes.markup import (
     address,
     attributes,
@@ -85,10 +86,7 @@ class TwoStep(Shape):
         return await self.carrier.answer(Call("void", (reference,)), work)
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
-        try:
-            await self.carrier.book(parcel, call)
-        except Refusal as refusal:
-            return self.refused(refusal)
+        await self.carrier.book(parcel, call)
         location = f"/orders/{quote(parcel.reference, safe='')}"
         return Response(status_code=201, headers={"Location": location})
 
@@ -97,15 +95,13 @@ class TwoStep(Shape):
         if not found:
             return self.error(404, "NOT_FOUND", "There is no label")
         booking, *others = found
-        label = self.carrier.label(booking)
+        pdf, zpl = encoded(booking)
         head = attributes(
             reference=booking.reference, tracking=booking.tracking_number, price=booking.price
         )
         if others:
             head += attributes(others=" ".join(other.tracking_number for other in others))
-        pdf = element("pdf", base64.b64encode(label.pdf).decode())
-        zpl = element("zpl", base64.b64encode(label.zpl).decode())
-        return xml_response(f"<label{head}>{pdf}{zpl}</label>")
+        return xml_response(f"<label{head}>{element('pdf', pdf)}{element('zpl', zpl)}</label>")
 
     async def _void(self, reference: str, tracking: str, owner: str) -> Response:
         booking = self.carrier.sold(tracking, owner)
