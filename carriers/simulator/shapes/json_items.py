@@ -86,11 +86,13 @@ class JsonItems(Shape):
         }
 
     async def _void(self, item: dict[str, Any], owner: str) -> dict[str, str]:
-        reference, barcode = item["client_id"], item.get("barcode")
-        # No lag here: the lag is of lookups, and this carrier has none.
-        live = self.carrier.bookings.live(self.carrier.spec.code, reference, owner=owner)
-        named = [b for b in live if barcode in (None, b.tracking_number)]
-        voided = bool(named) and await self.carrier.bookings.void(named[0])
+        reference = item["client_id"]
+        booking = self.carrier.sold(str(item.get("barcode")), owner)
+        voided = (
+            booking is not None
+            and booking.reference == reference
+            and await self.carrier.bookings.void(booking)
+        )
         return {"client_id": reference, "status": "ok" if voided else "error"}
 
 

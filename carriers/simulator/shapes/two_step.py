@@ -73,17 +73,13 @@ class TwoStep(Shape):
         return await self.carrier.answer(Call("lookup", (reference,)), work)
 
     async def void(self, request: Request) -> Response:
-        """Take a label back: the one that is named, else the newest."""
+        """Take the label back that is named."""
         owner = _authorize(request)
         reference = request.path_params["reference"]
-        tracking = request.query_params.get("tracking")
-
-        async def work() -> Response:
-            if tracking is None:
-                return await self._void_newest(reference, owner)
-            return await self._void(reference, tracking, owner)
-
-        return await self.carrier.answer(Call("void", (reference,)), work)
+        tracking = request.query_params.get("tracking", "")
+        return await self.carrier.answer(
+            Call("void", (reference,)), lambda: self._void(reference, tracking, owner)
+        )
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         await self.carrier.book(parcel, call)
@@ -107,18 +103,7 @@ class TwoStep(Shape):
         booking = self.carrier.sold(tracking, owner)
         if booking is None or booking.reference != reference:
             return self.error(404, "NOT_FOUND", "No such order")
-        return await self._void_booking(booking)
-
-    async def _void_newest(self, reference: str, owner: str) -> Response:
-        bookings = self.carrier.bookings
-        if not bookings.known(self.carrier.spec.code, reference, owner):
-            return self.error(404, "NOT_FOUND", "No such order")
-        # The newest: where a reference was bought twice, the label that is shown is the oldest.
-        live = bookings.live(self.carrier.spec.code, reference, owner=owner)
-        return await self._void_booking(live[-1] if live else None)
-
-    async def _void_booking(self, booking: Booking | None) -> Response:
-        if booking is None or not await self.carrier.bookings.void(booking):
+        if not await self.carrier.bookings.void(booking):
             return self.error(409, "NOT_VOIDABLE", "Already voided, or on its way")
         return Response(status_code=204)
 

@@ -93,9 +93,9 @@ class Clients:
         url = f"{self.url('colibri')}/v1/labels"
         return await self.request("POST", url, json={"items": items}, headers={"X-Api-Key": "k"})
 
-    async def void_items(self, *references: str) -> Answer:
+    async def void_items(self, **barcodes: str) -> Answer:
         url = f"{self.url('colibri')}/v1/voids"
-        items = [{"client_id": reference} for reference in references]
+        items = [{"client_id": name, "barcode": barcode} for name, barcode in barcodes.items()]
         return await self.request("POST", url, json={"items": items}, headers={"X-Api-Key": "k"})
 
     async def soap(self, action: str, inner: str) -> Answer:
