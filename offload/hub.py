@@ -17,11 +17,16 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
-from http.client import HTTPMessage
 from pathlib import Path
 from types import FrameType
-from typing import IO
-from urllib.request import HTTPRedirectHandler, OpenerDirector, ProxyHandler, Request, build_opener
+from urllib.request import (
+    HTTPDefaultErrorHandler,
+    HTTPErrorProcessor,
+    HTTPHandler,
+    HTTPSHandler,
+    OpenerDirector,
+    Request,
+)
 
 import uvicorn
 
@@ -49,20 +54,6 @@ DESCRIPTORS = 20_000
 SOCKET_TIMEOUT = 2.0
 
 
-class _NoRedirect(HTTPRedirectHandler):
-    """Refuse: urllib would turn the POST into a GET, whose signature would be wrong."""
-
-    def redirect_request(  # noqa: PLR0917 # urllib's signature
-        self, req: Request, fp: IO[bytes], code: int, msg: str, headers: HTTPMessage, newurl: str
-    ) -> None:
-        return None
-
-
-def _opener() -> OpenerDirector:
-    # Without proxies: the environment's http_proxy must not be used for internal addresses.
-    return build_opener(ProxyHandler({}), _NoRedirect)
-
-
 class AskApp:
     """Ask at `url`, signed with `secret`; a doubts.Resolve."""
 
@@ -71,7 +62,11 @@ class AskApp:
             raise ValueError(f"the resolve URL is http or https, not {url!r}")
         self._url = url
         self._secret = secret
-        self._opener = _opener()
+        # No proxy of the environment, which must not see internal addresses, and no redirect, which
+        # would turn the POST into a GET, whose signature would be wrong.
+        self._opener = OpenerDirector()
+        for handler in (HTTPHandler, HTTPSHandler, HTTPErrorProcessor, HTTPDefaultErrorHandler):
+            self._opener.add_handler(handler())
 
     async def __call__(self, hold_ids: list[str], *, final_only: bool) -> dict[str, Answer]:
         body = encode_question(hold_ids, final_only=final_only)
