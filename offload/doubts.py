@@ -17,7 +17,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
 from offload.batching import Batcher
-from offload.counting import APP_ASKED, REDIS_UP, Counts
+from offload.counting import APP_ASKED, REDIS_UP
 from offload.keys import ANSWER_KEY, EPOCH_KEY, LATE_KEY
 from offload.protocol import NOTHING_KNOWN, Answer, Hold, decode_answer, public_headers
 from offload.redis_clients import StoreTrouble
@@ -56,13 +56,10 @@ class Resolve(Protocol):
 class Doubts:
     """What one process doubts of its store, and what it does about it."""
 
-    def __init__(
-        self, waiters: Waiters, store: str, resolve: Resolve | None, counts: Counts
-    ) -> None:
+    def __init__(self, waiters: Waiters, store: str, resolve: Resolve | None) -> None:
         self._waiters = waiters
         self._address = store
         self._resolve = resolve
-        self._counts = counts
         self._lost = False
         self._until = 0.0
         self._epoch: bytes | None = None
@@ -92,7 +89,7 @@ class Doubts:
 
     def hear(self) -> None:
         """Note that the wake-ups come (again), and read all: until now they went unheard."""
-        self._counts.own[REDIS_UP] = 1
+        self._waiters.counts.own[REDIS_UP] = 1
         if self._lost:
             self._lost = False
             logger.warning("%s answers again", self._address)
@@ -216,7 +213,7 @@ class Doubts:
     ) -> dict[str, Answer]:
         if self._resolve is None:
             return {}
-        self._counts.own[APP_ASKED] += counts
+        self._waiters.counts.own[APP_ASKED] += counts
         try:
             async with asyncio.timeout(ASK_TIMEOUT):
                 return await self._resolve(hold_ids, final_only=final_only)

@@ -37,7 +37,7 @@ from offload.questions import decode_answers, encode_question, sign_question
 from offload.redis_clients import sync_client
 from offload.sentinel import BY_SENTINEL
 from offload.tickets import SECRET_LENGTH
-from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT
+from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Waiters
 
 # The kernel cuts this to net.core.somaxconn; a burst of holds arrives faster than it is accepted.
 BACKLOG = 4096
@@ -87,35 +87,16 @@ class AskApp:
 
 
 class HubServer(uvicorn.Server):
-    """Keeps its clients for `drain_seconds` after the signal, then gives the rest their late
-    answers. uvicorn closes the listening socket at the signal, and by itself would wait until all
-    holds end.
-    """
+    """Ends also when `parent`, which started it, was killed."""
 
-    def __init__(
-        self, config: uvicorn.Config, hub: Hub, *, parent: int | None, drain_seconds: float
-    ) -> None:
+    def __init__(self, config: uvicorn.Config, parent: int | None) -> None:
         super().__init__(config)
-        self._hub = hub
-        self._drain_seconds = drain_seconds
         self._parent = parent
-        self._loop: asyncio.AbstractEventLoop | None = None
-
-    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        self._loop = asyncio.get_running_loop()
-        await super().serve(sockets)
-
-    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        if self._loop is not None:
-            self._loop.call_soon_threadsafe(self._end)
-        super().handle_exit(sig, frame)
-
-    def _end(self) -> None:
-        asyncio.get_running_loop().call_later(self._drain_seconds, self._hub.waiters.drain)
 
     async def on_tick(self, counter: int) -> bool:
-        if self._parent is not None and os.getppid() != self._parent and not self.should_exit:
-            self.handle_exit(signal.SIGTERM, None)  # orphaned: the parent was killed
+        if self._parent is not None and os.getppid() != self._parent:
+            self._parent = None
+            signal.raise_signal(signal.SIGTERM)
         return await super().on_tick(counter)
 
 
@@ -226,14 +207,18 @@ def listen(options: argparse.Namespace) -> socket.socket:
 
 def serve(listening: socket.socket, options: argparse.Namespace) -> None:
     """Serve in this process until a signal, then drain."""
-    hub = Hub(
-        redis_url=options.store,
-        secret=options.secret,
-        secret_fallbacks=options.secret_fallbacks,
+    waiters = Waiters(
+        options.store,
         resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,
         counts=Counts(options.counts_fd, options.slot),
         max_holds=options.max_holds,
         max_holds_per_account=options.max_holds_per_account,
+    )
+    hub = Hub(
+        waiters,
+        secret=options.secret,
+        secret_fallbacks=options.secret_fallbacks,
+        drain_seconds=options.drain_seconds,
     )
     config = uvicorn.Config(
         hub,
@@ -250,8 +235,7 @@ def serve(listening: socket.socket, options: argparse.Namespace) -> None:
     # uvicorn raises the signal again at its end; for a drained hub this is no error.
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, _ended_well)
-    server = HubServer(config, hub, parent=options.parent, drain_seconds=options.drain_seconds)
-    server.run(sockets=[listening])
+    HubServer(config, options.parent).run(sockets=[listening])
 
 
 def _ended_well(number: int, frame: FrameType | None) -> None:

@@ -13,13 +13,13 @@ import os
 import time
 from collections.abc import Iterable
 
-from offload.counting import REFUSED, Counts
-from offload.doubts import Resolve
+from offload.counting import REFUSED
 from offload.keys import LATE_KEY, USED_KEY
+from offload.lifespan import Lifespan
 from offload.protocol import Answer, Hold, Message, Receive, Send, send_answer
 from offload.redis_clients import StoreTrouble
 from offload.tickets import TICKET_GRACE, TicketRefused, read_ticket
-from offload.waiting import MAX_HOLDS, MAX_HOLDS_PER_ACCOUNT, Waiters
+from offload.waiting import Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.
 FORGET_INTERVAL = 30.0
@@ -44,44 +44,28 @@ class Hub:
 
     def __init__(
         self,
+        waiters: Waiters,
         *,
-        redis_url: str,
         secret: str,
         secret_fallbacks: Iterable[str] = (),
-        resolve: Resolve | None = None,
-        counts: Counts | None = None,
-        max_holds: int = MAX_HOLDS,
-        max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
+        drain_seconds: float = 0.0,
     ) -> None:
+        self.waiters = waiters
         self._secret = secret
         self._secret_fallbacks = tuple(secret_fallbacks)
-        self._counts = counts or Counts()
+        # At once idle connections end, too: their front has another hub, or the app, for the next.
+        self._lifespan = Lifespan(waiters, drain_seconds, arriving_seconds=0.0)
         self._used: dict[str, float] = {}
         self._forget_at = 0.0
         self._silent_until = 0.0
-        self.waiters = Waiters(
-            redis_url,
-            resolve=resolve,
-            counts=self._counts,
-            max_holds=max_holds,
-            max_holds_per_account=max_holds_per_account,
-        )
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         if scope["type"] == "lifespan":
-            await self._live(receive, send)
+            await self._lifespan.answer(receive, send)
         elif scope["type"] == "http":
             answer = await self._answer(scope, receive)
             if answer is not None:
                 await send_answer(send, answer)
-
-    async def _live(self, receive: Receive, send: Send) -> None:
-        await receive()
-        self.waiters.start()
-        await send({"type": "lifespan.startup.complete"})
-        await receive()
-        await self.waiters.stop()
-        await send({"type": "lifespan.shutdown.complete"})
 
     async def _answer(self, scope: Message, receive: Receive) -> Answer | None:
         place, _, name = scope["path"].rpartition("/")
@@ -90,7 +74,7 @@ class Hub:
         if name == "healthz" and not place:
             return self._health()
         if name == "metrics" and not place:
-            return Answer(200, _TEXT, self._counts.as_prometheus().encode())
+            return Answer(200, _TEXT, self.waiters.counts.as_prometheus().encode())
         return _NOT_FOUND
 
     def _health(self) -> Answer:
@@ -105,10 +89,10 @@ class Hub:
             )
             packed = await self._claim(ticket)
         except TicketUsed:
-            self._counts.own[REFUSED] += 1
+            self.waiters.counts.own[REFUSED] += 1
             return _USED
         except TicketRefused as refusal:
-            self._counts.own[REFUSED] += 1
+            self.waiters.counts.own[REFUSED] += 1
             self._say_refused(refusal)
             return _NOT_FOUND
         return await self.waiters.park(ticket, packed, receive)

@@ -1,4 +1,4 @@
-"""The life of a process that holds clients by HoldMiddleware: its start, the signal, its drain."""
+"""The life of a process that holds clients: its start, the signal, its drain."""
 
 from __future__ import annotations
 
@@ -24,9 +24,12 @@ ARRIVING_SECONDS = 0.5
 class Lifespan:
     """Starts and stops the waiters with their server; `ending` from the signal on."""
 
-    def __init__(self, waiters: Waiters, drain_seconds: float) -> None:
+    def __init__(
+        self, waiters: Waiters, drain_seconds: float, arriving_seconds: float = ARRIVING_SECONDS
+    ) -> None:
         self._waiters = waiters
         self._drain_seconds = drain_seconds
+        self._arriving_seconds = arriving_seconds
         self._handlers: dict[int, Any] = {}
         self.ending = False
 
@@ -46,10 +49,13 @@ class Lifespan:
         except Exception:
             if spoken:
                 raise
-            # Django refuses the lifespan scope: we answer it.
-            for word in ("startup", "shutdown"):
-                await self._pass_on(receive)
-                await send({"type": f"lifespan.{word}.complete"})
+            await self.answer(receive, send)  # Django refuses the lifespan scope
+
+    async def answer(self, receive: Receive, send: Send) -> None:
+        """Start and stop with the server, where no app's own lifespan runs inside."""
+        for word in ("startup", "shutdown"):
+            await self._pass_on(receive)
+            await send({"type": f"lifespan.{word}.complete"})
 
     async def _pass_on(self, receive: Receive) -> Message:
         message = await receive()
@@ -80,7 +86,8 @@ class Lifespan:
             for listener in listeners:
                 loop.call_soon_threadsafe(listener.close)
             if listeners:
-                loop.call_soon_threadsafe(loop.call_later, ARRIVING_SECONDS, earlier, number, frame)
+                pause = self._arriving_seconds
+                loop.call_soon_threadsafe(loop.call_later, pause, earlier, number, frame)
             elif callable(earlier):
                 earlier(number, frame)
 

@@ -50,15 +50,15 @@ class Waiters:
         self,
         store_url: str,
         *,
-        resolve: doubts.Resolve | None,
-        counts: Counts,
+        resolve: doubts.Resolve | None = None,
+        counts: Counts | None = None,
         max_holds: int = MAX_HOLDS,
         max_holds_per_account: int = MAX_HOLDS_PER_ACCOUNT,
     ) -> None:
-        self.doubts = doubts.Doubts(self, address(store_url), resolve, counts)
+        self.counts = counts or Counts()
+        self.doubts = doubts.Doubts(self, address(store_url), resolve)
         self.store = _store_at(store_url, self.doubts.begin)
         self.pipe = self.store.pipe
-        self._counts = counts
         self._max_holds = max_holds
         self._max_per_account = max_holds_per_account
         self._by_account: Counter[str] = Counter()
@@ -102,7 +102,7 @@ class Waiters:
                 self.doubts.begin(f"subscription lost: {error!r}")
             except Exception:
                 logger.exception("the subscription failed in a way nobody thought of")
-            self._counts.own[REDIS_UP] = 0
+            self.counts.own[REDIS_UP] = 0
             await asyncio.sleep(RESUBSCRIBE)
 
     def run(self, name: str, work: Callable[[], Any]) -> None:
@@ -119,7 +119,7 @@ class Waiters:
 
         `packed` is the encoded late answer, None where it could not be had.
         """
-        count, account = self._counts.own, hold.account
+        count, account = self.counts.own, hold.account
         full = account and self._by_account[account] >= self._max_per_account
         if full or count[HOLDS] >= self._max_holds:
             count[OVER_LIMIT] += 1

@@ -70,7 +70,7 @@ class Run(World):
         leaves = self.choice(0, wait, 4, *[1000] * 9)
         arrived, ready = time.time(), ANSWER_KEY + hold_id in self.stored
         waiters, hold = self.own, Hold(hold_id, account, arrived + wait, "nonce")
-        full = waiters._counts.own[HOLDS] >= waiters._max_holds
+        full = waiters.counts.own[HOLDS] >= waiters._max_holds
         full |= waiters._by_account[account] >= waiters._max_per_account
 
         async def receive():
@@ -183,12 +183,12 @@ class Run(World):
             if happens == self.release:
                 self.holds.append(next(self.ids))
             await asyncio.sleep(self.choice(0, 0, 0.001, 0.3, 1))
-            self.check(self.own._counts.own[HOLDS] <= self.own._max_holds, "too many")
+            self.check(self.own.counts.own[HOLDS] <= self.own._max_holds, "too many")
             accounts = self.own._by_account.values()
             self.check(max(accounts, default=0) <= self.own._max_per_account, "too many of one")
         await asyncio.gather(*tasks)
         await asyncio.sleep(2 * DOUBT)
-        left = self.own._counts.own[HOLDS], self.own.waits, self.own.doubts.doubted
+        left = self.own.counts.own[HOLDS], self.own.waits, self.own.doubts.doubted
         self.check(not any(left) and not self.own._by_account, "left over", *left)
         self.check(set(self.own.tasks) <= {"listen", "reread", "compare"}, *self.own.tasks)
         await self.own.stop()

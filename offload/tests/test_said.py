@@ -58,7 +58,7 @@ async def test_waiters_do_so_too(redis_server, caplog):
     caplog.set_level(logging.INFO, logger="offload")
     waiters = Waiters(redis_server.url, resolve=None, counts=Counts())
     waiters.start()
-    await eventually(lambda: waiters._counts.own[REDIS_UP])
+    await eventually(lambda: waiters.counts.own[REDIS_UP])
     assert caplog.text == ""
     redis_server.kill()
     await eventually(lambda: f"127.0.0.1:{redis_server.port}" in caplog.text)
@@ -79,7 +79,7 @@ async def knock(hub, text):
 
 
 async def test_a_hub_with_another_secret_says_so_once(hold_id, caplog):
-    hub = Hub(redis_url="redis://127.0.0.1:9/0", secret="t" * 40)
+    hub = Hub(Waiters("redis://127.0.0.1:9/0"), secret="t" * 40)
     for _ in range(3):
         assert await knock(hub, releases.ticket(hold_id, secret=SECRET)) == 404
     (record,) = caplog.records
@@ -88,7 +88,7 @@ async def test_a_hub_with_another_secret_says_so_once(hold_id, caplog):
 
 
 async def test_a_hub_with_another_store_says_so_once(redis_server, hold_id, caplog):
-    hub = Hub(redis_url=redis_server.url, secret=SECRET)
+    hub = Hub(Waiters(redis_server.url), secret=SECRET)
     stored = releases.ticket(hold_id, wait=0.1, redis_client=redis_server.client)
     assert await knock(hub, stored) == 202
     assert caplog.text == ""

@@ -84,7 +84,7 @@ def server(request, offload_settings):
 async def waiters(server):
     waiters = Waiters(store.url(), resolve=None, counts=Counts())
     waiters.start()
-    await eventually(lambda: waiters._counts.own[REDIS_UP])
+    await eventually(lambda: waiters.counts.own[REDIS_UP])
     yield waiters
     await waiters.stop()
 
@@ -225,7 +225,7 @@ def test_a_worker_that_waits_is_woken(server, hold_id):
 
 
 async def test_a_ticket_is_used_once_over_all_hubs(server, hold_id):
-    one, other = (Hub(redis_url=store.url(), secret=releases.SECRET) for _ in range(2))
+    one, other = (Hub(Waiters(store.url()), secret=releases.SECRET) for _ in range(2))
     text = releases.ticket(hold_id, wait=0.1)
     late = releases.answer("late", 202)
     assert await asyncio.to_thread(in_thread, store_late, text, late)
@@ -252,7 +252,7 @@ async def test_a_lost_server_is_noticed_and_its_return(server, request, hold_id,
 
     waiters = Waiters(store.url(), resolve=resolve, counts=Counts())
     waiters.start()
-    await eventually(lambda: waiters._counts.own[REDIS_UP])
+    await eventually(lambda: waiters.counts.own[REDIS_UP])
     server.kill()
     assert (await wait(waiters, hold_id)).body == releases.answer("from the app").body
     await waiters.stop()
@@ -266,7 +266,7 @@ async def test_a_server_that_hangs_is_given_up(server, waiters):
         start = time.monotonic()
         with pytest.raises(StoreTrouble):
             await waiters.pipe.ask("PING")
-        await eventually(lambda: not waiters._counts.own[REDIS_UP])
+        await eventually(lambda: not waiters.counts.own[REDIS_UP])
         assert time.monotonic() - start < 8
 
 
@@ -276,7 +276,7 @@ async def test_a_host_that_is_dark_leaves_the_next_one_its_time(server):
         host = f"127.0.0.1:{dark.getsockname()[1]}"
         hub = Waiters(server.url.replace("@", f"@{host},"), resolve=None, counts=Counts())
         hub.start()
-        await eventually(lambda: hub._counts.own[REDIS_UP])
+        await eventually(lambda: hub.counts.own[REDIS_UP])
         await hub.pipe.ask("PING")
         await hub.stop()
 
@@ -378,7 +378,7 @@ async def test_a_crash_empties_the_store_and_the_app_is_asked(tmp_path_factory, 
     waiters = Waiters(server.url, resolve=resolve, counts=Counts())
     try:
         waiters.start()
-        await eventually(lambda: waiters._counts.own[REDIS_UP])
+        await eventually(lambda: waiters.counts.own[REDIS_UP])
         await asyncio.to_thread(server.kill)
         assert (await wait(waiters, hold_id, 10)).body == releases.answer("from the app").body
     finally:

@@ -31,7 +31,7 @@ async def start(redis_server):
         waiters = Waiters(redis_server.url, resolve=resolve, counts=Counts())
         waiters.start()
         made.append(waiters)
-        await eventually(lambda: waiters._counts.own[REDIS_UP])
+        await eventually(lambda: waiters.counts.own[REDIS_UP])
         return waiters
 
     yield start
@@ -153,7 +153,7 @@ async def test_a_store_to_which_nobody_releases_is_told(
     await eventually(lambda: asked)
     await waiters.pipe.ask("PING")
     assert asked == [([hold_id], True)]
-    assert waiters._counts.own[APP_ASKED] == 0  # there is an alarm on it
+    assert waiters.counts.own[APP_ASKED] == 0  # there is an alarm on it
     assert caplog.text.count("is it the store of those who release") == told
 
 
