@@ -1,9 +1,0 @@
-"""Django's own: `python manage.py test`."""
-
-import os
-import sys
-
-from django.core.management import execute_from_command_line
-
-os.environ.setdefault("DJANGO_SETTINGS_MODULE", "classic.settings")
-execute_from_command_line(sys.argv)
