@@ -260,18 +260,18 @@ def attempt_of(
     duration: float = 0.0,
     *,
     detail: str = "",
-    carrier_id: str = "",
-    tracking_number: str = "",
+    label: tuple[str, str] = ("", ""),
     recorded: bool = True,
 ) -> Attempt:
     """Return an attempt, unsaved; `duration` in seconds.
 
-    `result` is a carrier's, or the name of a person's decision. The carrier's free text is left
-    out: it may repeat an address. `recorded` is False if another process had the row.
+    `result` is a carrier's, or the name of a person's decision; `label` its id and tracking number.
+    The carrier's free text is left out: it may repeat an address. `recorded` is False if another
+    process had the row.
     """
     match result:
         case outcomes.Announced():
-            carrier_id, tracking_number = result.carrier_id, result.tracking_number
+            label = result.carrier_id, result.tracking_number
         case outcomes.Refused():
             detail = result.code
         case outcomes.NotSent() | outcomes.Unknown():
@@ -284,8 +284,8 @@ def attempt_of(
         duration=round(duration, 4),
         outcome=result if isinstance(result, str) else _CLASSES[type(result)],
         detail=detail[:500],
-        carrier_id=carrier_id,
-        tracking_number=tracking_number,
+        carrier_id=label[0],
+        tracking_number=label[1],
         recorded=recorded,
     )
 

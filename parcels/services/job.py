@@ -21,7 +21,7 @@ from carriers import registry
 from carriers.base import Carrier
 from carriers.messages import Address, Consignment
 from carriers.outcomes import Announced, Outcome
-from parcels.models import Account, Announcement, CarrierContract, Parcel
+from parcels.models import Account, Announcement, CarrierContract
 from parcels.representation import divide_address
 
 log = logging.getLogger(__name__)
@@ -48,7 +48,6 @@ class Job:
     announcement: Announcement
     carrier: Carrier
     consignment: Consignment
-    parcel: Parcel
     contract: CarrierContract | None
     credentials_hash: str
     changed: bool
@@ -110,7 +109,6 @@ def jobs_for(announcements: Sequence[Any]) -> list[Job]:
                 row,
                 registry.CARRIERS[row.carrier],
                 consignment(row, credentials),
-                row.parcel,
                 contract,
                 hashes[0],
                 changed=row.credentials_hash not in ("", *hashes),

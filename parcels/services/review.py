@@ -63,15 +63,8 @@ def adopt(
     The sweeper voids the others. Raises: NotUnderReview: it was decided already.
     """
     with transaction.atomic():
-        note_attempt(
-            announcement,
-            "review",
-            "adopted",
-            detail=f"by {by}",
-            carrier_id=label.carrier_id,
-            tracking_number=label.tracking_number,
-        )
         kept = label.carrier_id, label.tracking_number
+        note_attempt(announcement, "review", "adopted", detail=f"by {by}", label=kept)
         _end(Ending(announcement, State.ANNOUNCED, *kept))
         Document.objects.bulk_create(papers)
 

@@ -162,14 +162,8 @@ def _void(spare: SpareLabel, label: Purchase) -> None:
         row.update(tries=F("tries") - 1, run_at=DatabaseNow(result.retry_after))
         return
     with transaction.atomic():
-        note_attempt(
-            job.announcement,
-            "void",
-            result,
-            duration,
-            carrier_id=spare.carrier_id,
-            tracking_number=spare.tracking_number,
-        )
+        sold = spare.carrier_id, spare.tracking_number
+        note_attempt(job.announcement, "void", result, duration, label=sold)
         if isinstance(result, Voided):
             _close(spare, SpareState.GONE)
         else:
@@ -237,7 +231,7 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
         ).values_list("outcome", "detail")
     )
     moved = TrackingEvent.objects.filter(
-        Q(parcel=job.parcel) | Q(parcel=None),
+        Q(parcel=job.announcement.parcel) | Q(parcel=None),
         tracking_number=purchase.tracking_number,
         seq__isnull=False,
     )

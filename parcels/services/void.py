@@ -25,7 +25,7 @@ from parcels.services.call_and_wait import job_for
 from parcels.services.clock import DatabaseNow, StatementNow, Waited
 from parcels.services.ending import CANCELLING, among, note_attempt, set_status
 from parcels.services.job import Job
-from parcels.services.next_state import settling
+from parcels.services.next_state import error_text, settling
 from parcels.services.spares import call_void
 from parcels.services.tracking_feed import follow_newest
 from parcels.statuses import Status
@@ -53,12 +53,11 @@ def void(announcement_id: int) -> None:
     """Ask the carrier to void the label; does nothing when that isn't wanted, or not ours to do."""
     job = _claim(announcement_id)
     if job is not None:
-        purchase = Purchase(
-            job.announcement.reference, job.announcement.carrier_id, job.parcel.tracking_number
-        )
+        row = job.announcement
+        purchase = Purchase(row.reference, row.carrier_id, row.parcel.tracking_number)
         own = Announcement.objects.filter(pk=announcement_id)
         young = own.filter(date_ended__gt=DatabaseNow(-settling(job.carrier)))
-        _record(job, *call_void(job, purchase, tries=job.announcement.claims, young=young))
+        _record(job, *call_void(job, purchase, tries=row.claims, young=young))
     connection.close()
 
 
@@ -78,25 +77,25 @@ def _claim(announcement_id: int) -> Job | None:
             return None
         job = job_for(calls_about().get(pk=announcement_id))
         if job is not None:
-            set_status(
-                [job.parcel],
-                among([Status.CANCELLATION_REQUESTED]),
-                Status.SUBMITTING_CANCELLATION,
-            )  # a second try finds it there already
-        if job is None or job.parcel.status != Status.SUBMITTING_CANCELLATION:
-            transaction.set_rollback(True)
-            return None
-    return job
+            parcel = job.announcement.parcel
+            asked = among([Status.CANCELLATION_REQUESTED])
+            set_status([parcel], asked, Status.SUBMITTING_CANCELLATION)
+            # A second try finds it there already.
+            if parcel.status == Status.SUBMITTING_CANCELLATION:
+                return job
+        transaction.set_rollback(True)
+        return None
 
 
 def _record(job: Job, result: VoidResult, duration: float) -> None:
+    announcement, parcel = job.announcement, job.announcement.parcel
     turned_away = isinstance(result, NotSent) and result.reason in OWN_GUARDS
     wait = result.retry_after if isinstance(result, NotSent) else 0.0
     again = wait or AGAIN * settings.TIME_SCALE
     with transaction.atomic():
         voided = isinstance(result, Voided)
         ours = Announcement.objects.filter(
-            pk=job.announcement.pk, fence=job.announcement.fence, state=State.ANNOUNCED
+            pk=announcement.pk, fence=announcement.fence, state=State.ANNOUNCED
         ).update(
             state=State.VOIDED if voided else State.ANNOUNCED,
             lease_until=None,
@@ -105,22 +104,14 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
         )
         if turned_away:
             return
-        note_attempt(
-            job.announcement,
-            "void",
-            result,
-            duration,
-            carrier_id=job.announcement.carrier_id,
-            tracking_number=job.parcel.tracking_number,
-            recorded=bool(ours),
-        )
+        label = announcement.carrier_id, parcel.tracking_number
+        note_attempt(announcement, "void", result, duration, label=label, recorded=bool(ours))
         if ours and voided:
             # Whatever was told since, where the cancellation was given up meanwhile: it is void.
             not_yet = f"NOT {among([Status.CANCELLED, Status.CANCELLED_UPSTREAM])}"
-            set_status([job.parcel], not_yet, Status.CANCELLED)
+            set_status([parcel], not_yet, Status.CANCELLED)
         elif ours and isinstance(result, Refused):
-            message = f"{job.carrier.name} service error: {result.message}"[:500]
-            _fail(job.parcel, message)
+            _fail(parcel, error_text(announcement, result))
 
 
 def _fail(parcel: Parcel, message: str) -> int:
