@@ -86,9 +86,8 @@ def wake_after_commit(announcements: Iterable[Announcement], task: str = "announ
     for each in (one for one in announcements if one.carrier in registry.CARRIERS):
         together[f"announce.{each.carrier}", each.account_id].append(each.pk)
     for (queue, account_id), ids in together.items():
-        for some in [ids] if task == "announce" else [[each] for each in ids]:
-            ring = partial(send, task, some, queue, account_id, bell=BELL)
-            transaction.on_commit(ring, robust=True)
+        ring = partial(send, task, ids, queue, account_id, bell=BELL)
+        transaction.on_commit(ring, robust=True)
 
 
 def send(
