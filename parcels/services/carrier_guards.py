@@ -35,21 +35,6 @@ log = logging.getLogger(__name__)
 KEPT = 2.0
 
 
-def breaker_config() -> BreakerConfig:
-    """Return the breakers' numbers from the settings."""
-    return BreakerConfig(
-        window=settings.CARRIER_BREAKER_WINDOW,
-        horizon=settings.CARRIER_BREAKER_HORIZON,
-        min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
-        share=settings.CARRIER_BREAKER_SHARE,
-        open_for=settings.CARRIER_BREAKER_OPEN_FOR,
-        ramp_for=settings.CARRIER_BREAKER_RAMP_FOR,
-        ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
-        ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
-        trial_every=settings.TIME_SCALE,
-    )
-
-
 @functools.cache
 def _client() -> redis.Redis:
     return sync_client(settings.GUARDS_URL, time_out=settings.CARRIER_GUARD_TIMEOUT)
@@ -73,7 +58,17 @@ def guards_of(code: str) -> CarrierGuards:
         share=SHARE,
         kept=KEPT * settings.TIME_SCALE,
         on_turn=partial(_aside, _wake, code),
-        config=breaker_config(),
+        config=BreakerConfig(
+            window=settings.CARRIER_BREAKER_WINDOW,
+            horizon=settings.CARRIER_BREAKER_HORIZON,
+            min_calls=settings.CARRIER_BREAKER_MIN_CALLS,
+            share=settings.CARRIER_BREAKER_SHARE,
+            open_for=settings.CARRIER_BREAKER_OPEN_FOR,
+            ramp_for=settings.CARRIER_BREAKER_RAMP_FOR,
+            ramp_from=settings.CARRIER_BREAKER_RAMP_FROM,
+            ramp_to=settings.CARRIER_BREAKER_RAMP_TO,
+            trial_every=settings.TIME_SCALE,
+        ),
         prefix=settings.CARRIER_GUARD_PREFIX,
     )
 
