@@ -134,12 +134,10 @@ def still_ours(announcement: Announcement) -> QuerySet[Announcement]:
 
 def put_under_review(announcement: Announcement, error: str) -> bool:
     """Leave the decision to a person, under our fence, with the evidence in the attempts."""
-    moved = still_ours(announcement).update(
-        state=State.NEEDS_REVIEW, lease_until=None, claims=0, error=error[:500]
-    )
+    moved = move_on(announcement, State.NEEDS_REVIEW, 0.0, error=error[:ERROR_LENGTH])
     if moved:
         log.warning("announcement %s needs review: %s", announcement.reference, error)
-    return bool(moved)
+    return moved
 
 
 def withdraw(announcement: Announcement, parcel: Parcel, state: State) -> bool:
