@@ -147,6 +147,7 @@ def look_again(announcement_id: int) -> None:
     A carrier that works on a request for longer than it documents sells after its absence was
     believed.
     """
+    row = Announcement.objects.filter(pk=announcement_id)
     announcement = calls_about().get(pk=announcement_id)
     job = job_for(announcement)
     result, duration = _ask(job) if job else (Unknown("unbuildable"), 0.0)
@@ -160,19 +161,14 @@ def look_again(announcement_id: int) -> None:
                 {reference: ours_of(announcement)},
             )
             note_spares(found.extra, "late_look")
-            _next_look(announcement)
+            done = announcement.late_looks + 1
+            rest = settings.LATE_LOOKS[done:]
+            look_at = DatabaseNow(rest[0] - settings.LATE_LOOKS[done - 1]) if rest else None
+            row.update(late_looks=done, look_at=look_at)
     else:
         age = timezone.now() - (announcement.date_ended or timezone.now())
         over = age > timedelta(seconds=settings.ANNOUNCEMENT_MAX_AGE)
         if over:
             log.warning("%s got no late lookup: %s", announcement.reference, result.reason)
-        look_at = None if over else DatabaseNow(settings.ANNOUNCEMENT_LEASE)
-        Announcement.objects.filter(pk=announcement.pk).update(look_at=look_at)
+        row.update(look_at=None if over else DatabaseNow(settings.ANNOUNCEMENT_LEASE))
     connection.close()
-
-
-def _next_look(announcement: Announcement) -> None:
-    done = announcement.late_looks + 1
-    rest = settings.LATE_LOOKS[done:]
-    look_at = DatabaseNow(rest[0] - settings.LATE_LOOKS[done - 1]) if rest else None
-    Announcement.objects.filter(pk=announcement.pk).update(late_looks=done, look_at=look_at)
