@@ -7,7 +7,7 @@ the same page the second finds the cursor moved. An event's number is unique, to
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from datetime import datetime
 from time import monotonic
 
@@ -94,7 +94,7 @@ def store(*, since: int, page: Page) -> bool:
     with transaction.atomic():
         if not FeedCursor.objects.filter(name=FEED, seq=since).update(seq=page.last):
             return False
-        parcels = _parcels_of(news)
+        parcels = _locked({step.tracking_number for step in news})
         known = set(
             TrackingEvent.objects.filter(seq__in=[step.seq for step in news]).values_list(
                 "seq", flat=True
@@ -106,18 +106,16 @@ def store(*, since: int, page: Page) -> bool:
     return True
 
 
-def _parcels_of(steps: Sequence[Step]) -> dict[tuple[str, str], Parcel]:
-    numbers = {step.tracking_number for step in steps} - {""}
-    found = Parcel.objects.filter(tracking_number__in=numbers).exclude(tracking_number="")
-    return _locked(found)
+def _with(numbers: Iterable[str]) -> QuerySet[Parcel]:
+    return Parcel.objects.filter(tracking_number__in=numbers).exclude(tracking_number="")
 
 
-def _locked(parcels: QuerySet[Parcel]) -> dict[tuple[str, str], Parcel]:
-    """Return them by carrier and tracking number.
+def _locked(numbers: Iterable[str]) -> dict[tuple[str, str], Parcel]:
+    """Return the parcels with these tracking numbers, by carrier and number.
 
     Locked: of two processes with events of one parcel, the second must see the first's.
     """
-    rows = parcels.select_for_update(no_key=True).order_by("pk")
+    rows = _with(numbers).select_for_update(no_key=True).order_by("pk")
     return {(parcel.carrier, parcel.tracking_number): parcel for parcel in rows}
 
 
@@ -184,13 +182,11 @@ def match_early(beyond: str = "") -> str:
     after = waiting.filter(tracking_number__gt=beyond).order_by("tracking_number")
     numbers = list(after.values_list("tracking_number", flat=True).distinct()[:NUMBERS_AT_ONCE])
     # As a list: by a join of two tables PostgreSQL would read all parcels.
-    named = Parcel.objects.filter(tracking_number__in=numbers).exclude(tracking_number="")
-    known = set(named.values_list("carrier", "tracking_number"))
+    known = set(_with(numbers).values_list("carrier", "tracking_number"))
     found = waiting.filter(tracking_number__in={number for _, number in known})
     theirs = known.intersection(found.values_list("carrier", "tracking_number"))
     with transaction.atomic():
-        named = named.filter(tracking_number__in={number for _, number in theirs})
-        parcels = _locked(named) if theirs else {}
+        parcels = _locked({number for _, number in theirs}) if theirs else {}
         matched = []
         for event in found if theirs else []:
             event.parcel = parcels.get((event.carrier, event.tracking_number))
