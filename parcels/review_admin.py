@@ -13,7 +13,7 @@ from django.template.response import TemplateResponse
 from django.utils.html import format_html_join
 
 from parcels.books.compare import voids_by_id
-from parcels.models import Announcement, Document, Parcel, SpareLabel, State
+from parcels.models import Announcement, Document, Parcel, SpareLabel, SpareState, State
 from parcels.papers.files import StorageAway
 from parcels.services import review
 
@@ -37,8 +37,8 @@ class AdoptForm(forms.Form):
     def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._announcement = announcement
-        self.fields["spare"].queryset = SpareLabel.objects.filter(  # type: ignore[attr-defined] # is one
-            pk__in=[spare.pk for spare in review.spares(announcement)]
+        self.fields["spare"].queryset = announcement.spares.filter(  # type: ignore[attr-defined] # is one
+            state=SpareState.OPEN
         )
 
     def clean_label(self) -> bytes | None:

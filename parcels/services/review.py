@@ -31,11 +31,6 @@ class Label:
     spare: SpareLabel | None = None
 
 
-def spares(announcement: Announcement) -> list[SpareLabel]:
-    """Return the labels that came while another process had the row."""
-    return list(announcement.spares.filter(state=SpareState.OPEN))
-
-
 def papers_of(announcement: Announcement, label: Label) -> list[Document]:
     """Return what is to be kept of the label, unsaved; what was typed in wins over the spare's.
 

@@ -256,8 +256,8 @@ class Protocol(RuleBasedStateMachine):
         held = self.world.live(announcement.reference)
         if held and announcement.state == State.NEEDS_REVIEW:
             label = held[0].label
-            number, kept = label.tracking_number, review.spares(announcement)
-            spare = next((each for each in kept if each.tracking_number == number), None)
+            number, kept = label.tracking_number, announcement.spares
+            spare = kept.filter(state=SpareState.OPEN, tracking_number=number).first()
             found = review.Label(number, label.carrier_id, spare=spare)
             papers = review.papers_of(announcement, found)
             review.adopt(announcement, found, papers, by="a person")
