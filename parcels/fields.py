@@ -9,6 +9,7 @@ from functools import partial
 from typing import Any
 
 from rest_framework import serializers
+from rest_framework.fields import empty
 
 from parcels import limits
 
@@ -65,9 +66,6 @@ class Properties(serializers.JSONField):
         return super().to_internal_value(data)
 
 
-_ITEM_TEXTS = (
-    *("description", "hs_code", "origin_country", "product_id", "item_id", "sku", "mid_code"),
-)
 _item_text = partial(Text, default="", allow_null=False)
 
 
@@ -95,9 +93,9 @@ class ItemIn(serializers.Serializer):
     def validate(self, attrs: dict[str, Any]) -> dict[str, Any]:
         """Make it plain JSON: every text is there, decimals as the dialect shows them."""
         # Not by the fields' defaults alone: a partial update skips them.
-        attrs.setdefault("quantity", 1)
-        for name in _ITEM_TEXTS:
-            attrs.setdefault(name, "")
+        for name, field in self.fields.items():
+            if field.default is not empty:
+                attrs.setdefault(name, field.default)
         for name, places in (("value", 2), ("weight", 3)):
             if name in attrs:
                 attrs[name] = f"{attrs[name]:z.{places}f}"
