@@ -54,9 +54,8 @@ class _CompiledOnce(Query):
             first = super().get_compiler(using, connection, elide_empty)
             self.compiled = first, first.as_sql()
         compiler, text = copy(self.compiled[0]), self.compiled[1]
-        compiler.connection = (
-            connection or connections[using or "default"]
-        )  # each thread has its own
+        # Each thread has its own.
+        compiler.connection = connection or connections[using or "default"]
         compiler.as_sql = lambda *_, **__: text
         return compiler
 

@@ -58,13 +58,8 @@ def read_key(request: Request) -> Key:
     """
     text = request.headers["Idempotency-Key"]
     if not (0 < len(text) <= limits.IDEMPOTENCY_KEY and text.isascii() and text.isprintable()):
-        raise ValidationError(
-            {
-                "Idempotency-Key": [
-                    f"It must be 1 to {limits.IDEMPOTENCY_KEY} printable ASCII characters."
-                ]
-            }
-        )
+        needed = f"It must be 1 to {limits.IDEMPOTENCY_KEY} printable ASCII characters."
+        raise ValidationError({"Idempotency-Key": [needed]})
     query = request.META.get("QUERY_STRING", "").encode()
     parts = (request.method or "").encode(), request.path.encode(), query, request.body
     # Each part's length first: two parts must not pass for two others.

@@ -97,7 +97,13 @@ def _post(
         connection.sock = plain
         if where.scheme == "https":
             connection.sock = (tls or _trust()).wrap_socket(plain, server_hostname=where.host)
-        connection.request("POST", where.path, body, _headers(where, headers))
+        ours = {
+            "Host": where.authority,
+            "User-Agent": USER_AGENT,
+            "Content-Type": "application/json",
+            "Connection": "close",
+        }
+        connection.request("POST", where.path, body, {**ours, **headers})
         status = connection.getresponse().status
         if watch.cut:  # a cut in the headers looks like their end
             raise TimeoutError
@@ -110,16 +116,6 @@ def _post(
         watch.let_go()
         connection.close()
         plain.close()
-
-
-def _headers(where: Target, headers: Mapping[str, str]) -> dict[str, str]:
-    return {
-        "Host": where.authority,
-        "User-Agent": USER_AGENT,
-        "Content-Type": "application/json",
-        "Connection": "close",
-        **headers,
-    }
 
 
 @functools.cache
