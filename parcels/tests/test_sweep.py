@@ -312,10 +312,8 @@ def test_the_feed_is_read_once_at_a_time_also_after_a_thread_that_could_not_star
     with monkeypatch.context() as full:
         full.setattr(threading.Thread, "start", Mock(side_effect=RuntimeError))
         for _ in range(3):
-            sweeper.follow_at = 0.0
             with suppress(RuntimeError):
                 sweeper._follow_tracking()
-    sweeper.follow_at = 0.0
     sweeper._follow_tracking()
     for _ in range(4):
         sweeper.pool.submit(int)  # other work brings threads

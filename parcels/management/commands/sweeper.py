@@ -15,7 +15,7 @@ from argparse import ArgumentParser
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from functools import cache, wraps
-from threading import BoundedSemaphore, Event, Lock
+from threading import BoundedSemaphore, Event
 from time import monotonic
 from typing import Any
 
@@ -54,10 +54,8 @@ OWN_CALLS = 32
 HUNG = 120.0
 # Seconds after which a round in which something failed ends, and the next one begins.
 LONGEST = 5.0
-# Seconds between two looks at the files of labels: what they leave behind is in no hurry.
-TIDY_EVERY = 10.0
 # Seconds between two looks for what is rare, where the last one found nothing: rows that are due
-# minutes to days after they were written.
+# minutes to days after they were written, and files that labels leave behind.
 SELDOM = 10.0
 # Seconds between two looks at the tracking feed: a parcel moves by the hour.
 FOLLOW_EVERY = 3.0
@@ -109,8 +107,8 @@ class Sweeper:
         self.broker: str | None = None
         self.timeline: str | None = None
         self.follower = Follower()
-        self.following = Lock()
-        self.tidying = Lock()
+        self.following = BoundedSemaphore(1)
+        self.tidying = BoundedSemaphore(1)
         self.rare = [
             seldom(sweep.end_overdue),
             seldom(self._sweep_second_labels),
@@ -121,6 +119,9 @@ class Sweeper:
             seldom(idempotency.forget_expired),
             seldom(forget.forget_old_documents),
             seldom(forget.forget_old_parcels),
+            seldom(self._follow_tracking, FOLLOW_EVERY),
+            seldom(self._tidy_files),
+            seldom(self._tend_history, TEND_EVERY),
         ]
         self.end_leases = where_any(sweep.expired_leases, sweep.end_leases)
         self.usual = [
@@ -129,9 +130,6 @@ class Sweeper:
             where_any(webhooks.due_endpoints, self._sweep_deliveries),
             where_any(sweep.forgotten_holds, sweep.release_forgotten),
         ]
-        self.follow_at = 0.0
-        self.tidy_at = 0.0
-        self.tend_at = 0.0
 
     def round(self) -> bool:
         """Do everything once; False when something failed, as while the database is down.
@@ -146,10 +144,7 @@ class Sweeper:
             carrier_guards.tend_breakers,
             self._wake_announcements,
             *self.usual,
-            self._follow_tracking,
             *self.rare,
-            self._tidy_files,
-            self._tend_history,
         ):
             try:
                 step()
@@ -209,36 +204,18 @@ class Sweeper:
                 self._do_myself(void.void, announcement_id)
 
     def _follow_tracking(self) -> None:
-        """Read the tracking feed beside the round: a feed that hangs must not delay the sweeper."""
-        if monotonic() > self.follow_at and self.following.acquire(blocking=False):
-            self.follow_at = monotonic() + FOLLOW_EVERY * settings.TIME_SCALE
-            self.pool.submit(self._beside, self.follower.catch_up, self.following)
+        self._beside(self.following, self.follower.catch_up)
 
     def _tidy_files(self) -> None:
-        """Beside the round, too: a storage may hang."""
-        due = is_configured() and monotonic() > self.tidy_at
-        if due and self.tidying.acquire(blocking=False):
-            self.tidy_at = monotonic() + TIDY_EVERY
-            self.pool.submit(self._beside, tidy, self.tidying)
+        if is_configured():
+            self._beside(self.tidying, tidy)
 
     def _tend_history(self) -> None:
-        """Once an hour; a table in use, or a role that may not make any, fails no round."""
-        if monotonic() > self.tend_at:
-            self.tend_at = monotonic() + TEND_EVERY
-            try:
-                partitions.tend()
-            except DatabaseError:
-                log.exception("the partitions are as they were")
-
-    def _beside(self, work: Callable[[], None], under_way: Lock) -> None:
-        """Do it; the lock is taken before, since a submit that fails has queued it nevertheless."""
+        """A table in use, or a role that may not make any, fails no round."""
         try:
-            work()
-        except Exception:
-            log.exception("%s failed", work.__qualname__)
-        finally:
-            under_way.release()
-            connection.close()
+            partitions.tend()
+        except DatabaseError:
+            log.exception("the partitions are as they were")
 
     def _sweep_deliveries(self) -> None:
         for delivery_id in webhooks.due_deliveries():
@@ -247,22 +224,29 @@ class Sweeper:
 
     def _do_myself(self, work: Callable[[int], None], row_id: int) -> bool:
         """Do it in a thread of ours; False where all are at work."""
-        if not self.room.acquire(blocking=False):
+        return self._beside(self.room, work, row_id)
+
+    def _beside(self, room: BoundedSemaphore, work: Callable[..., None], *given: int) -> bool:
+        """Do it beside the round, which a feed or a storage that hangs must not delay.
+
+        False where there is no room; it is taken before: a submit that fails has queued the work.
+        """
+        if not room.acquire(blocking=False):
             return False
-        self.pool.submit(self._work, work, row_id)
+        self.pool.submit(self._work, room, work, *given)
         return True
 
-    def _work(self, work: Callable[[int], None], row_id: int) -> None:
+    def _work(self, room: BoundedSemaphore, work: Callable[..., None], *given: int) -> None:
         try:
-            work(row_id)
+            work(*given)
         except Exception:
-            log.exception("%s %s", work.__name__, row_id)
+            log.exception("%s%s failed", work.__qualname__, given)
         finally:
             connection.close()
-            self.room.release()
+            room.release()
 
 
-def seldom(step: Callable[[], int]) -> Callable[[], None]:
+def seldom(step: Callable[[], int | None], every: float = SELDOM) -> Callable[[], None]:
     """Make a step that says how much it found: in each round while that is something."""
     again_at = 0.0
 
@@ -270,7 +254,7 @@ def seldom(step: Callable[[], int]) -> Callable[[], None]:
     def look() -> None:
         nonlocal again_at
         if monotonic() >= again_at and not step():
-            again_at = monotonic() + SELDOM * settings.TIME_SCALE
+            again_at = monotonic() + every * settings.TIME_SCALE
 
     return look
 
