@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import base64
 
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.authentication import get_authorization_header
-from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -88,8 +89,4 @@ def _change(request: Request, integration_id: str, *, partial: bool) -> Response
 
 
 def _integration(request: Request, integration_id: str) -> Integration:
-    mine = integrations_of(account_of(request))
-    integration = mine.filter(pk=identifier(integration_id)).first()
-    if integration is None:
-        raise NotFound("No Integration matches the given query.")
-    return integration
+    return get_object_or_404(integrations_of(account_of(request)), pk=identifier(integration_id))

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import HttpResponse
-from rest_framework.exceptions import NotFound, ValidationError
+from django.shortcuts import get_object_or_404
+from rest_framework.exceptions import ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -15,7 +16,7 @@ from parcels.json_values import check_sizes
 from parcels.pagination import ParcelCursor
 from parcels.query import identifier, read_wait
 from parcels.representation import parcel_payload
-from parcels.selectors import parcel_of, parcels_of
+from parcels.selectors import parcels_of
 from parcels.serializers import PARCEL_CHANGE
 from parcels.services.accept import order_of
 from parcels.services.answering import answer_parcel
@@ -66,9 +67,7 @@ class ParcelView(APIView):
     def get(self, request: Request, parcel_id: str) -> HttpResponse:
         """Show a parcel; with `wait=N` not before its announcement ends or N seconds pass."""
         wait = read_wait(request.query_params.get("wait"))
-        parcel = parcel_of(account_of(request), identifier(parcel_id))
-        if parcel is None:
-            raise NotFound("No Parcel matches the given query.")
+        parcel = get_object_or_404(parcels_of(account_of(request)), pk=identifier(parcel_id))
         return answer_parcel(asked=asked(request, wait=wait or 0), parcel=parcel)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rest_framework.exceptions import NotFound
+from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -39,9 +39,7 @@ class SenderAddressView(APIView):
     def get(self, request: Request, address_id: str) -> Response:
         """Show one address that the account sends from."""
         mine = sender_addresses_of(account_of(request))
-        address = mine.filter(pk=identifier(address_id)).first()
-        if address is None:
-            raise NotFound("No SenderAddress matches the given query.")
+        address = get_object_or_404(mine, pk=identifier(address_id))
         return Response({"sender_address": sender_address_payload(address)})
 
 
@@ -63,10 +61,7 @@ class ContractView(APIView):
     def get(self, request: Request, contract_id: str) -> Response:
         """Show a contract; without an envelope, as the dialect does."""
         mine = contracts_of(account_of(request))
-        contract = mine.filter(pk=identifier(contract_id)).first()
-        if contract is None:
-            raise NotFound("No Contract matches the given query.")
-        return Response(contract_payload(contract))
+        return Response(contract_payload(get_object_or_404(mine, pk=identifier(contract_id))))
 
 
 class BrandsView(APIView):

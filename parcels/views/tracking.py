@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from urllib.parse import urlencode, urlsplit
 
+from django.shortcuts import get_object_or_404
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -11,7 +12,7 @@ from rest_framework.views import APIView
 
 from parcels.models import Attempt
 from parcels.query import identifier
-from parcels.selectors import attempts_of, parcel_by_tracking, parcel_of, return_portal_of
+from parcels.selectors import attempts_of, parcel_by_tracking, parcels_of, return_portal_of
 from parcels.tracking import tracking_payload
 from parcels.views.request import account_of, base_url
 
@@ -33,9 +34,7 @@ class AttemptsView(APIView):
 
     def get(self, request: Request, parcel_id: str) -> Response:
         """List each attempt at the carrier, oldest first; without personal data."""
-        parcel = parcel_of(account_of(request), identifier(parcel_id))
-        if parcel is None:
-            raise NotFound("No Parcel matches the given query.")
+        parcel = get_object_or_404(parcels_of(account_of(request)), pk=identifier(parcel_id))
         return Response({"attempts": [_attempt_payload(try_) for try_ in attempts_of(parcel)]})
 
 
@@ -44,9 +43,9 @@ class ReturnPortalView(APIView):
 
     def get(self, request: Request, parcel_id: str) -> Response:
         """Show where the parcel's receiver asks for a return."""
-        parcel = parcel_of(account_of(request), identifier(parcel_id))
-        portal = return_portal_of(parcel) if parcel else None
-        if parcel is None or portal is None:
+        parcel = get_object_or_404(parcels_of(account_of(request)), pk=identifier(parcel_id))
+        portal = return_portal_of(parcel)
+        if portal is None:
             raise NotFound("There is no return portal for this parcel.")
         address = urlsplit(portal)
         number = urlencode({"tracking_number": parcel.tracking_number})

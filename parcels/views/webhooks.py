@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from django.shortcuts import get_object_or_404
 from rest_framework import serializers
-from rest_framework.exceptions import APIException, NotFound, ValidationError
+from rest_framework.exceptions import APIException, ValidationError
 from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
@@ -123,13 +124,8 @@ class ResendView(APIView):
 
     def post(self, request: Request, delivery_id: str) -> Response:
         """Send a delivery again, whatever became of it; not to an endpoint that is off."""
-        delivery = (
-            WebhookDelivery.objects.select_related("event")
-            .filter(pk=identifier(delivery_id), endpoint__account=account_of(request))
-            .first()
-        )
-        if delivery is None:
-            raise NotFound("No WebhookDelivery matches the given query.")
+        mine = WebhookDelivery.objects.filter(endpoint__account=account_of(request))
+        delivery = get_object_or_404(mine.select_related("event"), pk=identifier(delivery_id))
         if not webhooks.send_again(delivery):
             raise SwitchedOff
         return Response({"delivery": delivery_payload(delivery)}, status=202)
@@ -144,10 +140,7 @@ def _read(request: Request, *, partial: bool = False) -> dict[str, Any]:
 
 def _endpoint(request: Request, webhook_id: str) -> WebhookEndpoint:
     mine = WebhookEndpoint.objects.filter(account=account_of(request))
-    endpoint = mine.filter(pk=identifier(webhook_id)).first()
-    if endpoint is None:
-        raise NotFound("No Webhook matches the given query.")
-    return endpoint
+    return get_object_or_404(mine, pk=identifier(webhook_id))
 
 
 def endpoint_payload(endpoint: WebhookEndpoint) -> dict[str, Any]:
