@@ -7,8 +7,8 @@ Every metric has a label, so that a process that counts nothing leaves no file b
 from __future__ import annotations
 
 from collections import Counter as Counted
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -109,24 +109,6 @@ def guard_trouble(purpose: str) -> None:
     GUARD_TROUBLE.labels(purpose).inc()
 
 
-def turned_away(carrier: str, reason: str) -> None:
-    """Count a call that a guard of ours held back."""
-    TURNED_AWAY.labels(carrier, reason).inc()
-
-
-def webhook_tried(state: str, seconds: float) -> None:
-    """Count one try at a receiver; `state` is what the delivery became."""
-    WEBHOOK_TRIES.labels(state).inc()
-    WEBHOOK_SECONDS.labels(state).observe(seconds)
-
-
-def webhook_switched_off() -> None:
-    """Count an endpoint that failed for too long."""
-    WEBHOOKS_OFF.labels("failing").inc()
-
-
-@contextmanager
-def waiting() -> Iterator[None]:
+def waiting() -> AbstractContextManager[None]:
     """Count this worker as one that waits for a carrier."""
-    with WORKERS.labels("waiting").track_inprogress():
-        yield
+    return WORKERS.labels("waiting").track_inprogress()

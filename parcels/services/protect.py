@@ -63,7 +63,7 @@ def enter(jobs: Sequence[Job]) -> dict[int, NotSent]:
                     probe_aside(guards, admission.probe)
                 spread = settings.TIME_SCALE * random.uniform(0, OPEN_SPREAD)
                 reason, delay = "breaker_open", admission.retry_after + spread
-            metrics.turned_away(code, reason)
+            metrics.TURNED_AWAY.labels(code, reason).inc()
             refused[job.announcement.pk] = NotSent(reason, retry_after=delay)
     return refused
 

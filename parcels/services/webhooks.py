@@ -215,7 +215,8 @@ def record(delivery: WebhookDelivery, answer: Answer) -> DeliveryState:
             last_error=answer.error,
             delivered_at=timezone.now() if answer.taken else None,
         )
-    metrics.webhook_tried(state, answer.duration)
+    metrics.WEBHOOK_TRIES.labels(state).inc()
+    metrics.WEBHOOK_SECONDS.labels(state).observe(answer.duration)
     return state
 
 
@@ -246,7 +247,7 @@ def _switch_off(endpoint: WebhookEndpoint, reason: str) -> None:
     active = WebhookEndpoint.objects.filter(pk=endpoint.pk, is_active=True)
     if active.update(is_active=False, retry_at=None, disabled_reason=reason):
         log.warning("webhook %s (account %s): %s", endpoint.pk, endpoint.account_id, reason)
-        metrics.webhook_switched_off()
+        metrics.WEBHOOKS_OFF.labels("failing").inc()
 
 
 def next_step(tries: int, answer: Answer) -> tuple[DeliveryState, float]:
