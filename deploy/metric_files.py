@@ -4,6 +4,15 @@ from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
+
+
+def forget_dead_processes(directory: Path) -> None:
+    """Remove the gauges of killed processes, which couldn't decrease them."""
+    for path in directory.glob("gauge_live*_*.db"):
+        if not psutil.pid_exists(int(path.stem.rpartition("_")[2])):
+            path.unlink(missing_ok=True)
+
 
 def readable(paths: Iterable[Path]) -> list[str]:
     """Return those that can be read now.

@@ -16,15 +16,12 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import psutil
 from prometheus_client import generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector
 
-from deploy.metric_files import readable
+from deploy.metric_files import forget_dead_processes, readable
 
 _LABEL = re.compile(r"([a-zA-Z_]\w*)=(.*)", re.ASCII)
-# A process that was killed could not count its own requests down.
-_LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 
 
 def main(arguments: Iterable[str]) -> None:
@@ -35,13 +32,9 @@ def main(arguments: Iterable[str]) -> None:
             raise SystemExit(f"{argument!r} is no label: name=value")
         labels[label[1]] = label[2]
     own = Path(os.environ.get("RUN_DIR", ".run"), "metrics")
-    found = Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR") or own).glob("*.db")
-    files = [
-        path
-        for path in found
-        if not (live := _LIVE.fullmatch(path.name)) or psutil.pid_exists(int(live[1]))
-    ]
-    families: Any = list(MultiProcessCollector.merge(readable(files)))
+    directory = Path(os.environ.get("PROMETHEUS_MULTIPROC_DIR") or own)
+    forget_dead_processes(directory)
+    families: Any = list(MultiProcessCollector.merge(readable(directory.glob("*.db"))))
     for family in families:
         family.samples = [each._replace(labels=each.labels | labels) for each in family.samples]
     shown: Any = SimpleNamespace(collect=lambda: families)

@@ -6,31 +6,27 @@ is asked adds them up. The hub has no Django and shows its own on its own addres
 
 from __future__ import annotations
 
-import re
 import secrets
 import threading
 import time
 from collections.abc import Iterable
-from pathlib import Path
 
-import psutil
 from django.conf import settings
 from django.db import DatabaseError
 from django.http import Http404, HttpRequest, HttpResponse
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, generate_latest
 from prometheus_client.core import GaugeMetricFamily, Metric
-from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 
 from carriers import registry
 from carriers.guards import modes
-from deploy.metric_files import readable
+from deploy.metric_files import forget_dead_processes, readable
 from parcels.figures import QueueFigures, count_open_holds, queue_figures
 from parcels.services.carrier_guards import guards_of
 
 # Seconds: several or frequent scrapers cost the database one set of queries a second.
 KEEP = 1.0
-_LIVE = re.compile(r"gauge_live\w+_(\d+)\.db")
 _LOOPBACK = {"127.0.0.1", "::1"}
 _BREAKER = {"closed": 0, "half_open": 1, "open": 2}
 
@@ -55,14 +51,6 @@ def _may_see(request: HttpRequest) -> bool:
         given = request.headers.get("Authorization", "").encode()
         return secrets.compare_digest(given, f"Bearer {settings.METRICS_TOKEN}".encode())
     return (settings.DEMO or settings.DEBUG) and request.META.get("REMOTE_ADDR") in _LOOPBACK
-
-
-def forget_dead_processes(directory: Path) -> None:
-    """Remove the gauges of killed processes, which couldn't decrease them."""
-    for path in directory.glob("gauge_live*.db"):
-        match = _LIVE.fullmatch(path.name)
-        if match and not psutil.pid_exists(int(match[1])):
-            mark_process_dead(int(match[1]), str(directory))
 
 
 class Counted(MultiProcessCollector):

@@ -20,12 +20,13 @@ import offload
 from carriers import registry
 from carriers.guards import CarrierGuards
 from carriers.redis_guard import RedisGuard
+from deploy.metric_files import forget_dead_processes
 from offload.redis_clients import sync_client
 from parcels import metrics
 from parcels.services import carrier_guards
 from parcels.tests.factories import AnnouncementFactory
 from shipping import metrics as shipping_metrics
-from shipping.metrics import STORED, forget_dead_processes
+from shipping.metrics import STORED
 from shipping.middleware import RequestMiddleware
 
 CHILD = """
@@ -199,7 +200,7 @@ def test_what_has_no_address_prints_what_it_has_counted(tmp_path: Path) -> None:
     labels = 'container="sweeper_1",host="a=b",method="GET",route="child",status="200"'
     assert f"http_requests_total{{{labels}}} 8.0" in lines
     assert not [line for line in lines if line.startswith("workers_busy{")]
-    assert set(tmp_path.iterdir()) == files  # none of its own: cron runs it each minute
+    assert set(tmp_path.iterdir()) < files  # none of its own: cron runs it each minute
     refused = printed("container")
     assert (refused.returncode, refused.stderr) == (1, "'container' is no label: name=value\n")
 
