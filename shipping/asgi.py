@@ -3,13 +3,13 @@ HoldMiddleware."""
 
 import json
 import os
+from importlib import import_module
 from typing import Any
 
 from django.core.asgi import get_asgi_application
 from django.core.wsgi import get_wsgi_application
 
 from shipping.charset import Utf8ASGIRequest, Utf8WSGIRequest
-from shipping.loading import load_views
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
 
@@ -47,4 +47,5 @@ def _holding(django: Any) -> Any:
 
 
 application = _application()
-load_views()
+# Else the first clients would wait a second for the views, in several threads at once.
+import_module("shipping.urls")
