@@ -65,14 +65,7 @@ class TerminalCommand(BaseCommand):
         if not self.stdout.isatty():
             self.stdout.write(text)
             return
-        console = Console(force_terminal=True, no_color="NO_COLOR" in os.environ)
-        with console.capture() as capture:
-            console.print(Markdown(text))
-        self.stdout.write(capture.get(), ending="")
-
-    def say(self, words: str) -> None:
-        """Print a sentence."""
-        self.stdout.write(words)
+        self._draw(Markdown(text))
 
     def _show_lines(self, rows: Sequence[dict[str, Any]]) -> None:
         """One row a line, columns by two blanks: for grep and awk."""
@@ -88,10 +81,13 @@ class TerminalCommand(BaseCommand):
             table.add_column(name.replace("_", " "), overflow="fold")
         for row in rows:
             table.add_row(*(_coloured(_plain(value)) for value in row.values()))
+        self._draw(table)
+
+    def _draw(self, drawing: Markdown | Table) -> None:
         # The wrapper that Django puts around stdout adds line ends: so print into a string.
         console = Console(force_terminal=True, no_color="NO_COLOR" in os.environ)
         with console.capture() as capture:
-            console.print(table)
+            console.print(drawing)
         self.stdout.write(capture.get(), ending="")
 
 

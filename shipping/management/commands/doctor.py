@@ -35,7 +35,7 @@ class Command(TerminalCommand):
         rows = [_python(), *_components(), _descriptors(), *_strategies(), *_run()]
         self.show(rows, as_json=json)
         if not json:
-            self.say(f"\n{_verdict(rows)}")
+            self.stdout.write(f"\n{_verdict(rows)}")
 
 
 def _verdict(rows: list[Row]) -> str:

@@ -58,10 +58,10 @@ class Command(TerminalCommand):
             return
         self.show([{"": name, " ": value} for name, value in facts.items()], as_json=False)
         for name, line in found.processes.items():
-            self.say(f"\n{name}:\n  {line}")
+            self.stdout.write(f"\n{name}:\n  {line}")
         readme = found.folder / "README.md"
         if readme.exists():
-            self.say("")
+            self.stdout.write("")
             self.show_page(_for_a_terminal(readme.read_text()))
 
 

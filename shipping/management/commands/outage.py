@@ -52,7 +52,9 @@ class Command(TerminalCommand):
         if json:
             self.show([{"carrier": carrier, "kind": kind, "seconds": seconds}], as_json=True)
         elif kind == "end":
-            self.say(f"{carrier} is well again.")
+            self.stdout.write(f"{carrier} is well again.")
         else:
             until = f"for {seconds:g} s" if seconds else "until you end it"
-            self.say(f"{carrier}: {kind}, {until}. End it:  {manage(f'outage {carrier} end')}")
+            self.stdout.write(
+                f"{carrier}: {kind}, {until}. End it:  {manage(f'outage {carrier} end')}"
+            )
