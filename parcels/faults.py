@@ -6,6 +6,7 @@ Only in the demo and in development: else no process starts with these settings.
 from __future__ import annotations
 
 import itertools
+import re
 import signal
 import threading
 from collections import defaultdict
@@ -15,11 +16,23 @@ from inspect import iscoroutinefunction
 from typing import Any
 
 from django.conf import settings
+from django.core.exceptions import ImproperlyConfigured
 
 from carriers.call import Call
-from parcels.fault_settings import parse
 from parcels.services import announce, announcer, ending, job, reconcile, record
 
+POINTS = (
+    "before_intent",
+    "after_intent",
+    "before_send",
+    "after_send",
+    "after_reply",
+    "before_commit",
+    "after_commit",
+    "after_notify",
+    "poison",
+)
+_WANTED = re.compile(rf"({'|'.join(POINTS)})(?::([1-9]\d*))?")
 # A receiver's company that ends the process which prepares its announcement, at the point "poison".
 KILL = "SIM:KILL"
 # Seconds after a purchase's first byte: within any call that takes at least this long.
@@ -42,6 +55,15 @@ def passing(point: str, company: str = KILL) -> None:
         timer = threading.Timer(UNDER_WAY, passing, ["after_send"])
         timer.daemon = True
         timer.start()
+
+
+def parse(text: str) -> tuple[str, int]:
+    """Read `point:n`, each n-th passing of a point; ImproperlyConfigured where it is neither."""
+    if not (wanted := _WANTED.fullmatch(text)):
+        raise ImproperlyConfigured(
+            f"{text!r} is not one of {', '.join(POINTS)}, with :n for each n-th"
+        )
+    return wanted[1], int(wanted[2] or 1)
 
 
 def _strike(point: str, company: str, wanted: str, number: signal.Signals) -> None:
@@ -85,6 +107,8 @@ PLACES: Places = [
 
 def install() -> None:
     """Put the points around the functions of PLACES, which know nothing of them; once, at start."""
+    for wanted in filter(None, (settings.FAULT_CRASH_AT, settings.FAULT_PAUSE_AT)):
+        parse(wanted)
     for owner, name, before, after in PLACES:
         setattr(owner, name, _between(getattr(owner, name), before, after))
 

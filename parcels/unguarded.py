@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from typing import Any
 
+from django.core.exceptions import ImproperlyConfigured
 from django.utils import timezone
 
 from carriers.backoff import Decision
@@ -134,31 +135,52 @@ def _of_no_account(send: Any) -> Any:
     return lambda task, ids, queue, account_id=None, **bell: send(task, ids, queue, **bell)
 
 
-# Each of `fault_settings.GUARDS`: where it is, its name there, and what it becomes.
+# Each guard that may be named: where it is, its name there, and what it becomes.
 WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
+    # A repeated message finds the row taken.
     "claim": [(claim, "claim", _before(_is_pending))],
+    # Whoever lost the row writes nothing to it.
     "fence": [(ending, "ours", _always("true")), (next_state, "still_ours", _all_rows)],
+    # A process that was paused does not send.
     "send_guard": [(claim, "LEASE_SHARE", _always(MANY)), (job, "GUARD_WINDOW", _always(math.inf))],
+    # What may have been bought is reconciled, not bought again.
     "unknown": [
         (next_state, "after_buying", _buys_again),
         (sweep, "_end_lease", _before(_was_not_sent)),
     ],
+    # An absence is believed only after the carrier's settling window.
     "settling": [(next_state, "settling", _always(SHORT_SETTLING))],
+    # A repeated key makes nothing new.
     "idempotency": [(idempotency, "read_key", _always(None))],
+    # A call is cut at its total deadline.
     "deadline": [(job.Job, "limits", _without_deadline)],
+    # After a recovery calls are let out at a rising rate.
     "ramp": [(carrier_guards, "BreakerConfig", _given(ramp_for=0.0))],
+    # A carrier has room for so many calls at once.
     "bulkhead": [(carrier_guards, "CarrierGuards", _given(limit=MANY))],
+    # A carrier that fails is left alone.
     "breaker": [(carrier_guards, "BreakerConfig", _given(share=NEVER))],
+    # A carrier that answers 429 is left alone for as long as it asks.
     "gate": [(protect, "verdict", _never_throttled)],
+    # After an unknown no refusal is final.
     "refusal": [(next_state, "decide", _given(was_unknown=False))],
+    # A proved absence is followed by so many purchases at most.
     "repeats": [(next_state, "Policy", _given(max_repeats=MANY))],
+    # Every call about an announcement uses the credentials of its first.
     "credentials": [(job, "jobs_for", _before(_has_no_credentials))],
+    # An announcement that ends its claimants goes to a person.
     "claims": [(claim, "MAX_CLAIMS", _always(MANY))],
+    # A wake-up that was not delivered is not taken for one that was.
     "wake": [(sweep, "not_woken", _always(None)), (sweep, "wake_all_again", _always(0))],
+    # Ages are taken by the database's clock.
     "clock": [(claim, "claim", _by_own_clock)],
+    # A label is voided by one process at a time.
     "void_claim": [(void, "_claim", _before(_is_free))],
+    # A refused void is held against what the carrier still lists.
     "void_check": [(spares, "call_void", _voids_unchecked)],
+    # A spare label is voided until it is gone.
     "spares": [(spares, "due_spares", _always([]))],
+    # An account that asks for much leaves the others their turn.
     "turns": [
         (wake, "send", _of_no_account),
         (wake, "next_in_turn", _always([])),
@@ -170,12 +192,11 @@ WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
 
 
 def take_away(*guards: str) -> list[tuple[Any, str, Any, Any]]:
-    """Replace guards; return each with what it was and has become.
-
-    An unknown guard is no error here: shipping.E009 says which there are.
-    """
+    """Replace guards; return each with what it was and has become."""
+    if unknown := [guard for guard in guards if guard not in WITHOUT]:  # nothing would be seen
+        raise ImproperlyConfigured(f"there is no guard {unknown[0]!r} in {', '.join(WITHOUT)}")
     replaced: list[tuple[Any, str, Any, Any]] = []
-    for owner, name, change in (each for guard in guards for each in WITHOUT.get(guard, ())):
+    for owner, name, change in (each for guard in guards for each in WITHOUT[guard]):
         was = getattr(owner, name)
         made = change(was)
         _replace(owner, name, was, made)
@@ -197,8 +218,8 @@ def _replace(owner: Any, name: str, was: Any, made: Any) -> None:
 
 @contextmanager
 def without(*guards: str) -> Iterator[None]:
-    """Do without these guards for a while, in a test."""
-    replaced = take_away(*guards)
+    """Do without these guards for a while, in a test; "" is none."""
+    replaced = take_away(*filter(None, guards))
     carrier_guards.forget()
     try:
         yield

@@ -11,7 +11,6 @@ from django.core.checks import Warning as CheckWarning
 from django.db import connections
 
 from carriers import registry
-from parcels import fault_settings
 from parcels.services.claim import LEASE_SHARE
 from parcels.services.job import GUARD_WINDOW
 from parcels.throttling.limits import parse_limits
@@ -68,12 +67,6 @@ def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
             "E007",
             "CARRIER_BREAKER_RAMP_FROM is over CARRIER_BREAKER_RAMP_TO.",
             "Calls per second, from the first instant of a recovery to its end.",
-        ),
-        (
-            s.CARRIER_GUARD_TIMEOUT > 1,
-            "E007",
-            "CARRIER_GUARD_TIMEOUT is over a second: a Redis that hangs would delay every call.",
-            "Leave it unset: it is 0.25 then.",
         ),
     ]
     return [Error(text, hint=hint, id=f"shipping.{e}") for bad, e, text, hint in wrong if bad]
@@ -150,12 +143,6 @@ def check_settling(app_configs: Any, **_: Any) -> list[CheckMessage]:
         for c in registry.CARRIERS.values()
         if c.repeats == "lookup" and c.settling < c.longest_work
     ]
-
-
-@register
-def check_faults(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """Guards and points must be known: of one that is not, nothing would be seen."""
-    return [Error(text, id="shipping.E009") for text in fault_settings.mistakes()]
 
 
 @register(deploy=True)

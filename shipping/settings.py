@@ -204,13 +204,13 @@ CARRIER_PROBE_DEADLINE = env.seconds(
     "CARRIER_PROBE_DEADLINE", min(10 * TIME_SCALE, CARRIER_CALL_DEADLINE), minimum=0.1
 )
 # Seconds. Redis answers in under a millisecond or is in trouble, and then each process guards by
-# itself.
-CARRIER_GUARD_TIMEOUT = env.seconds("CARRIER_GUARD_TIMEOUT", 0.25, minimum=0.01)
+# itself. Longer, and one that hangs would delay every call.
+CARRIER_GUARD_TIMEOUT = env.seconds("CARRIER_GUARD_TIMEOUT", 0.25, minimum=0.01, maximum=1)
 # What the guards' keys in Redis begin with. Queues, turns and throttles have no prefix: two
 # deployments on one Redis need two database numbers. Its channels are common to all numbers, but
 # what is sent there are random ids of holds: another deployment's hub knows none of them.
 CARRIER_GUARD_PREFIX = env.text("CARRIER_GUARD_PREFIX", "carriers:")
-# For the fault suite: parcels.fault_settings.
+# For the fault suite: parcels.faults and parcels.unguarded.
 FAULT_GUARDS_OFF = env.words("FAULT_GUARDS_OFF")
 FAULT_CRASH_AT = env.text("FAULT_CRASH_AT", "")
 FAULT_PAUSE_AT = env.text("FAULT_PAUSE_AT", "")

@@ -12,6 +12,7 @@ from time import monotonic
 from typing import Any
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from carriers import transport
 from carriers.call import Call
@@ -42,6 +43,14 @@ def test_a_pause_is_a_stop(settings: Any, struck: list[int]) -> None:
     settings.FAULT_PAUSE_AT = "before_send"
     faults.passing("before_send")
     assert struck == [signal.SIGSTOP]
+
+
+@pytest.mark.parametrize("wanted", ["nowhere:2", "before_send:0", "before_send:x"])
+@pytest.mark.parametrize("name", ["FAULT_CRASH_AT", "FAULT_PAUSE_AT"])
+def test_a_point_that_is_not_there_ends_the_start(settings: Any, name: str, wanted: str) -> None:
+    setattr(settings, name, wanted)
+    with pytest.raises(ImproperlyConfigured, match=f"'{wanted}' is not one of before_intent"):
+        faults.install()
 
 
 @pytest.mark.parametrize(("company", "deaths"), [("sim:kill ", 1), ("SIM:HANG", 0), ("", 0)])

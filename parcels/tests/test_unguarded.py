@@ -9,20 +9,16 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from django.core.exceptions import ImproperlyConfigured
 
 from carriers.registry import CARRIERS
 from parcels import unguarded
-from parcels.fault_settings import GUARDS
 from parcels.services import claim, next_state, reconcile, spares, void
 from parcels.services.claim import MAX_CLAIMS
 from parcels.unguarded import WITHOUT, without
 
 
-def test_each_guard_that_a_setting_may_name_can_be_taken_away() -> None:
-    assert list(WITHOUT) == list(GUARDS)
-
-
-@pytest.mark.parametrize("guard", GUARDS)
+@pytest.mark.parametrize("guard", WITHOUT)
 def test_what_was_taken_away_comes_back(guard: str) -> None:
     before = [getattr(owner, name) for owner, name, _ in WITHOUT[guard]]
     with without(guard):
@@ -49,6 +45,12 @@ def test_a_module_that_is_loaded_meanwhile_gets_it_too(monkeypatch: pytest.Monke
 def test_a_test_keeps_the_bound_that_it_checks() -> None:
     with without("claims"):
         assert (MAX_CLAIMS, claim.MAX_CLAIMS) == (5, unguarded.MANY)
+
+
+def test_a_guard_that_is_not_there_ends_the_start() -> None:
+    with pytest.raises(ImproperlyConfigured, match="there is no guard 'luck'"):
+        unguarded.take_away("claims", "luck")
+    assert claim.MAX_CLAIMS == 5
 
 
 @pytest.mark.parametrize(("off", "most"), [("", 5), ("turns,claims", unguarded.MANY)])
