@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import os
 import sys
 import urllib.request
 from argparse import ArgumentParser
@@ -47,12 +46,9 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument(
-            "sources", nargs="*", metavar="FILE|URL", help="invoice lists; - is stdin"
+            "sources", nargs="+", metavar="FILE|URL", help="invoice lists; - is stdin"
         )
-        parser.add_argument("--carrier", metavar="CODE", default="")
-        parser.add_argument(
-            "--from-simulator", action="store_true", help="read SIMULATOR_URL, for all carriers"
-        )
+        parser.add_argument("--carrier", required=True, choices=[*registry.CARRIERS])
         days = "day of ends to compare; default: from the lists"
         parser.add_argument("--from", dest="since", type=date.fromisoformat, help=f"first {days}")
         parser.add_argument("--to", dest="until", type=date.fromisoformat, help=f"last {days}")
@@ -60,49 +56,29 @@ class Command(BaseCommand):
             "--void", action="store_true", help="void the labels that were sold beside ours"
         )
 
-    def handle(self, *args: Any, void: bool, **options: Any) -> None:
-        found = Counter[str]()
-        for carrier, sources in _lists(options).items():
-            books = Books(carrier, *_days(options), void)
-            try:
-                for finding in books.findings(sources):
-                    self.stdout.write(f"{carrier}: {finding}")
-            except (BadInvoice, OSError, http.client.HTTPException) as error:
-                raise CommandError(f"{carrier}: {books.source}: {error}", returncode=2) from error
-            except DatabaseError as error:
-                # The lines below the first quote rows.
-                reason = str(error).partition("\n")[0]
-                raise CommandError(f"{carrier}: the database: {reason}", returncode=2) from error
-            self.stdout.write(f"{carrier}: {books.summary()}")
-            found += books.counts
-        if found[NOT_OURS] + found[NOT_SOLD] + found[TWICE] + found[UNDER_REVIEW]:
+    def handle(
+        self,
+        *args: Any,
+        sources: list[str],
+        carrier: str,
+        since: date | None,
+        until: date | None,
+        void: bool,
+        **options: Any,
+    ) -> None:
+        books = Books(carrier, since, until, void)
+        try:
+            for finding in books.findings(sources):
+                self.stdout.write(f"{carrier}: {finding}")
+        except (BadInvoice, OSError, http.client.HTTPException) as error:
+            raise CommandError(f"{carrier}: {books.source}: {error}", returncode=2) from error
+        except DatabaseError as error:
+            # The lines below the first quote rows.
+            reason = str(error).partition("\n")[0]
+            raise CommandError(f"{carrier}: the database: {reason}", returncode=2) from error
+        self.stdout.write(f"{carrier}: {books.summary()}")
+        if any(books.counts[group] for group in (NOT_OURS, NOT_SOLD, TWICE, UNDER_REVIEW)):
             sys.exit(1)
-
-
-def _lists(options: dict[str, Any]) -> dict[str, list[str]]:
-    """Return each carrier's sources."""
-    carrier, sources = options["carrier"], options["sources"]
-    codes = [*registry.CARRIERS]
-    if carrier and carrier not in codes:
-        raise CommandError(f"no such carrier: {carrier}; known: {', '.join(codes)}", returncode=2)
-    if not options["from_simulator"]:
-        if not carrier or not sources:
-            raise CommandError("name a --carrier and its lists", returncode=2)
-        return {carrier: sources}
-    url = os.environ.get("SIMULATOR_URL", "")
-    if not url or sources:
-        wrong = "takes no lists" if sources else "needs SIMULATOR_URL"
-        raise CommandError(f"--from-simulator {wrong}", returncode=2)
-    return {
-        code: [f"{url}/carriers/{code}/invoice.csv"] for code in ([carrier] if carrier else codes)
-    }
-
-
-def _days(options: dict[str, Any]) -> tuple[date | None, date | None]:
-    if not options["from_simulator"]:
-        return options["since"], options["until"]
-    # Its lists are of all that it ever sold, unlike a carrier's.
-    return options["since"] or date(2000, 1, 1), options["until"] or timezone.now().date()
 
 
 class Books:
