@@ -59,6 +59,6 @@ def _keys(name: str, limits: tuple[Limit, ...]) -> list[str]:
 
 
 @functools.cache
-def windows(url: str | None = None) -> Windows:
+def windows() -> Windows:
     """Return this process's windows."""
-    return Windows(sync_client(url or settings.GUARDS_URL, time_out=_TIME_OUT))
+    return Windows(sync_client(settings.GUARDS_URL, time_out=_TIME_OUT))
