@@ -7,7 +7,6 @@ is sent no less. Closed loop: so many connections, each sends when its last answ
 from __future__ import annotations
 
 import itertools
-import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,23 +30,6 @@ class Constant:
 
 
 @dataclass(frozen=True, slots=True)
-class Poisson:
-    """Requests of many clients who know nothing of each other; the same seed, the same times."""
-
-    rate: float
-    seconds: float
-    seed: int = 1
-
-    def times(self) -> Iterator[float]:
-        """Return each intended start."""
-        random_ = random.Random(self.seed)
-        at = random_.expovariate(self.rate)
-        while at < self.seconds:
-            yield at
-            at += random_.expovariate(self.rate)
-
-
-@dataclass(frozen=True, slots=True)
 class Ramp:
     """A rate that goes evenly from one to another."""
 
@@ -67,16 +49,13 @@ class Ramp:
 
 @dataclass(frozen=True, slots=True)
 class Burst:
-    """So many requests at once, again after each interval."""
+    """So many requests at once."""
 
     size: int
-    every: float = 1.0
-    times_over: int = 1
 
     def times(self) -> Iterator[float]:
         """Return each intended start."""
-        starts = (round_ * self.every for round_ in range(self.times_over))
-        return itertools.chain.from_iterable(itertools.repeat(at, self.size) for at in starts)
+        return itertools.repeat(0.0, self.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,8 +75,8 @@ class Closed:
 
 
 # Each has `times()`: seconds from the start of the stream, ascending.
-Schedule = Constant | Poisson | Ramp | Burst
-OPEN = {"constant": Constant, "poisson": Poisson, "ramp": Ramp, "burst": Burst}
+Schedule = Constant | Ramp | Burst
+OPEN = {"constant": Constant, "ramp": Ramp, "burst": Burst}
 KINDS = (*OPEN, "closed")
 
 
@@ -115,7 +94,7 @@ def from_mapping(raw: Mapping[str, Any]) -> Schedule | Closed:
 
 
 def _refuse_nonsense(kind: str, values: Mapping[str, Any]) -> None:
-    may_be_zero = ("from_rate", "to_rate", "seed", "opening")
+    may_be_zero = ("from_rate", "to_rate", "opening")
     for name, value in values.items():
         if isinstance(value, bool) or not isinstance(value, int | float):
             raise ArrivalsError(f"arrivals of kind {kind!r}: {name}={value!r} is not a number")

@@ -1,6 +1,3 @@
-import itertools
-import statistics
-
 import pytest
 
 from loadtests.arrivals import (
@@ -8,7 +5,6 @@ from loadtests.arrivals import (
     Burst,
     Closed,
     Constant,
-    Poisson,
     Ramp,
     from_mapping,
 )
@@ -16,20 +12,6 @@ from loadtests.arrivals import (
 
 def test_a_constant_rate_is_evenly_spaced():
     assert list(Constant(rate=4, seconds=1).times()) == [0, 0.25, 0.5, 0.75]
-
-
-def test_poisson_has_its_rate_and_the_spread_of_strangers():
-    times = list(Poisson(rate=50, seconds=100, seed=3).times())
-    gaps = [later - earlier for earlier, later in itertools.pairwise(times)]
-    assert len(times) == pytest.approx(5000, rel=0.05)
-    # In an exponential distribution the deviation equals the mean; evenly spaced it would be 0.
-    assert statistics.pstdev(gaps) == pytest.approx(statistics.mean(gaps), rel=0.1)
-
-
-def test_poisson_repeats_itself_by_its_seed():
-    first, again, other = (list(Poisson(10, 5, seed=seed).times()) for seed in (1, 1, 2))
-    assert first == again
-    assert first != other
 
 
 def test_a_ramp_sends_the_area_under_its_rate():
@@ -50,8 +32,8 @@ def test_a_ramp_without_slope_is_constant():
     assert list(Ramp(5, 5, 2).times()) == list(Constant(5, 2).times())
 
 
-def test_a_burst_comes_at_once_and_again():
-    assert list(Burst(size=2, every=3, times_over=2).times()) == [0, 0, 3, 3]
+def test_a_burst_comes_at_once():
+    assert list(Burst(size=2).times()) == [0, 0]
 
 
 @pytest.mark.parametrize(
