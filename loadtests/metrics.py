@@ -89,8 +89,6 @@ class Summary:
     error_share: float
     latency: Latency | None
     late_sends: int
-    worst_send: float
-    in_flight: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,8 +141,6 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         error_share=1 - len(good) / len(samples),
         latency=latency_of(each.latency for each in samples if each.ok or each.outcome in GAVE_UP),
         late_sends=sum(wait > LATE_SECONDS for wait in waits),
-        worst_send=max(waits, default=0.0),
-        in_flight=math.fsum(sample.latency for sample in samples) / seconds,
     )
 
 

@@ -118,7 +118,6 @@ def results(*runs, note=""):
             "requests_per_second": 9000.0,
             "paced_rate": 500,
             "paced_late_share": 0.0,
-            "paced_p99": 0.002,
             "generators": 1,
         },
         "scenarios": {
