@@ -1,11 +1,11 @@
 """The canary: a cheap read twice a second, as any client of the shop would make it."""
 
 import asyncio
+import time
 
 from aiohttp import ClientSession
 
 from deploy.live.target import Target
-from deploy.live.window import Window, percentile
 
 EVERY = 0.5
 # Seconds: a shop gives up about then.
@@ -19,7 +19,8 @@ class Canary:
     def __init__(self, session: ClientSession, target: Target) -> None:
         self._session = session
         self._target = target
-        self._window = Window()
+        self._waiting: set[float] = set()
+        self._last = 0.0
         self._has_sung = False  # before the stack is up a failure is none
         self._dead = False
 
@@ -31,19 +32,19 @@ class Canary:
                 await asyncio.sleep(EVERY)
 
     async def _sing(self) -> None:
-        number = self._window.begin()
+        began = time.monotonic()
+        self._waiting.add(began)
         sings = await self._target.ask(self._session, "GET", PATH, TIME_OUT) == 200
-        self._window.end(number, counts=sings)  # a refused connection is no quick answer
+        self._waiting.remove(began)
+        if sings:  # a refused connection is no quick answer
+            self._last = time.monotonic() - began
         self._has_sung |= sings
         self._dead = self._has_sung and not sings
 
-    def read(self) -> dict[str, float | None]:
-        """Return seconds: `now` is the latest, or how long the oldest has been waiting by now.
+    def read(self) -> float | None:
+        """Return the latest's seconds, or how long the oldest has been waiting by now.
 
         None where the latest had no answer, or another one than it should.
         """
-        waiting, last = self._window.longest_wait, self._window.last
-        return {
-            "now": None if self._dead else waiting if last is None else max(waiting, last),
-            "p95": percentile(self._window.latencies(), 0.95),
-        }
+        now = time.monotonic()
+        return None if self._dead else max(now - min(self._waiting, default=now), self._last)

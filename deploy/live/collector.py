@@ -221,8 +221,7 @@ class Collector:
                 "at": self.latest["at"],
                 "outage": any(c["faults"] for one in targets for c in one["carriers"].values()),
                 "points": {
-                    one["name"]: [one["canary"]["now"], one["goodput"], one["to_come"]]
-                    for one in targets
+                    one["name"]: [one["canary"], one["goodput"], one["to_come"]] for one in targets
                 },
             }
         )

@@ -43,16 +43,6 @@ class Window:
         """Return how many wait now."""
         return len(self._open)
 
-    @property
-    def longest_wait(self) -> float:
-        """Return the age of the oldest that waits, 0 where none does."""
-        return self._clock() - min(self._open.values()) if self._open else 0.0
-
-    @property
-    def last(self) -> float | None:
-        """Return how long the latest to end took."""
-        return self._done[-1][1] if self._done else None
-
     def latencies(self) -> list[float]:
         """Return what counts now, ascending."""
         now = self._clock()

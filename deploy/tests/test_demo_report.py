@@ -14,7 +14,7 @@ NAMES = ("uwsgi-prefork", "asgi-hold")
 def look(at, *now):
     targets = [
         {
-            "name": name, "canary": {"now": seconds},
+            "name": name, "canary": seconds,
             "clients": {"sent": at, "late": 0, "errors": 0},
             "announced": 0, "waiting": 5, "slots": 5, "holds": 0,
         }

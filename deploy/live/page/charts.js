@@ -29,7 +29,7 @@ export class Charts {
       at: figures.at,
       outage: figures.targets.some(one => Object.values(one.carriers).some(carrier => carrier.faults.length)),
       points: Object.fromEntries(
-        figures.targets.map(one => [one.name, [one.canary.now, one.goodput, one.to_come]])),
+        figures.targets.map(one => [one.name, [one.canary, one.goodput, one.to_come]])),
     });
     while (this.points.length && this.points[0].at < figures.at - SPAN) this.points.shift();
     if (String(names) !== String(this.names)) { this.names = names; this.make(); }

@@ -44,7 +44,7 @@ class StackView {
 
   show(figures) {
     this.diagram.feed(figures);
-    const seconds = figures.canary.now, { waiting, holds, at_door: atDoor } = figures;
+    const seconds = figures.canary, { waiting, holds, at_door: atDoor } = figures;
     const slots = figures.slots ?? Infinity;
     this.answer("other", otherPages(seconds), seconds === null || seconds > DEAD, seconds > SLOW);
     this.answer("stuck", `${waiting} of ${figures.slots ?? "∞"}`, waiting > 0 && waiting >= slots, waiting > slots / 2);

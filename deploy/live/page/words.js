@@ -26,7 +26,7 @@ const calm = load => Math.max(3, 1.5 * load.rate);
 // Where all stands: `[mood, sentence]`; a new mood is worth telling a screen reader.
 export function sentence({ targets, load }, before) {
   const pages = `Other pages: ${targets.map(one => targets.length > 1
-    ? `${otherPages(one.canary.now)} with ${one.name}` : otherPages(one.canary.now)).join(", ")}.`;
+    ? `${otherPages(one.canary)} with ${one.name}` : otherPages(one.canary)).join(", ")}.`;
   const broken = Object.values(targets[0]?.carriers ?? {}).filter(trouble);
   if (broken.length) {
     const what = broken.map(carrier => {
