@@ -54,12 +54,8 @@ class CarrierBlackHole(Fault):
         rig.heal()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        before, during = (p99(journals, prefix) for prefix in ("before", "during"))
-        # A tenth over, and 0.1 s for what two cores add by themselves.
-        limit = round(before * 1.1 + 0.1, 2)
         return [
-            Measure("others' p99 before, s", before, "-", True),
-            Measure("others' p99 during, s", during, f"{limit}", during <= limit),
+            *compared(journals, "others'", 1.1),
             Measure("purchases after ten had timed out", self.bought, f"{SLACK} at most",
                     self.bought <= SLACK),
         ]  # fmt: skip
@@ -82,6 +78,16 @@ def fix_latency(rig: Rig) -> None:
 def healthy(rig: Rig, count: int, prefix: str) -> list[Wish]:
     """Return synchronous labels of the other carriers."""
     return rig.wishes(count, synchronous=1.0, carriers=OTHERS, prefix=prefix)
+
+
+def compared(journals: Journals, whose: str, factor: float) -> list[Measure]:
+    """Return the p99 before and during: by that factor over, and by what two cores add (0.1 s)."""
+    before, during = (p99(journals, prefix) for prefix in ("before", "during"))
+    limit = round(before * factor + 0.1, 2)
+    return [
+        Measure(f"{whose} p99 before, s", before, "-", True),
+        Measure(f"{whose} p99 during, s", during, f"{limit}", during <= limit),
+    ]
 
 
 def p99(journals: Journals, prefix: str) -> float:

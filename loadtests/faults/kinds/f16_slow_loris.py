@@ -10,7 +10,7 @@ import time
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
-from loadtests.faults.kinds.f08_carrier_black_hole import p99
+from loadtests.faults.kinds.f08_carrier_black_hole import compared
 from loadtests.faults.rig import Rig
 
 # Each healthy wave; small enough for two cores that the lorises share.
@@ -64,13 +64,7 @@ class SlowLoris(Fault):
         rig.send(wishes, at_once=5).join()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        before, during = (p99(journals, prefix) for prefix in ("before", "during"))
-        # A fifth over, and 0.1 s for what two cores add by themselves.
-        limit = round(before * 1.2 + 0.1, 2)
-        return [
-            Measure("healthy p99 before, s", before, "-", True),
-            Measure("healthy p99 during, s", during, f"{limit}", during <= limit),
-        ]
+        return compared(journals, "healthy", 1.2)
 
 
 def _allow_sockets(count: int) -> None:

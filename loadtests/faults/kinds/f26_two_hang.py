@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
-from loadtests.faults.kinds.f08_carrier_black_hole import fix_latency, healthy, p99
+from loadtests.faults.kinds.f08_carrier_black_hole import compared, fix_latency, healthy
 from loadtests.faults.rig import Rig
 
 HANGING = ("tortoise", "lantern")
-DURING = "others' p99 during, s"
 # Requests for both together: over two shipped bulkheads, and over the threads of the control.
 BACKLOG = 900
 # Seconds between two looks at how many calls hang; equal ones mean that no more begin.
@@ -27,7 +26,9 @@ class TwoHang(Fault):
     title = "two carriers hang at once, shipped bulkheads"
     doses = {"short": Dose(200), "full": Dose(1_000)}
     # As many threads as one carrier's bulkhead and a quarter.
-    controls = {"threads": Control(DURING, environment={"WORKER_CONCURRENCY": "500"})}
+    controls = {
+        "threads": Control("others' p99 during, s", environment={"WORKER_CONCURRENCY": "500"})
+    }
     # Two full bulkheads take seconds to begin, whatever the scale: they must hang for longer.
     short_scale = 0.5
     alone = True
@@ -58,11 +59,7 @@ class TwoHang(Fault):
         rig.note(f"{self.hanging} calls hang")
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        before, during = (p99(journals, prefix) for prefix in ("before", "during"))
-        # A fifth over, and 0.1 s for what two cores add by themselves.
-        limit = round(before * 1.2 + 0.1, 2)
         return [
             Measure("calls that hung, at most", self.hanging, "-", True),
-            Measure("others' p99 before, s", before, "-", True),
-            Measure(DURING, during, f"{limit}", during <= limit),
+            *compared(journals, "others'", 1.2),
         ]
