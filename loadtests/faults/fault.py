@@ -157,9 +157,6 @@ class Fault:
         """Return how the fault's own targets were met."""
         return []
 
-    def tidy(self, rig: Rig) -> None:
-        """Put back what the next run on the same deployment needs."""
-
 
 REGISTERED: dict[str, type[Fault]] = {}
 
@@ -271,7 +268,6 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
         left = rig.database.outstanding()
         result.measures.append(Measure("still to be done at the end", left, "0", met=False))
     result.schedule = rig.schedule
-    fault.tidy(rig)
     _count(result, journals)
     if not control and not all(finding.holds for finding in result.findings):
         rig.keep_logs(kind.id)

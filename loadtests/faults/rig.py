@@ -99,7 +99,7 @@ class Rig:
         with contextlib.ExitStack() as opened:
             opened.callback(self._folder.cleanup)
             self._open(opened)
-            self._closing = opened.pop_all()
+            self.closing = opened.pop_all()
         return self
 
     def _open(self, opened: contextlib.ExitStack) -> None:
@@ -115,9 +115,12 @@ class Rig:
         by_sentinel = isinstance(self.broker, SentinelServer)
         broker = {"BROKER_URL": self.broker.url} if self.broker and not by_sentinel else {}
         url = self.postgresql.create_database("faults") if self.postgresql else "sqlite"
+        database = url
+        if self.database_kind == "pgbouncer":
+            database = opened.enter_context(PgBouncer(self.cluster)).url_of("faults")
         self.stack = Stack(
             self._strategy,
-            database=self._pooled(opened) if self.database_kind == "pgbouncer" else url,
+            database=database,
             redis_url=self.broker.url if self.broker and by_sentinel else "",
             env=environment(self.scale) | broker | self._env,
             run_dir=Path(self._folder.name),
@@ -134,14 +137,10 @@ class Rig:
         for account in range(len(self.logins)):
             self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
 
-    def _pooled(self, opened: contextlib.ExitStack) -> str:
-        """Start a PgBouncer before the cluster, and return the database's address there."""
-        return opened.enter_context(PgBouncer(self.cluster)).url_of("faults")
-
     def __exit__(self, *_: object) -> None:
         for child in self._extra:
             child.kill()
-        self._closing.close()
+        self.closing.close()
 
     def _make_receiver(self) -> Child:
         """Make the shops' webhook endpoint, a process of its own: the load must not delay it."""
@@ -161,7 +160,7 @@ class Rig:
     def begin(self, prefix: str, changes: Mapping[str, str], seed: int) -> None:
         """Begin another run on the same deployment; its journals will tell of this run alone.
 
-        Processes are started anew only where their environment differs.
+        Processes that run are started anew only where their environment differs.
         """
         self.prefix, self.seed, self.rng = prefix, seed, random.Random(seed)
         self.loads, self.schedule, self._started = [], [], time.monotonic()
@@ -172,7 +171,7 @@ class Rig:
             for name in CHANGING:
                 self.stack.kill(name)
             self.stack.change_environment({**environment(self.scale), **changes})
-            self.stack.start(*CHANGING)
+        self.stack.start()  # also what the run before has stopped
         self.note("ready")
 
     def note(self, what: str) -> None:

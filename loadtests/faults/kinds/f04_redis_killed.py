@@ -45,7 +45,3 @@ class RedisKilled(Fault):
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         resumed = round(self.resumed, 1)
         return [Measure("seconds until work resumed, at most", resumed, "10", resumed <= 10)]
-
-    def tidy(self, rig: Rig) -> None:
-        if self.control:
-            rig.stack.start("sweeper")

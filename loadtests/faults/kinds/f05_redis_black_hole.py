@@ -40,7 +40,3 @@ class RedisBlackHole(Fault):
         slowest = max((told.seconds or 999.0) for told in journals.told)
         limit = WAIT + GRACE
         return [Measure("slowest answer, s", round(slowest, 2), f"{limit}", slowest <= limit)]
-
-    def tidy(self, rig: Rig) -> None:
-        if self.control:
-            rig.stack.start("sweeper")

@@ -60,6 +60,3 @@ class ClocksApart(Fault):
             shifted.append(rig.one_more(process, env=shifted_by(seconds) | changes))
         rig.wait_until(lambda: all(file.exists() for file in ready), STARTED)
         return shifted
-
-    def tidy(self, rig: Rig) -> None:
-        rig.stack.start("worker", "sweeper")

@@ -36,17 +36,18 @@ class SilentDatabase(Fault):
     worker = sweeper = 0.0
 
     def strike(self, rig: Rig) -> None:
-        self.proxy = SilentProxy(rig.cluster.port)
-        self._move_behind(rig, self.proxy.start())
+        proxy = SilentProxy(rig.cluster.port)
+        self._move_behind(rig, proxy.start())
+        rig.closing.callback(proxy.close)
         # A control's clients wait for nothing, each for all of its patience: all of them at once.
         count = AFTERWARDS if self.control else self.dose.requests
         load = rig.send(rig.wishes(count, synchronous=0.2), at_once=20)
         rig.wait_for_work(load)
         rig.note("network: silent")
-        self.proxy.silence()
+        proxy.silence()
         time.sleep(self.dose.seconds * rig.scale)
         rig.note("network: back, without the connections from before")
-        self.proxy.speak()
+        proxy.speak()
         self._wait_for_work(rig)
         load.join()
 
@@ -77,9 +78,6 @@ class SilentDatabase(Fault):
             Measure(name, round(seconds, 1) or "never", f"{WORKING:g}", 0 < seconds <= WORKING)
             for name, seconds in ((WORKER, self.worker), (SWEEPER, self.sweeper))
         ]
-
-    def tidy(self, rig: Rig) -> None:
-        self.proxy.close()
 
 
 def _claimed_since(rig: Rig, mark: object) -> bool:
