@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import fcntl
-import json
 import os
 import sys
 import tempfile
@@ -21,23 +20,14 @@ from loadtests.faults.hosts import HostsMissingError
 from loadtests.faults.report import facts, passed, table, targets, write
 from loadtests.faults.rig import BROKERS, DATABASES
 
-# Those first that tell most for their minutes, the drains of thousands last: a suite that is ended
-# early has shown the most. Faults that are not named here come behind, those whose targets are
-# times at the very end: they wait for all other lanes.
-ORDER = ("F17", "F19", "F12", "F2", "F14", "F9", "F11", "F5", "F3", "F15", "F7", "F13",
-         "F10", "F4", "F18", "F6", "F1")  # fmt: skip
 # What a run may lack: it is skipped with its reason, but not in CI.
 MISSING = (StoreMissingError, ClockMissingError, HostsMissingError)
 MACHINE = Path(tempfile.gettempdir()) / "loadtests-faults.lock"
 
 
 def in_order(known: Mapping[str, type[Fault]]) -> list[str]:
-    """Return all faults in the order of a whole suite."""
-
-    def place(id_: str) -> tuple[bool, int]:
-        return known[id_].alone, ORDER.index(id_) if id_ in ORDER else len(ORDER)
-
-    return sorted(known, key=place)
+    """Return all faults, those last whose targets are times: they wait for all other lanes."""
+    return sorted(known, key=lambda id_: known[id_].alone)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -53,7 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         made = facts()  # before: somebody may commit meanwhile
         try:
             with _machine(alone=known[run.fault].alone):
-                result = _execute(known[run.fault], run, options.seed)
+                result = execute(known[run.fault], run, seed=options.seed)
         except MISSING as reason:
             print(f"skipped: {run}: {reason}", file=sys.stderr, flush=True)
             if os.environ.get("CI") == "true":
@@ -68,7 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(table([result]), *targets(result), sep="\n", file=sys.stderr, flush=True)
         if options.report:  # after each: an hour's work must not depend on its last minute
             write([result], known, made=made)
-    print(json.dumps([each.as_json() for each in results]) if options.json else table(results))
+    print(table(results))
     for run in broken:
         print(f"missing: {run}")
     return 0 if passed(results) and not broken else 1
@@ -79,7 +69,6 @@ def _options(known: Mapping[str, type[Fault]]) -> argparse.ArgumentParser:
     parser.add_argument("faults", nargs="*", metavar="F1", help=f"of {', '.join(known)}")
     parser.add_argument("--dose", choices=("short", "full"), default="short")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
-    parser.add_argument("--json", action="store_true", help="print JSON instead of the table")
     parser.add_argument("--database", choices=DATABASES, default="", help="only it")
     parser.add_argument("--broker", choices=tuple(BROKERS), default="", help="instead of a Redis")
     parser.add_argument("--no-controls", action="store_true", help="leave the controls out")
@@ -101,12 +90,6 @@ def _runs(chosen: Sequence[type[Fault]], options: argparse.Namespace) -> Iterato
             broker=options.broker,
         )
         yield from (run for run in runs if options.control in ("", run.control))
-
-
-def _execute(kind: type[Fault], run: Run, seed: int) -> Result:
-    return execute(
-        kind, run.dose, database=run.database, seed=seed, control=run.control, broker=run.broker
-    )
 
 
 @contextmanager

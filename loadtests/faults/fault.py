@@ -214,18 +214,19 @@ def planned(
     ]
 
 
-def execute(
-    kind: type[Fault], dose: str, *, database: str, seed: int, control: str = "", broker: str = ""
-) -> Result:
-    """Run a fault once on a deployment of its own, and read the journals."""
-    strategy = (control and kind.controls[control].strategy) or kind.strategy
-    scale = FULL if dose == "full" else kind.short_scale
-    changes = environment_of(kind, dose, scale=scale, control=control)
+def execute(kind: type[Fault], run: Run, *, seed: int) -> Result:
+    """Make a run on a deployment of its own, and read the journals."""
+    scale = FULL if run.dose == "full" else kind.short_scale
     rig = kind.rig(
-        database=database, broker=broker, seed=seed, strategy=strategy, env=changes, scale=scale
+        database=run.database,
+        broker=run.broker,
+        seed=seed,
+        strategy=(run.control and kind.controls[run.control].strategy) or kind.strategy,
+        env=environment_of(kind, run.dose, scale=scale, control=run.control),
+        scale=scale,
     )
     with rig:
-        return execute_on(rig, kind, dose, seed=seed, control=control)
+        return execute_on(rig, kind, run.dose, seed=seed, control=run.control)
 
 
 def environment_of(kind: type[Fault], dose: str, *, scale: float, control: str) -> dict[str, str]:

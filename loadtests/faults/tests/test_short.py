@@ -12,7 +12,7 @@ import pytest
 
 from deploy.stores import POSTGRESQL_INSTALL, StoreMissingError, postgresql_programs
 from deploy.tests.fixtures import absent
-from loadtests.faults.fault import Result, all_faults, execute, execute_on
+from loadtests.faults.fault import Result, Run, all_faults, execute, execute_on
 from loadtests.faults.report import table, targets
 from loadtests.faults.rig import Rig
 
@@ -54,4 +54,4 @@ def run(rig: Rig, fault: str, control: str = "") -> Result:
     kind = all_faults()[fault]
     if kind.short_scale == rig.scale:
         return execute_on(rig, kind, "short", seed=SEED, control=control)
-    return execute(kind, "short", database=rig.database_kind, seed=SEED, control=control)
+    return execute(kind, Run(fault, "short", rig.database_kind, control), seed=SEED)
