@@ -221,10 +221,9 @@ def spares_are_known(journals: Journals) -> Finding:
     }
     twice = sold_twice(journals)
     wrong = [
-        f"{reference}: {_spare_numbers(rows.get(reference), lines, live, named)} of"
-        f" {len(lines)} labels live and unknown to us"
+        f"{reference}: {unknown} of {len(lines)} labels live and unknown to us"
         for reference, lines in twice.items()
-        if _spare_numbers(rows.get(reference), lines, live, named)
+        if (unknown := _spare_numbers(rows.get(reference), lines, live, named))
     ]
     return _finding("I10", len(twice), wrong)
 
@@ -261,11 +260,11 @@ def each_end_has_its_event(journals: Journals) -> Finding:
         for (parcel, status), count in written.items()
         if status in TERMINAL and count > 1 and status != ended.get(parcel)
     ]
-    known = {(event.id, event.parcel, event.status) for event in journals.outbox}
+    known = set(journals.outbox)
     wrong += [
         f"parcel {seen.parcel}: event {seen.id} of status {seen.status} is not in the outbox"
         for seen in journals.events
-        if (seen.id, seen.parcel, seen.status) not in known
+        if seen not in known
     ]
     return _finding("I11", len(journals.parcels), wrong)
 

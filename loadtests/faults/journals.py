@@ -93,17 +93,8 @@ class SpareRow:
 
 
 @dataclass(frozen=True, slots=True)
-class EventRow:
-    """A status change in the outbox."""
-
-    id: str
-    parcel: int
-    status: int
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookSeen:
-    """One delivery as the shop's endpoint saw it."""
+class Event:
+    """A status change: in the outbox, or as the shop's endpoint saw it."""
 
     id: str
     parcel: int
@@ -134,8 +125,8 @@ class Journals:
     attempts: list[AttemptRow] = field(default_factory=list)
     spares: list[SpareRow] = field(default_factory=list)
     # Status changes in the outbox, and those that the shops' endpoint has received.
-    outbox: list[EventRow] = field(default_factory=list)
-    events: list[WebhookSeen] = field(default_factory=list)
+    outbox: list[Event] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     def of(self, prefix: str) -> Journals:
         """Return what is about intents with a prefix, and every purchase that no row knows of."""
@@ -233,11 +224,11 @@ class Database:
         sql = "SELECT announcement_id, tracking_number, state FROM parcels_sparelabel"
         return [SpareRow(*row) for row in self.ask(sql)]
 
-    def outbox(self) -> list[EventRow]:
+    def outbox(self) -> list[Event]:
         """Return every status change that was written for webhooks."""
         rows = self.ask("SELECT id, parcel_id, status FROM parcels_webhookevent")
         # SQLite has no type for it and stores 32 hexadecimal digits.
-        return [EventRow(str(uuid.UUID(str(id_))), parcel, status) for id_, parcel, status in rows]
+        return [Event(str(uuid.UUID(str(id_))), parcel, status) for id_, parcel, status in rows]
 
     def accounts(self, public_keys: Iterable[str]) -> dict[int, int]:
         """Return the account of each key, by the key's place."""
@@ -259,9 +250,9 @@ def read_ledger(path: Path) -> list[Booking]:
     ]
 
 
-def read_events(path: Path) -> list[WebhookSeen]:
+def read_events(path: Path) -> list[Event]:
     """Read what the webhook receiver wrote down."""
-    return [WebhookSeen(**entry) for entry in _lines(path)]
+    return [Event(**entry) for entry in _lines(path)]
 
 
 def _lines(path: Path) -> Iterator[dict[str, Any]]:

@@ -36,13 +36,8 @@ class HangUp(Fault):
     times = {"SIMULATOR_LATENCY_POSTNL": CARRIER}
     # Half of the clients must be held before the others go, which no scale makes quicker.
     short_scale = 1.0
-    controls = {
-        "hang-up": Control(LEFT_OVER, environment={}, strategy="gunicorn-gthread"),
-    }
-
-    def __init__(self, dose: Dose, *, control: str = "") -> None:
-        super().__init__(dose, control=control)
-        self.left_over = self.held = 0
+    controls = {"hang-up": Control(LEFT_OVER, environment={}, strategy="gunicorn-gthread")}
+    left_over = held = 0
 
     def strike(self, rig: Rig) -> None:
         first, last = (seconds * rig.scale for seconds in HANG_UP)
@@ -85,12 +80,7 @@ class HangUp(Fault):
             # Who goes before anything is stored has asked for nothing.
             Measure("parcels of theirs", len(known), "some", bool(known)),
             Measure("of these without a label", missing, "0", not missing),
-            Measure(
-                LEFT_OVER,
-                self.left_over,
-                "0",
-                self.left_over <= 0,
-            ),
+            Measure(LEFT_OVER, self.left_over, "0", self.left_over <= 0),
         ]
 
 

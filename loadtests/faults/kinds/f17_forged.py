@@ -54,11 +54,8 @@ class Forged(Fault):
     doses = {"short": Dose(40), "full": Dose(140)}
     controls = {"secrecy": Control("honoured", environment={})}
 
-    def __init__(self, dose: Dose, *, control: str = "") -> None:
-        super().__init__(dose, control=control)
-        self.honoured: list[str] = []
-
     def strike(self, rig: Rig) -> None:
+        self.honoured: list[str] = []
         # Real holds, of both accounts: what a forged question could be answered with.
         rig.send(rig.wishes(4, synchronous=1.0, carriers=("postnl",), prefix="held")).join()
         secret = rig.stack.env["OFFLOAD_SECRET"] if self.control else "0" * 64
@@ -107,9 +104,8 @@ class Forged(Fault):
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         first = self.honoured[0][:150] if self.honoured else ""
-        return [
-            Measure("honoured", f"{len(self.honoured)} {first}".strip(), "0", not self.honoured),
-        ]
+        said = f"{len(self.honoured)} {first}".strip()
+        return [Measure("honoured", said, "0", not self.honoured)]
 
 
 def sign(secret: str, body: str) -> str:

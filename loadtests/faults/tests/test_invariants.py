@@ -11,12 +11,11 @@ from loadtests.faults.journals import (
     AnnouncementRow,
     AttemptRow,
     Booking,
-    EventRow,
+    Event,
     Journals,
     ParcelRow,
     SpareRow,
     Told,
-    WebhookSeen,
 )
 
 PARCEL = {"id": 1, "order_number": "one", "tracking_number": "T1"}
@@ -34,8 +33,8 @@ def sound() -> Journals:
         ledger=[SOLD],
         accounts={0: 7, 1: 8},
         attempts=[AttemptRow(1, "announce", "announced")],
-        outbox=[EventRow("e1", 1, 1000)],
-        events=[WebhookSeen("e1", 1, 1000)],
+        outbox=[Event("e1", 1, 1000)],
+        events=[Event("e1", 1, 1000)],
     )
 
 
@@ -43,7 +42,7 @@ def with_end(state: str, status: int, tracking_number: str = "T1") -> Journals:
     journals = sound()
     journals.parcels = [ParcelRow(1, 7, "one", status, "T1")]
     journals.announcements = [replace(ROW, state=state, tracking_number=tracking_number)]
-    journals.outbox = [EventRow("e1", 1, status)]
+    journals.outbox = [Event("e1", 1, status)]
     journals.events = []
     return journals
 
@@ -103,7 +102,7 @@ def test_bought_twice_under_two_parcels_of_one_intent() -> None:
         replace(ROW, id=2, parcel=2, reference="R2", tracking_number="T2")
     )
     journals.ledger.append(Booking("postnl", "R2", "s2", "T2"))
-    journals.outbox.append(EventRow("e2", 2, 1000))
+    journals.outbox.append(Event("e2", 2, 1000))
     assert broken(journals) == {"I2"}
 
 
@@ -189,7 +188,7 @@ def refused() -> Journals:
     journals.announcements = [replace(ROW, state="failed", tracking_number="")]
     journals.ledger = []
     journals.attempts = [AttemptRow(1, "announce", "refused", "ADDRESS_INVALID")]
-    journals.outbox = [EventRow("e1", 1, 1002)]
+    journals.outbox = [Event("e1", 1, 1002)]
     journals.events = []
     return journals
 
@@ -220,13 +219,13 @@ def test_a_terminal_status_without_its_event(state: str, status: int) -> None:
     journals.ledger = [SOLD] if state == "announced" else []
     journals.attempts = [AttemptRow(1, "announce", "refused")]
     assert broken(journals) == set()
-    journals.outbox = [EventRow("e1", 1, 1001)]
+    journals.outbox = [Event("e1", 1, 1001)]
     assert broken(journals) == {"I11"}
 
 
 def test_a_terminal_status_with_two_events() -> None:
     journals = sound()
-    journals.outbox.append(EventRow("e2", 1, 1000))
+    journals.outbox.append(Event("e2", 1, 1000))
     assert broken(journals) == {"I11"}
 
 
@@ -241,8 +240,8 @@ def test_a_parcel_that_is_tracked_had_its_event() -> None:
 def test_an_earlier_end_has_one_event_too() -> None:
     journals = with_end("voided", 2000)
     journals.ledger = []
-    journals.outbox = [EventRow(f"e{number}", 1, 1000) for number in (1, 2)]
-    journals.outbox.append(EventRow("e3", 1, 2000))
+    journals.outbox = [Event(f"e{number}", 1, 1000) for number in (1, 2)]
+    journals.outbox.append(Event("e3", 1, 2000))
     assert broken(journals) == {"I11"}
 
 
@@ -254,7 +253,7 @@ def test_a_delivery_that_comes_twice_is_one_event() -> None:
 
 def test_a_delivery_of_no_event() -> None:
     journals = sound()
-    journals.events.append(WebhookSeen("e9", 1, 1000))
+    journals.events.append(Event("e9", 1, 1000))
     assert broken(journals) == {"I11"}
 
 
@@ -351,20 +350,20 @@ def test_another_request_s_parcel() -> None:
 
 def test_an_end_that_was_told_twice_is_one_violation() -> None:
     journals = sound()
-    journals.outbox.append(EventRow("e2", 1, 1000))
+    journals.outbox.append(Event("e2", 1, 1000))
     [found] = [each for each in check(journals) if not each.holds]
     assert (found.invariant, found.violations) == ("I11", 1)
 
 
 def test_what_is_no_end_may_be_told_more_than_once() -> None:
     journals = sound()
-    journals.outbox += [EventRow("e2", 1, 91), EventRow("e3", 1, 91)]
+    journals.outbox += [Event("e2", 1, 91), Event("e3", 1, 91)]
     assert broken(journals) == set()
 
 
 def test_a_cancellation_that_failed_is_no_end_of_its_own() -> None:
     journals = sound()
     journals.parcels = [ParcelRow(1, 7, "one", 94, "T1")]
-    journals.outbox = [EventRow("e1", 1, 94)]
-    journals.events = [WebhookSeen("e1", 1, 94)]
+    journals.outbox = [Event("e1", 1, 94)]
+    journals.events = [Event("e1", 1, 94)]
     assert broken(journals) == set()
