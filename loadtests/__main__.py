@@ -26,7 +26,7 @@ from deploy.strategy import StrategyError
 from loadtests import results as raw
 from loadtests import scenario, suite
 from loadtests.bench import WORKERS, Bench, Wishes, available, unavailable
-from loadtests.pages import PAGES, write_pages
+from loadtests.pages import PAGE, write_page
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
 from loadtests.screen import Screen
@@ -172,8 +172,7 @@ def _report(options: argparse.Namespace) -> int:
 
 
 def _pages(options: argparse.Namespace) -> int:
-    changed = write_pages()
-    print("\n".join(f"wrote {page}" for page in changed) or f"{', '.join(PAGES)} is up to date")
+    print(f"wrote {PAGE}" if write_page() else f"{PAGE} is up to date")
     return 0
 
 
