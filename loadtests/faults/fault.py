@@ -252,7 +252,8 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     changes = environment_of(kind, dose, scale=rig.scale, control=control)
     rig.begin(f"{kind.id}{control}.", changes, seed)
     fault.strike(rig)
-    rig.finish_loads()
+    for load in rig.loads:
+        load.join(timeout=600)
     rig.note("all clients answered")
     # What a control has broken need not come to rest: a sale too many is seen at once.
     own = rig.scale * fault.rest

@@ -321,11 +321,6 @@ class Rig:
             lambda: self.database.unfinished() > 10 or not load.is_alive(), 10, every=0.05
         )
 
-    def finish_loads(self) -> None:
-        """Wait for every client's answer."""
-        for load in self.loads:
-            load.join(timeout=600)
-
     def keep_logs(self, name: str) -> None:
         """Copy the processes' logs out of the folder that goes with this run."""
         kept = Path(tempfile.mkdtemp(prefix=f"faults-{name}-logs-"))

@@ -120,16 +120,11 @@ class SentinelServer(Server):
         with redis.Redis.from_url(self.url_of(self.ports[1])) as client:
             return client.info("replication").get("master_link_status") == "up"
 
-    def fail_over(self) -> None:
-        """Kill the primary, and wait until the other one is it; the killed one stays away."""
+    def crash(self) -> None:
+        """Kill the primary; when the other one is it, start the killed one as its replica."""
         lost = self.primary
         self.redis[lost].kill()
         self._wait_for(lambda: self.primary != lost, "no replica was promoted")
-
-    def crash(self) -> None:
-        """Fail over, and start the killed one again as the other's replica."""
-        lost = self.primary
-        self.fail_over()
         self.start_redis(lost)
 
     def close(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import resource
 import socket
 import threading
 import time
@@ -44,7 +43,6 @@ class SlowLoris(Fault):
     }
 
     def strike(self, rig: Rig) -> None:
-        _allow_sockets(self.dose.requests)
         for carrier in CARRIERS:
             rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": CALL * rig.scale})
         self._healthy(rig, "before")
@@ -65,12 +63,6 @@ class SlowLoris(Fault):
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         return compared(journals, "healthy", 1.2)
-
-
-def _allow_sockets(count: int) -> None:
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if soft < count + 200:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (min(count + 200, hard), hard))
 
 
 def drip(port: int, count: int, stop: threading.Event) -> None:
