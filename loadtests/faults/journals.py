@@ -175,11 +175,14 @@ class Database:
             opened.read_only = True
             return opened.execute(sql).fetchall()
 
+    def count(self, rows: str) -> int:
+        """Count the rows of a table, `WHERE …`."""
+        return int(self.ask(f"SELECT count(*) FROM {rows}")[0][0])  # noqa: S608
+
     def unfinished(self) -> int:
         """Count the announcements that still have to become something."""
         states = ", ".join(f"'{state}'" for state in UNFINISHED)
-        sql = f"SELECT count(*) FROM parcels_announcement WHERE state IN ({states})"  # noqa: S608
-        return int(self.ask(sql)[0][0])
+        return self.count(f"parcels_announcement WHERE state IN ({states})")
 
     def outstanding(self) -> int:
         """Count what still has to happen: announcements, cancellations and spare labels.
@@ -187,15 +190,14 @@ class Database:
         Not those of what is under review, which wait for a person.
         """
         open_ = "NOT EXISTS (SELECT 1 FROM parcels_announcement WHERE state = 'needs_review' AND"
-        cancelling = self.ask(
-            f"SELECT count(*) FROM parcels_parcel p WHERE {open_} parcel_id = p.id)"  # noqa: S608
+        cancelling = self.count(
+            f"parcels_parcel p WHERE {open_} parcel_id = p.id)"
             f" AND status IN ({CANCELLATION_REQUESTED}, {SUBMITTING_CANCELLATION})"
         )
-        spare = self.ask(
-            f"SELECT count(*) FROM parcels_sparelabel s WHERE {open_} id = s.announcement_id)"  # noqa: S608
-            " AND state = 'open'"
+        spare = self.count(
+            f"parcels_sparelabel s WHERE {open_} id = s.announcement_id) AND state = 'open'"
         )
-        return self.unfinished() + int(cancelling[0][0]) + int(spare[0][0])
+        return self.unfinished() + cancelling + spare
 
     def parcels(self) -> list[ParcelRow]:
         """Return every parcel."""

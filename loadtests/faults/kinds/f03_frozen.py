@@ -72,11 +72,11 @@ class Frozen(Fault):
 
     def _thaw(self, rig: Rig, frozen: Child) -> None:
         """Let it go on until it has written down what became of its call."""
-        before = _attempts(rig)
+        before = rig.database.count("parcels_attempt")
 
         def recorded() -> bool:
             os.kill(frozen.pid, signal.SIGCONT)  # each of its threads freezes at its own passing
-            return _attempts(rig) > before
+            return rig.database.count("parcels_attempt") > before
 
         rig.note("thawed")
         self.recorded += rig.wait_until(recorded, STARTING, every=0.05)
@@ -89,10 +89,6 @@ class Frozen(Fault):
             Measure("times frozen", self.froze, str(wanted), self.froze == wanted),
             Measure("times thawed", self.recorded, str(wanted), self.recorded == wanted),
         ]
-
-
-def _attempts(rig: Rig) -> int:
-    return int(rig.database.ask("SELECT count(*) FROM parcels_attempt")[0][0])
 
 
 def _is_stopped(child: Child) -> bool:

@@ -19,6 +19,10 @@ OPENING, SLACK = 10, 5
 # Seconds at full scale that each call of the others takes: drawn ones differ by more between two
 # batches of calls than what is measured here.
 LATENCY = 1.0
+TIMED_OUT = (
+    "parcels_attempt t JOIN parcels_announcement a ON a.id = t.announcement_id"
+    " WHERE a.carrier = 'tortoise' AND t.outcome = 'unknown'"
+)
 
 
 @register
@@ -45,7 +49,9 @@ class CarrierBlackHole(Fault):
         rig.fault("tortoise", "hang", calls="all", seconds=3600)
         rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50)
         others = rig.send(healthy(rig, half, "during"), at_once=8)
-        rig.wait_until(lambda: _timed_out(rig) >= OPENING, DEADLINE * rig.scale + STARTING)
+        rig.wait_until(
+            lambda: rig.database.count(TIMED_OUT) >= OPENING, DEADLINE * rig.scale + STARTING
+        )
         before = rig.simulated("tortoise")["buys"]
         others.join()
         rig.send(rig.wishes(sick // 2, carriers=("tortoise",), prefix="more"), at_once=50).join()
@@ -59,14 +65,6 @@ class CarrierBlackHole(Fault):
             Measure("purchases after ten had timed out", self.bought, f"{SLACK} at most",
                     self.bought <= SLACK),
         ]  # fmt: skip
-
-
-def _timed_out(rig: Rig) -> int:
-    sql = (
-        "SELECT count(*) FROM parcels_attempt t JOIN parcels_announcement a"
-        " ON a.id = t.announcement_id WHERE a.carrier = 'tortoise' AND t.outcome = 'unknown'"
-    )
-    return int(rig.database.ask(sql)[0][0])
 
 
 def fix_latency(rig: Rig) -> None:

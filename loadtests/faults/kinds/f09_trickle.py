@@ -15,6 +15,7 @@ from loadtests.faults.journals import Journals
 from loadtests.faults.rig import DEADLINE, Rig
 
 SPREAD = 0.5
+CUT = "parcels_attempt WHERE kind = 'announce' AND outcome = 'unknown'"
 
 
 @register
@@ -31,7 +32,10 @@ class Trickle(Fault):
     def strike(self, rig: Rig) -> None:
         rig.fault("postnl", "trickle", interval=rig.scale, calls="buy")
         rig.send(rig.wishes(self.dose.requests, carriers=("postnl",)), at_once=20).join()
-        rig.wait_until(lambda: _cut(rig) >= self.dose.requests, 2 * DEADLINE * rig.scale + STARTING)
+        rig.wait_until(
+            lambda: rig.database.count(CUT) >= self.dose.requests,
+            2 * DEADLINE * rig.scale + STARTING,
+        )
         rig.heal()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
@@ -46,8 +50,3 @@ class Trickle(Fault):
             Measure("calls cut", len(durations), "all", len(durations) >= self.dose.requests),
             Measure("farthest from the deadline, s", round(worst, 3), f"{SPREAD}", worst <= SPREAD),
         ]
-
-
-def _cut(rig: Rig) -> int:
-    sql = "SELECT count(*) FROM parcels_attempt WHERE kind = 'announce' AND outcome = 'unknown'"
-    return int(rig.database.ask(sql)[0][0])
