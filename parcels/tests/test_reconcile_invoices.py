@@ -20,7 +20,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError
 
-from carriers.simulator.ceiling import buy, carrier_state, simulator_process
+from carriers.simulator.tests.process import buy, carrier_state, simulator_process
 from parcels.books.compare import Check
 from parcels.books.invoice import BadInvoice, read
 from parcels.models import Announcement, SpareLabel, SpareState, State

@@ -11,7 +11,7 @@ import time
 import aiohttp
 import pytest
 
-from carriers.simulator.ceiling import buy, carrier_state, simulator_process
+from carriers.simulator.tests.process import buy, carrier_state, simulator_process
 
 pytestmark = pytest.mark.integration
 
