@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from decimal import Decimal
-from types import ModuleType
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,31 +14,11 @@ from carriers.methods import EUROPEAN_UNION, EVERYWHERE
 from carriers.simulator.catalogue import CATALOGUE
 
 
-@pytest.fixture
-def package(tmp_path, monkeypatch):
-    module = ModuleType("some_adapters")
-    module.__path__ = [str(tmp_path)]
-    monkeypatch.setitem(sys.modules, "some_adapters", module)
-    yield module, tmp_path
-    for name in [name for name in sys.modules if name.startswith("some_adapters.")]:
-        del sys.modules[name]
-
-
-def test_a_file_is_all_that_a_carrier_takes(package):
-    module, folder = package
-    source = "from types import SimpleNamespace\ncarrier = SimpleNamespace(code='ibis')\n"
-    (folder / "ibis.py").write_text(source)
-    (folder / "tests").mkdir()
-    (folder / "tests" / "__init__.py").touch()
-    assert list(registry.find(module)) == ["ibis"]
-
-
-def test_a_code_that_is_not_the_file_s_name_is_refused(package):
-    module, folder = package
-    source = "from types import SimpleNamespace\ncarrier = SimpleNamespace(code='ibis')\n"
-    (folder / "one.py").write_text(source)
+def test_a_code_that_is_not_the_file_s_name_is_refused(monkeypatch):
+    module = SimpleNamespace(carrier=SimpleNamespace(code="ibis"))
+    monkeypatch.setitem(sys.modules, "carriers.adapters.one", module)
     with pytest.raises(ValueError, match="ibis"):
-        registry.find(module)
+        registry.load("one")
 
 
 def test_the_carriers_and_their_methods():
