@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 from dataclasses import dataclass
 from statistics import NormalDist
 
@@ -10,6 +11,7 @@ from carriers.simulator.draw import draw
 
 _NORMAL = NormalDist()
 _Z95 = _NORMAL.inv_cdf(0.95)
+_LOGNORMAL = re.compile(r"\s*p50:([^,]+),\s*p95:([^,]+)")
 
 # An hour: longer than any client waits, short enough that a slip of the unit (ms) is refused.
 LONGEST = 3600.0
@@ -52,20 +54,9 @@ def fixed(seconds: float) -> Latency:
 
 def parse(text: str) -> Latency:
     """Read `10` or `p50:0.4,p95:1.5`; raises ValueError with a message for a person."""
-    form = f"{text!r} is neither seconds (10) nor p50:0.4,p95:1.5"
+    lognormal = _LOGNORMAL.fullmatch(text)
     try:
-        if ":" not in text:
-            return fixed(_number(text, form))
-        parts = dict(part.strip().split(":", 1) for part in text.split(","))
-    except ValueError as error:
-        raise ValueError(str(error) if "needs" in str(error) else form) from None
-    if set(parts) != {"p50", "p95"}:
-        raise ValueError(form)
-    return Latency(_number(parts["p50"], form), _number(parts["p95"], form))
-
-
-def _number(text: str, form: str) -> float:
-    try:
-        return float(text)
+        p50, p95 = map(float, lognormal.groups() if lognormal else (text, text))
     except ValueError:
-        raise ValueError(form) from None
+        raise ValueError(f"{text!r} is neither seconds (10) nor p50:0.4,p95:1.5") from None
+    return Latency(p50, p95)
