@@ -8,7 +8,7 @@ from contextlib import suppress
 from starlette.responses import Response
 from starlette.types import Message, Receive, Scope, Send
 
-from carriers.simulator.server import connection_of
+from carriers.simulator.server import connection_of, reset
 
 # Where the true answer has no body, this many bytes are promised, so that there is one to break.
 _PADDING = b" " * 64
@@ -19,7 +19,7 @@ class Reset(Response):
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Break the connection and wait until the server has seen it."""
-        connection_of(scope).reset()
+        reset(scope)
         await _gone(receive)
 
 
@@ -35,7 +35,7 @@ class Hanging(Response):
         with suppress(TimeoutError):
             await asyncio.wait_for(_gone(receive), self._seconds)
             return
-        connection_of(scope).reset()
+        reset(scope)
         await _gone(receive)
 
 
@@ -53,7 +53,7 @@ class Truncated(Response):
         # At least one byte is missing, whatever the share rounds to.
         cut = min(int(len(body) * self._keep), len(body) - 1)
         await send({"type": "http.response.body", "body": body[:cut], "more_body": True})
-        connection_of(scope).hang_up()
+        connection_of(scope).close()  # FIN, after what was written
         await _gone(receive)
 
 

@@ -27,28 +27,19 @@ _BACKLOG = 8192
 _KEEP_ALIVE = 75
 
 
-class Connection:
-    """What a broken answer may do to its TCP connection."""
-
-    def __init__(self, transport: asyncio.Transport) -> None:
-        self._transport = transport
-
-    def reset(self) -> None:
-        """End it with RST."""
-        sock = self._transport.get_extra_info("socket")
-        if sock is not None and not self._transport.is_closing():
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
-        self._transport.abort()
-
-    def hang_up(self) -> None:
-        """End it with FIN after what was written."""
-        self._transport.close()
-
-
-def connection_of(scope: Scope) -> Connection:
+def connection_of(scope: Scope) -> asyncio.Transport:
     """Return the connection that a request came by."""
-    connection: Connection = scope["extensions"][_EXTENSION]
-    return connection
+    transport: asyncio.Transport = scope["extensions"][_EXTENSION]
+    return transport
+
+
+def reset(scope: Scope) -> None:
+    """End a request's connection with RST."""
+    transport = connection_of(scope)
+    sock = transport.get_extra_info("socket")
+    if sock is not None and not transport.is_closing():
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _LINGER_ZERO)
+    transport.abort()
 
 
 class BreakableProtocol(HttpToolsProtocol):
@@ -57,7 +48,7 @@ class BreakableProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         super().on_message_begin()
-        self.scope["extensions"] = {_EXTENSION: Connection(self.transport)}  # type: ignore[dict-item]  # ours, not ASGI's
+        self.scope["extensions"] = {_EXTENSION: self.transport}  # type: ignore[dict-item]  # ours, not ASGI's
 
 
 class Listener:

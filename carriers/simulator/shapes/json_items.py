@@ -33,10 +33,6 @@ class JsonItems(Shape):
         """Return the reference: this format has no other id."""
         return booking.reference
 
-    def error(self, status: int, code: str, message: str) -> Response:
-        """Return an error of a whole call."""
-        return JSONResponse({"code": code, "message": message}, status)
-
     async def create(self, request: Request) -> Response:
         """Buy labels."""
         owner = require(request.headers.get("x-api-key"))

@@ -26,10 +26,6 @@ class JsonLabel(Shape):
             Route("/shipments/{shipment_id}", self.void, methods=["DELETE"]),
         ]
 
-    def error(self, status: int, code: str, message: str) -> Response:
-        """Return an error in this format."""
-        return JSONResponse({"code": code, "message": message}, status)
-
     async def create(self, request: Request) -> Response:
         """Buy a label."""
         owner = _authorize(request)

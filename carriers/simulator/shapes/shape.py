@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import TYPE_CHECKING, Any
 
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from carriers.simulator.bookings import Booking
@@ -55,9 +55,9 @@ class Shape(ABC):
     def routes(self) -> list[Route]:
         """Return the carrier's endpoints."""
 
-    @abstractmethod
     def error(self, status: int, code: str, message: str) -> Response:
-        """Return an error in this format."""
+        """Return an error of a whole call in this format; by default in JSON."""
+        return JSONResponse({"code": code, "message": message}, status)
 
     def label_id(self, booking: Booking) -> str:
         """Return what this format's clients know a label by, beside its tracking number."""
