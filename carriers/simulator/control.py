@@ -184,23 +184,18 @@ class Control:
         return kind
 
     def _show(self, carrier: Carrier) -> dict[str, object]:
-        now = time.monotonic()
-        listener = self._simulator.listeners[carrier.spec.code]
         return {
             "code": carrier.spec.code,
             "name": carrier.spec.name,
-            "url": listener.url,
-            "repeats": carrier.spec.repeats,
+            "url": self._simulator.listeners[carrier.spec.code].url,
             "latency": carrier.latency.as_json(),
             "lookup_lag": carrier.lookup_lag,
             "in_flight": carrier.in_flight,
-            "oldest": carrier.oldest(now),
+            "oldest": carrier.oldest(time.monotonic()),
             "peak_in_flight": carrier.peak,
             "calls": carrier.calls,
             "buys": carrier.buys,
             "booked": self._simulator.bookings.counts[carrier.spec.code],
-            "faults": [k for k, f in carrier.faults.items() if f.state(now) == "active"],
-            "refusing": not listener.is_open,
         }
 
 

@@ -9,11 +9,10 @@ from starlette.responses import Response
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
 from carriers.simulator.params import Params
-from carriers.simulator.replies import Reset
 
 
 class LateCommit(Fault):
-    """Answers 500 (or resets) at once and books after `seconds`, if the process lives so long."""
+    """Answers 500 at once and books after `seconds`, if the process lives so long."""
 
     kind = "late_commit"
     magic_argument = "seconds"
@@ -21,14 +20,13 @@ class LateCommit(Fault):
     def __init__(self, params: Params) -> None:
         super().__init__(params)
         self.seconds = params.number("seconds", 2.0, high=3600.0)
-        self.answer = params.choice("answer", "error", ("error", "reset"))
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
         """Leave the booking for later."""
         call.by = "late commit"
         call.spends_latency = False
         premises.later(self._commit(proceed))
-        return premises.error(500) if self.answer == "error" else Reset()
+        return premises.error(500)
 
     async def _commit(self, proceed: Work) -> None:
         await asyncio.sleep(self.seconds)

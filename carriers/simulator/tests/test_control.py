@@ -23,14 +23,11 @@ async def test_it_says_that_it_lives(clients):
 async def test_carriers_are_shown_as_they_are(clients):
     await clients.buy("tortoise", "r1")
     await clients.control("PUT", "/carriers/tortoise/latency", {"p50": 1, "p95": 2})
-    await clients.control("PUT", "/carriers/tortoise/faults/error", {"share": 0.5})
-    await clients.control("PUT", "/carriers/tortoise/faults/refuse")
     await clients.control("PUT", "/carriers/tortoise", {"lookup_lag": 3})
     assert await state(clients, "tortoise") == {
         "code": "tortoise",
         "name": "Tortoise Post",
         "url": clients.url("tortoise"),
-        "repeats": "lookup",
         "latency": {"p50": 1, "p95": 2},
         "lookup_lag": 3,
         "in_flight": 0,
@@ -39,8 +36,6 @@ async def test_carriers_are_shown_as_they_are(clients):
         "calls": 1,
         "buys": 1,
         "booked": 1,
-        "faults": ["error", "refuse"],
-        "refusing": True,
     }
 
 
