@@ -17,6 +17,5 @@ class Corrupt(Fault):
     kind = "corrupt"
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Replace the answer."""
         answer = await proceed()
         return Response(GARBAGE, 200, media_type=answer.headers.get("content-type"))

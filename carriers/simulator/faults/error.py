@@ -22,7 +22,6 @@ class Error(Fault):
         self.when = params.choice("when", "before", ("before", "after"))
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Fail."""
         if self.when == "after":
             await proceed()
         return premises.error(self.status)

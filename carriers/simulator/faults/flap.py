@@ -27,15 +27,12 @@ class Flap(Fault):
         return self.state(now) == "active" and age % self.period < self.period / 2
 
     def refusing(self, now: float) -> bool:
-        """Return whether the other fault closes the port now."""
         return self.down(now) and self.inner.refusing(now)
 
     def strikes(self, call: Call, now: float) -> bool:
-        """Ask the other fault, while down."""
         struck = self.down(now) and self.inner.strikes(call, now)
         self.struck += struck
         return struck
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Fail as the other fault does."""
         return await self.inner.apply(call, premises, proceed)

@@ -23,7 +23,6 @@ class Hang(Fault):
         self.when = params.choice("when", "before", ("before", "after"))
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Say nothing."""
         if self.when == "after":
             await proceed()
         return Hanging(self.seconds)

@@ -22,7 +22,6 @@ class LateCommit(Fault):
         self.seconds = params.number("seconds", 2.0, high=3600.0)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Leave the booking for later."""
         call.by = "late commit"
         call.spends_latency = False
         premises.later(self._commit(proceed))

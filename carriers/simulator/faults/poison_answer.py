@@ -27,7 +27,6 @@ class PoisonAnswer(Fault):
         self.number = POISON[params.choice("how", "long", tuple(POISON))]
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Replace the number."""
         answer = await proceed()
         body = NUMBER.sub(lambda _: self.number, bytes(answer.body))
         kept = {name: value for name, value in answer.headers.items() if name != "content-length"}

@@ -12,5 +12,4 @@ class Refuse(Fault):
     per_call = False
 
     def refusing(self, now: float) -> bool:
-        """Return whether the port is closed now."""
         return self.state(now) == "active"

@@ -15,6 +15,5 @@ class ResetAfter(Fault):
     kind = "reset_after"
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Book, then break the connection."""
         await proceed()
         return Reset()

@@ -15,5 +15,4 @@ class ResetBefore(Fault):
     kind = "reset_before"
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Break the connection."""
         return Reset()

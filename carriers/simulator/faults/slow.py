@@ -22,6 +22,5 @@ class Slow(Fault):
         self.seconds = params.number("seconds", 5.0, high=3600.0)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Wait, then answer normally."""
         await asyncio.sleep(self.seconds)
         return await proceed()

@@ -20,5 +20,4 @@ class Throttle(Fault):
         self.retry_after = params.optional_whole("retry_after", low=0, high=3600)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Answer 429."""
         return premises.throttled(self.retry_after)

@@ -21,5 +21,4 @@ class Trickle(Fault):
         self.interval = params.number("interval", 1.0, low=0.001, high=60.0)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Spread the answer."""
         return Trickled(await proceed(), self.interval)

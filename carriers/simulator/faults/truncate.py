@@ -21,5 +21,4 @@ class Truncate(Fault):
         self.keep = params.number("keep", 0.5, high=1.0)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        """Cut the answer."""
         return Truncated(await proceed(), self.keep)

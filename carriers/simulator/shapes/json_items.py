@@ -23,7 +23,6 @@ class JsonItems(Shape):
     """Many parcels a call, each with its own result; the same `client_id` is the same label."""
 
     def routes(self) -> list[Route]:
-        """Return the carrier's endpoints."""
         return [
             Route("/v1/labels", self.create, methods=["POST"]),
             Route("/v1/voids", self.void, methods=["POST"]),

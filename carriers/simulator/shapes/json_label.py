@@ -19,7 +19,6 @@ class JsonLabel(Shape):
     refused_status = 422
 
     def routes(self) -> list[Route]:
-        """Return the carrier's endpoints."""
         return [
             Route("/shipments", self.create, methods=["POST"]),
             Route("/shipments", self.list, methods=["GET"]),

@@ -37,7 +37,6 @@ class Soap(Shape):
         self._tokens: dict[str, tuple[float, str]] = {}
 
     def routes(self) -> list[Route]:
-        """Return the carrier's endpoint."""
         return [Route("/soap", self.dispatch, methods=["POST"])]
 
     def error(self, status: int, code: str, message: str) -> Response:
@@ -45,11 +44,9 @@ class Soap(Shape):
         return _fault("soap:Server", code, message, status)
 
     def refused(self, refusal: Refusal) -> Response:
-        """Return a documented refusal."""
         return _fault("soap:Client", refusal.code, refusal.message)
 
     def malformed(self, message: str) -> Response:
-        """Return the answer to a body that isn't of this format."""
         return _fault("soap:Client", "MALFORMED", message)
 
     def unauthorized(self) -> Response:

@@ -28,7 +28,6 @@ class TwoStep(Shape):
     """One parcel a call; its label is found by reference."""
 
     def routes(self) -> list[Route]:
-        """Return the carrier's endpoints."""
         return [
             Route("/orders", self.create, methods=["POST"]),
             Route("/orders/{reference:path}/label", self.label, methods=["GET"]),
@@ -40,12 +39,10 @@ class TwoStep(Shape):
         return booking.reference
 
     def error(self, status: int, code: str, message: str) -> Response:
-        """Return an error in this format."""
         text = element("error", message).replace("<error", f"<error{attributes(code=code)}", 1)
         return xml_response(text, status)
 
     def unauthorized(self) -> Response:
-        """Return the answer to wrong or missing credentials."""
         response = super().unauthorized()
         response.headers["WWW-Authenticate"] = "Basic"
         return response
