@@ -12,13 +12,9 @@ from rest_framework.exceptions import ValidationError
 from parcels.models import (
     Account,
     Announcement,
-    Attempt,
     Brand,
-    CarrierContract,
     Document,
-    Integration,
     Parcel,
-    SenderAddress,
 )
 from parcels.models.announcement import OPEN
 from parcels.papers.files import contents
@@ -77,41 +73,11 @@ def parcels_of_receiver(account: Account, email: str) -> QuerySet[Parcel]:
     return parcels_of(account).filter(Q(email__iexact=email) | sends_back)
 
 
-def parcel_of(account: Account, parcel_id: int) -> Parcel | None:
-    """Return the account's parcel, or None; another account's is None, too."""
-    return parcels_of(account).filter(pk=parcel_id).first()
-
-
 def parcel_by_tracking(account: Account, number: str) -> Parcel | None:
     """Return the account's newest parcel with this tracking number, or None."""
     if not number.isprintable():  # PostgreSQL refuses NUL instead of finding nothing
         return None
     return parcels_of(account).filter(tracking_number=number).order_by("-pk").first()
-
-
-def attempts_of(parcel: Parcel) -> QuerySet[Attempt]:
-    """Return every try at the carrier for this parcel, oldest first."""
-    return Attempt.objects.filter(announcement__parcel=parcel).select_related("announcement")
-
-
-def sender_addresses_of(account: Account) -> QuerySet[SenderAddress]:
-    """Return where the account sends from, the oldest first."""
-    return SenderAddress.objects.filter(account=account)
-
-
-def contracts_of(account: Account) -> QuerySet[CarrierContract]:
-    """Return the account's agreements with carriers, the oldest first."""
-    return CarrierContract.objects.filter(account=account).order_by("pk")
-
-
-def brands_of(account: Account) -> QuerySet[Brand]:
-    """Return the account's brands, the oldest first."""
-    return Brand.objects.filter(account=account)
-
-
-def integrations_of(account: Account) -> QuerySet[Integration]:
-    """Return the shop systems that are connected to the account, each with its webhook."""
-    return Integration.objects.filter(account=account).select_related("webhook")
 
 
 def return_portal_of(parcel: Parcel) -> str | None:

@@ -9,7 +9,7 @@ from parcels.models import Account, Document
 from parcels.papers.customs import customs_paper
 from parcels.papers.files import store
 from parcels.representation import CUSTOMS_PAPERS, leaves_union
-from parcels.selectors import document_of, parcel_of, parcels_of
+from parcels.selectors import document_of, parcels_of
 from parcels.statuses import WITHOUT_LABEL
 
 
@@ -24,7 +24,7 @@ def document(*, account: Account, parcel_id: int, kind: str, form: str) -> bytes
 
 
 def _make(account: Account, parcel_id: int, kind: str) -> bytes | None:
-    parcel = parcel_of(account, parcel_id)
+    parcel = parcels_of(account).filter(pk=parcel_id).first()
     if parcel is None or parcel.status in WITHOUT_LABEL or not parcel.tracking_number:
         return None
     if kind not in CUSTOMS_PAPERS or not parcel.parcel_items or not leaves_union(parcel):

@@ -12,11 +12,11 @@ from datetime import timedelta
 
 from django.db import OperationalError, transaction
 from django.db.models import QuerySet
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from rest_framework.exceptions import NotFound
 
 from parcels.models import Account, Announcement, Parcel, State
-from parcels.selectors import parcel_of, parcels_of
+from parcels.selectors import parcels_of
 from parcels.services.accept import FIRST_WAKE_UP
 from parcels.services.clock import DatabaseNow
 from parcels.services.ending import among, set_status
@@ -67,12 +67,10 @@ def cancel(*, account: Account, parcel_id: int) -> Verdict:
     """Cancel the account's parcel, or ask for it; the same request twice does nothing more.
 
     Raises:
-        NotFound: the account has no such parcel.
+        Http404: the account has no such parcel.
     """
     for _ in range(LOOKS):
-        parcel = parcel_of(account, parcel_id)
-        if parcel is None:
-            raise NotFound("No Parcel matches the given query.")
+        parcel = get_object_or_404(parcels_of(account), pk=parcel_id)
         try:
             verdict = _cancel(parcel)
         except OperationalError as error:

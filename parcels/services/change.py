@@ -7,7 +7,8 @@ from typing import Any
 
 from django.db import IntegrityError, OperationalError, transaction
 from django.http import HttpResponse
-from rest_framework.exceptions import NotFound, ValidationError
+from django.shortcuts import get_object_or_404
+from rest_framework.exceptions import ValidationError
 
 from parcels.models import Account, Hold, Parcel
 from parcels.selectors import Owned, parcels_of
@@ -31,7 +32,7 @@ def change_parcel(
     rare for a separate path.
 
     Raises:
-        NotFound: the account has no such parcel.
+        Http404: the account has no such parcel.
         ValidationError: it was announced, or a field is wrong.
         ReferenceTaken: the external_reference names another parcel.
     """
@@ -58,9 +59,7 @@ def change_parcel(
 
 def _changed(account: Account, parcel_id: int, fields: dict[str, Any], mode: Mode) -> Parcel:
     # Locked: of two changes that announce, the second finds the parcel announced.
-    parcel = parcels_of(account).select_for_update().filter(pk=parcel_id).first()
-    if parcel is None:
-        raise NotFound("No Parcel matches the given query.")
+    parcel = get_object_or_404(parcels_of(account).select_for_update(), pk=parcel_id)
     if parcel.status != Status.NO_LABEL:
         raise ValidationError("An announced parcel can't be changed.")
     if (fields.get("quantity") or parcel.collo_count) != parcel.collo_count:

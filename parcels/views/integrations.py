@@ -16,7 +16,6 @@ from parcels import limits
 from parcels.fields import Text, optional
 from parcels.models import Integration
 from parcels.query import identifier
-from parcels.selectors import integrations_of
 from parcels.services.integrations import change_integration, delete_integration
 from parcels.shop import integration_payload
 from parcels.views.request import account_of, base_url
@@ -50,7 +49,7 @@ class IntegrationsView(APIView):
 
     def get(self, request: Request) -> Response:
         """List the shop systems that are connected; a bare array."""
-        integrations = integrations_of(account_of(request))
+        integrations = account_of(request).integrations.select_related("webhook")
         return Response([integration_payload(integration) for integration in integrations])
 
 
@@ -89,4 +88,5 @@ def _change(request: Request, integration_id: str, *, partial: bool) -> Response
 
 
 def _integration(request: Request, integration_id: str) -> Integration:
-    return get_object_or_404(integrations_of(account_of(request)), pk=identifier(integration_id))
+    mine = account_of(request).integrations.select_related("webhook")
+    return get_object_or_404(mine, pk=identifier(integration_id))

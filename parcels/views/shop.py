@@ -8,7 +8,6 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels.query import identifier, word
-from parcels.selectors import brands_of, contracts_of, sender_addresses_of
 from parcels.shop import brand_payload, contract_payload, sender_address_payload, user_payload
 from parcels.views.request import account_of
 
@@ -19,7 +18,7 @@ class UserView(APIView):
     def get(self, request: Request) -> Response:
         """Show the account whose keys were used."""
         account = account_of(request)
-        address = account.sender_address or sender_addresses_of(account).first()
+        address = account.sender_address or account.sender_addresses.first()
         return Response({"user": user_payload(account, address)})
 
 
@@ -28,7 +27,7 @@ class SenderAddressesView(APIView):
 
     def get(self, request: Request) -> Response:
         """List where the account sends from."""
-        addresses = sender_addresses_of(account_of(request))
+        addresses = account_of(request).sender_addresses.all()
         shown = [sender_address_payload(address) for address in addresses]
         return Response({"sender_addresses": shown})
 
@@ -38,7 +37,7 @@ class SenderAddressView(APIView):
 
     def get(self, request: Request, address_id: str) -> Response:
         """Show one address that the account sends from."""
-        mine = sender_addresses_of(account_of(request))
+        mine = account_of(request).sender_addresses
         address = get_object_or_404(mine, pk=identifier(address_id))
         return Response({"sender_address": sender_address_payload(address)})
 
@@ -48,7 +47,7 @@ class ContractsView(APIView):
 
     def get(self, request: Request) -> Response:
         """List the account's contracts, on one page: there are as many as carriers."""
-        contracts = contracts_of(account_of(request))
+        contracts = account_of(request).contracts.order_by("pk")
         if carrier := word(request.query_params, "carrier"):
             contracts = contracts.filter(carrier=carrier)
         shown = [contract_payload(contract) for contract in contracts]
@@ -60,7 +59,7 @@ class ContractView(APIView):
 
     def get(self, request: Request, contract_id: str) -> Response:
         """Show a contract; without an envelope, as the dialect does."""
-        mine = contracts_of(account_of(request))
+        mine = account_of(request).contracts
         return Response(contract_payload(get_object_or_404(mine, pk=identifier(contract_id))))
 
 
@@ -69,5 +68,5 @@ class BrandsView(APIView):
 
     def get(self, request: Request) -> Response:
         """List the account's brands."""
-        brands = brands_of(account_of(request))
+        brands = account_of(request).brands.all()
         return Response({"brands": [brand_payload(brand) for brand in brands]})

@@ -12,7 +12,7 @@ from rest_framework.views import APIView
 
 from parcels.models import Attempt
 from parcels.query import identifier
-from parcels.selectors import attempts_of, parcel_by_tracking, parcels_of, return_portal_of
+from parcels.selectors import parcel_by_tracking, parcels_of, return_portal_of
 from parcels.tracking import tracking_payload
 from parcels.views.request import account_of, base_url
 
@@ -35,7 +35,9 @@ class AttemptsView(APIView):
     def get(self, request: Request, parcel_id: str) -> Response:
         """List each attempt at the carrier, oldest first; without personal data."""
         parcel = get_object_or_404(parcels_of(account_of(request)), pk=identifier(parcel_id))
-        return Response({"attempts": [_attempt_payload(try_) for try_ in attempts_of(parcel)]})
+        attempts = Attempt.objects.filter(announcement__parcel=parcel)
+        shown = [_attempt_payload(each) for each in attempts.select_related("announcement")]
+        return Response({"attempts": shown})
 
 
 class ReturnPortalView(APIView):
