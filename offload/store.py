@@ -17,6 +17,7 @@ from django.template.response import SimpleTemplateResponse
 from offload import conf
 from offload.eager import Eager
 from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
+from offload.postgresql import writing
 from offload.protocol import BODILESS, NO_ANSWER, Answer, check_hold_id, encode_answer
 from offload.redis_clients import PAUSE, address, shared_client
 from offload.responses import read_stream, render
@@ -110,18 +111,14 @@ def forget(hold_ids: Collection[str]) -> bool:
 def read(*keys: str) -> list[bytes | None]:
     """Return what is stored under the keys; raises one of TROUBLE."""
     if conf.current().in_database:
-        from offload.postgresql.writing import read as read_rows
-
-        return read_rows(keys)
+        return writing.read(keys)
     return cast("list[bytes | None]", shared_client(conf.current().redis_url).mget(keys))
 
 
 def url() -> str:
     """Return the store's address, for processes and loops of their own."""
     if conf.current().in_database:
-        from offload.postgresql.writing import url as database_url
-
-        return database_url()
+        return writing.url()
     return conf.current().redis_url
 
 
@@ -140,9 +137,7 @@ def write(
         return False
     try:
         if conf.current().in_database:
-            from offload.postgresql.writing import write as write_rows
-
-            write_rows(values, wake_ups, deleted)
+            writing.write(values, wake_ups, deleted)
         else:
             pipeline = shared_client(conf.current().redis_url).pipeline(transaction=True)
             for key, value, life in values:
