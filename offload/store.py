@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Mapping, Sequence
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, cast
 from uuid import UUID
 
 import redis
@@ -15,12 +15,14 @@ from django.http.response import HttpResponseBase
 from django.template.response import SimpleTemplateResponse
 
 from offload import conf
-from offload.eager import Eager
 from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
 from offload.postgresql import writing
 from offload.protocol import BODILESS, NO_ANSWER, Answer, check_hold_id, encode_answer
 from offload.redis_clients import PAUSE, address, shared_client
 from offload.responses import read_stream, render
+
+if TYPE_CHECKING:
+    from offload.testing import Eager
 
 logger = logging.getLogger("offload")
 
