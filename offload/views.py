@@ -69,14 +69,7 @@ def poll(ticket: str) -> HttpResponse:
         read = _read(ticket, time.time())
     except TicketRefused:
         raise Http404 from None
-    over = time.time() >= read.deadline
-    answer, late = _stored(read, ask_app=over)
-    if answer is not None:
-        return to_response(merge(answer, late))
-    if not over:
-        return HttpResponse(status=204, headers={"Retry-After": POLL_INTERVAL})
-    late = late or resolving.resolve_one(read.hold_id, final_only=False)
-    return to_response(late or NOTHING_KNOWN)
+    return _answer(read, over=time.time() >= read.deadline)
 
 
 def late(name: str) -> HttpResponse:
@@ -90,11 +83,7 @@ def late(name: str) -> HttpResponse:
         read = _read(_ticket_of(name), now=0)
     except TicketRefused:
         return HttpResponse(status=502)
-    answer, stored = _stored(read)
-    if answer is not None:
-        return to_response(merge(answer, stored))
-    stored = stored or resolving.resolve_one(read.hold_id, final_only=False)
-    return to_response(stored or NOTHING_KNOWN)
+    return _answer(read, over=True)
 
 
 def _read(text: str, now: float) -> Hold:
@@ -112,21 +101,26 @@ def _ticket_of(name: str) -> str:
     return (ticket or b"").decode()
 
 
-def _stored(ticket: Hold, *, ask_app: bool = True) -> tuple[Answer | None, Answer | None]:
-    """Return the released and the late answer; the app is asked for what Redis doesn't have.
+def _answer(ticket: Hold, *, over: bool) -> HttpResponse:
+    """Return what was released; else the late answer if the wait is `over`, and 204 if not.
 
-    Without `ask_app` only if Redis has lost the late answer, too, which is there from the start, or
-    has a released one that can't be read: 200 polls a second of one account, each with a database
-    query, slow all clients.
+    The app is asked for what the store doesn't have. While a client waits only if it has lost the
+    late answer, too, which is there from the start, or has a released one that can't be read: 200
+    polls a second of one account, each with a database query, slow all clients.
     """
     try:
         kept = store.read(ANSWER_KEY + ticket.hold_id, LATE_KEY + ticket.nonce)
     except store.TROUBLE:
         kept = [None, None]
     released, late = (_decoded(each) for each in kept)
-    if released is None and (ask_app or late is None or kept[0] is not None):
+    if released is None and (over or late is None or kept[0] is not None):
         released = resolving.resolve_one(ticket.hold_id, final_only=True)
-    return released, late
+    if released is not None:
+        return to_response(merge(released, late))
+    if not over:
+        return HttpResponse(status=204, headers={"Retry-After": POLL_INTERVAL})
+    late = late or resolving.resolve_one(ticket.hold_id, final_only=False)
+    return to_response(late or NOTHING_KNOWN)
 
 
 def _decoded(kept: bytes | None) -> Answer | None:
