@@ -1,11 +1,9 @@
-"""Counts of holds that several processes share through one small file in memory."""
+"""Counts of holds that several processes share in a little memory."""
 
 from __future__ import annotations
 
 import mmap
-import os
 import struct
-import tempfile
 from functools import cache
 
 NAMES = {
@@ -30,28 +28,21 @@ _NOW = (HOLDS, REDIS_UP, PROCESSES)
 _CELL = struct.calcsize("q")
 
 
-def shared_file(slots: int) -> int:
-    """Return the descriptor of a nameless file for `slots` processes; children inherit it."""
-    with tempfile.TemporaryFile() as file:
-        file.truncate(_CELL * len(NAMES) * slots)
-        return os.dup(file.fileno())
+def shared_memory(slots: int) -> mmap.mmap:
+    """Return the memory of `slots` processes, which a fork shares."""
+    return mmap.mmap(-1, _CELL * len(NAMES) * slots)
 
 
 class Counts:
-    """One process's counters, and the sum over all processes that share its file.
+    """One process's counters, and the sum over all processes that share its memory.
 
     `own[HOLDS]` is this process's, to read and to change. Only the event loop's thread writes, and
     each process only its own slot: no locks.
     """
 
-    def __init__(self, descriptor: int | None = None, slot: int = 0) -> None:
-        if descriptor is None:
-            # Private: after a fork each process counts for itself.
-            size, flags = _CELL * len(NAMES), mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS
-            memory = mmap.mmap(-1, size, flags=flags)
-        else:
-            memory = mmap.mmap(descriptor, 0)
-        self._all = memoryview(memory).cast("q")
+    def __init__(self, memory: mmap.mmap | None = None, slot: int = 0) -> None:
+        # Without shared memory each process counts for itself, also after a fork.
+        self._all = memoryview(memory or bytearray(_CELL * len(NAMES))).cast("q")
         self.own = self._all[slot * len(NAMES) : (slot + 1) * len(NAMES)]
         for place in _NOW:
             self.own[place] = 0

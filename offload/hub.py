@@ -7,18 +7,17 @@ import argparse
 import asyncio
 import contextlib
 import math
+import multiprocessing
 import os
 import re
 import resource
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from types import FrameType
 from urllib.request import (
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
@@ -30,7 +29,7 @@ from urllib.request import (
 
 import uvicorn
 
-from offload.counting import Counts, shared_file
+from offload.counting import Counts, shared_memory
 from offload.hub_app import Hub
 from offload.protocol import Answer
 from offload.questions import decode_answers, encode_question, sign_question
@@ -87,15 +86,11 @@ class AskApp:
 
 
 class HubServer(uvicorn.Server):
-    """Ends also when `parent`, which started it, was killed."""
-
-    def __init__(self, config: uvicorn.Config, parent: int | None) -> None:
-        super().__init__(config)
-        self._parent = parent
+    """Ends also when the process that forked it was killed."""
 
     async def on_tick(self, counter: int) -> bool:
-        if self._parent is not None and os.getppid() != self._parent:
-            self._parent = None
+        parent = multiprocessing.parent_process()
+        if parent is not None and os.getppid() != parent.pid and not self.should_exit:
             signal.raise_signal(signal.SIGTERM)
         return await super().on_tick(counter)
 
@@ -104,10 +99,11 @@ def main() -> None:
     """Run the hub until SIGTERM or SIGINT."""
     options = parse(sys.argv[1:], os.environ)
     raise_descriptor_limit()
+    at_signal(sys.exit)  # uvicorn raises it again at its end; for a drained hub this is no error
     listening = listen(options)
     if options.workers > 1:
         sys.exit(supervise(listening, options))
-    serve(listening, options)
+    serve(listening, options, Counts())
 
 
 def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Namespace:
@@ -138,9 +134,6 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         help="seconds to wait for answers after the stop signal; then clients get late answers",
     )
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
-    parser.add_argument("--counts-fd", type=int, help=argparse.SUPPRESS)
-    parser.add_argument("--slot", type=int, default=0, help=argparse.SUPPRESS)
-    parser.add_argument("--parent", type=int, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.fd is None and not options.bind.rpartition(":")[2].isdecimal():
         parser.error(f"--bind is host:port, not {options.bind!r}")
@@ -205,12 +198,12 @@ def listen(options: argparse.Namespace) -> socket.socket:
     return socket.create_server((host, int(port)), family=family, backlog=BACKLOG)
 
 
-def serve(listening: socket.socket, options: argparse.Namespace) -> None:
+def serve(listening: socket.socket, options: argparse.Namespace, counts: Counts) -> None:
     """Serve in this process until a signal, then drain."""
     waiters = Waiters(
         options.store,
         resolve=AskApp(options.resolve_url, options.secret) if options.resolve_url else None,
-        counts=Counts(options.counts_fd, options.slot),
+        counts=counts,
         max_holds=options.max_holds,
         max_holds_per_account=options.max_holds_per_account,
     )
@@ -232,43 +225,46 @@ def serve(listening: socket.socket, options: argparse.Namespace) -> None:
         timeout_keep_alive=KEEP_ALIVE,
         timeout_graceful_shutdown=math.ceil(options.drain_seconds) + DRAIN_TIMEOUT,
     )
-    # uvicorn raises the signal again at its end; for a drained hub this is no error.
+    HubServer(config).run(sockets=[listening])
+
+
+def at_signal(work: Callable[[], object]) -> None:
+    """Call it, and nothing else, at the signals that end a process."""
     for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, _ended_well)
-    HubServer(config, options.parent).run(sockets=[listening])
-
-
-def _ended_well(number: int, frame: FrameType | None) -> None:
-    sys.exit(0)
+        signal.signal(number, lambda *_: work())
 
 
 def supervise(listening: socket.socket, options: argparse.Namespace) -> int:
     """Keep `workers` processes on the socket; at a signal end them, then return 0."""
-    counts = shared_file(options.workers)
-    descriptors = (listening.fileno(), counts)
-    children = [_start(descriptors, slot) for slot in range(options.workers)]
+    counts = shared_memory(options.workers)
     ending = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ending.set())
+
+    def work(slot: int) -> None:
+        # A terminal's Ctrl-C reaches the parent alone. Twice would cut the late answers short.
+        os.setpgid(0, 0)
+        at_signal(sys.exit)
+        if not ending.is_set():  # its signal may have come before the line above
+            serve(listening, options, Counts(counts, slot))
+
+    def start(slot: int) -> multiprocessing.process.BaseProcess:
+        # A fork has the socket and the memory.
+        child = multiprocessing.get_context("fork").Process(target=work, args=[slot], daemon=True)
+        child.start()
+        return child
+
+    at_signal(ending.set)
+    children = [start(slot) for slot in range(options.workers)]
     while not ending.wait(RESTART_PAUSE):
         for slot, child in enumerate(children):
-            if child.poll() is not None:
-                children[slot] = _start(descriptors, slot)
+            if not child.is_alive():
+                children[slot] = start(slot)
     # Our copy would keep the port open, and connections in its queue without an owner.
     listening.close()
     for child in children:
         child.terminate()
     for child in children:
-        child.wait()
+        child.join()
     return 0
-
-
-def _start(descriptors: tuple[int, int], slot: int) -> subprocess.Popen[bytes]:
-    listening, counts = descriptors
-    own = ["--workers=1", f"--fd={listening}", f"--counts-fd={counts}", f"--slot={slot}"]
-    command = [sys.executable, "-m", "offload.hub", *sys.argv[1:], *own, f"--parent={os.getpid()}"]
-    # Its own group: a terminal's Ctrl-C reaches us alone. Twice would cut the late answers short.
-    return subprocess.Popen(command, pass_fds=descriptors, process_group=0)  # noqa: S603 # our own
 
 
 if __name__ == "__main__":

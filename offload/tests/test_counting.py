@@ -1,12 +1,11 @@
 import os
 
-from offload.counting import GONE, HELD, HOLDS, LATE, NAMES, Counts, shared_file
+from offload.counting import GONE, HELD, HOLDS, LATE, NAMES, Counts, shared_memory
 
 
 def test_processes_add_up():
-    descriptor = shared_file(2)
-    first, second = Counts(descriptor, 0), Counts(descriptor, 1)
-    os.close(descriptor)
+    memory = shared_memory(2)
+    first, second = Counts(memory, 0), Counts(memory, 1)
     first.own[HOLDS] += 2
     second.own[HOLDS] += 1
     second.own[GONE] += 5
@@ -15,12 +14,11 @@ def test_processes_add_up():
 
 
 def test_successor_forgets_what_died_and_keeps_totals():
-    descriptor = shared_file(1)
-    first = Counts(descriptor)
+    memory = shared_memory(1)
+    first = Counts(memory)
     first.own[HOLDS] += 7
     first.own[HELD] += 7
-    successor = Counts(descriptor)
-    os.close(descriptor)
+    successor = Counts(memory)
     assert (successor.own[HOLDS], successor.own[HELD]) == (0, 7)
 
 
