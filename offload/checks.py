@@ -25,31 +25,25 @@ def check_offload(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the settings; each message has an id and a hint."""
     try:
         offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
-        backend = fronts.FRONTS[offload.backend]
+        front = fronts.FRONTS[offload.backend]
     except ImproperlyConfigured as error:
         known = ", ".join(map(repr, fronts.FRONTS))
         hint = f"The settings are {', '.join(sorted(conf.NAMES))}; the fronts are {known}."
         return [Error(str(error), hint=hint, id="offload.E001")]
-    messages = [*_check_store(offload), *_check_tasks(offload)]
-    if not backend.holds:
-        return [*messages, *_check_inline()]
-    messages += _check_surroundings(offload, backend.remote)
-    messages += _check_remote(offload) if backend.remote else _check_in_process()
-    return messages
+    return [*_check_store(offload), *_check_tasks(offload), *_check_front(offload, front)]
 
 
-def _check_inline() -> Iterator[CheckMessage]:
-    if MIDDLEWARE not in settings.MIDDLEWARE:
-        yield Warning(
-            "OffloadMiddleware is not in MIDDLEWARE: no client of hold() or run() waits.",
-            hint=f"Put {MIDDLEWARE!r} first. Only wait() and release() need none.",
-            id="offload.W012",
-        )
-
-
-def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMessage]:
+def _check_front(offload: conf.Offload, front: fronts.Front) -> Iterator[CheckMessage]:
+    if not front.holds:
+        if MIDDLEWARE not in settings.MIDDLEWARE:
+            yield Warning(
+                "OffloadMiddleware is not in MIDDLEWARE: no client of hold() or run() waits.",
+                hint=f"Put {MIDDLEWARE!r} first. Only wait() and release() need none.",
+                id="offload.W012",
+            )
+        return
     # Where no hub must know it, it is made of SECRET_KEY.
-    given = (offload.secret, *offload.secret_fallbacks) if offload.secret or remote else ()
+    given = (offload.secret, *offload.secret_fallbacks) if offload.secret or front.remote else ()
     if any(len(each) < SECRET_LENGTH for each in given):
         yield Error(
             "OFFLOAD['SECRET'] or one of SECRET_FALLBACKS is missing or short: tickets could be "
@@ -72,6 +66,21 @@ def _check_surroundings(offload: conf.Offload, remote: bool) -> Iterator[CheckMe
             f"OFFLOAD['RESOLVE'] = {offload.resolve!r} can't be imported and called.",
             hint="Name a function resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.",
             id="offload.E004",
+        )
+    if front.remote and not offload.resolve_url:
+        yield Warning(
+            "OFFLOAD['RESOLVE_URL'] is not set: a hub without it can't ask the app when Redis "
+            "has lost an answer.",
+            hint=f"Set it to this app's internal address with {ANSWERS_PATH}, as for the hub.",
+            id="offload.W005",
+        )
+    kept = [name for name, database in settings.DATABASES.items() if database.get("CONN_MAX_AGE")]
+    if kept and not front.remote:
+        yield Warning(
+            f"CONN_MAX_AGE is set for {', '.join(kept)}: under ASGI each request has a thread of "
+            "its own, and its kept connection is never used again.",
+            hint="Set CONN_MAX_AGE to 0; use a pool.",
+            id="offload.W008",
         )
 
 
@@ -125,24 +134,3 @@ def _check_tasks(offload: conf.Offload) -> Iterator[CheckMessage]:
                 "Django's own work in the request, or not at all.",
                 id="offload.W010",
             )
-
-
-def _check_remote(offload: conf.Offload) -> Iterator[CheckMessage]:
-    if not offload.resolve_url:
-        yield Warning(
-            "OFFLOAD['RESOLVE_URL'] is not set: a hub without it can't ask the app when Redis "
-            "has lost an answer.",
-            hint=f"Set it to this app's internal address with {ANSWERS_PATH}, as for the hub.",
-            id="offload.W005",
-        )
-
-
-def _check_in_process() -> Iterator[CheckMessage]:
-    kept = [name for name, database in settings.DATABASES.items() if database.get("CONN_MAX_AGE")]
-    if kept:
-        yield Warning(
-            f"CONN_MAX_AGE is set for {', '.join(kept)}: under ASGI each request has a thread of "
-            "its own, and its kept connection is never used again.",
-            hint="Set CONN_MAX_AGE to 0; use a pool.",
-            id="offload.W008",
-        )
