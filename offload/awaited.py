@@ -59,7 +59,10 @@ class Awaited(models.Model):
 
     def begin_hold(self, seconds: float, renderer: str) -> bool:
         """Open a new wait; False where another request has one open, which this one joins."""
-        if self._is_waiting():
+        # Work may go on after its client's wait; started twice it would be done twice. If it has
+        # not ended ANSWER_TTL seconds later, it is taken for lost.
+        until = self.hold_until
+        if self.hold_state == HoldState.WAITING and until is not None and until > _oldest():
             return False
         new = {
             "hold_id": uuid4().hex,
@@ -83,12 +86,6 @@ class Awaited(models.Model):
         says = {HoldState.DONE: self.outcome, HoldState.FAILED: self.failure}
         response = says.get(HoldState(self.hold_state), self.late)()
         return to_response(to_answer(response, self.hold_renderer))
-
-    def _is_waiting(self) -> bool:
-        # Work may go on after its client's wait; started twice it would be done twice. If it has
-        # not ended ANSWER_TTL seconds later, it is taken for lost.
-        until = self.hold_until
-        return self.hold_state == HoldState.WAITING and until is not None and until > _oldest()
 
 
 def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpResponse]:

@@ -75,18 +75,14 @@ def _typed(name: str, value: Any) -> Any:
     if value is None and kind is str:
         return ""
     if kind is tuple:
-        return _texts(name, value)
+        if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
+            raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is a list of texts")
+        return tuple(value)
     if isinstance(value, bool) or not isinstance(value, (int, float) if kind is float else kind):
         raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is a {kind.__name__}, not {value!r}")
     if kind in (int, float) and value <= 0:
         raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is over 0, not {value!r}")
     return value
-
-
-def _texts(name: str, value: Any) -> tuple[str, ...]:
-    if not isinstance(value, list | tuple) or not all(isinstance(each, str) for each in value):
-        raise ImproperlyConfigured(f"OFFLOAD[{name!r}] is a list of texts")
-    return tuple(value)
 
 
 @cache

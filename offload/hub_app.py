@@ -72,15 +72,12 @@ class Hub:
         if place.endswith("/hold"):  # by any method: uWSGI passes on the client's own
             return await self._hold(name, receive)
         if name == "healthz" and not place:
-            return self._health()
+            if self.waiters.draining:
+                return Answer(503, _TEXT, b"draining\n")
+            return Answer(200, _TEXT, f"ok, process {os.getpid()}\n".encode())
         if name == "metrics" and not place:
             return Answer(200, _TEXT, self.waiters.counts.as_prometheus().encode())
         return _NOT_FOUND
-
-    def _health(self) -> Answer:
-        if self.waiters.draining:
-            return Answer(503, _TEXT, b"draining\n")
-        return Answer(200, _TEXT, f"ok, process {os.getpid()}\n".encode())
 
     async def _hold(self, text: str, receive: Receive) -> Answer | None:
         try:
@@ -93,15 +90,11 @@ class Hub:
             return _USED
         except TicketRefused as refusal:
             self.waiters.counts.own[REFUSED] += 1
-            self._say_refused(refusal)
+            if time.monotonic() >= self._silent_until:
+                self._silent_until = time.monotonic() + SAY_INTERVAL
+                logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
             return _NOT_FOUND
         return await self.waiters.park(ticket, packed, receive)
-
-    def _say_refused(self, refusal: TicketRefused) -> None:
-        if time.monotonic() < self._silent_until:
-            return
-        self._silent_until = time.monotonic() + SAY_INTERVAL
-        logger.warning("ticket refused: %s. Is OFFLOAD_SECRET the app's?", refusal)
 
     async def _claim(self, ticket: Hold) -> bytes | None:
         """Mark the ticket as used and return its packed late answer, None if Redis has none.

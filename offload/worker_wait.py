@@ -13,7 +13,6 @@ from uuid import UUID
 import redis
 from django.db import connections
 from django.http import HttpResponse
-from redis.client import PubSub
 
 from offload import conf, resolving, store
 from offload.doubts import ASK_TIMEOUT
@@ -103,13 +102,8 @@ def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:
                 if answer is not None or left <= 0:
                     return answer
             epoch = now_epoch
-            woken = _hear(channel, min(REREAD, left))
-
-
-def _hear(channel: PubSub, seconds: float) -> bool:
-    """Wait for a message; True when it is a wake-up."""
-    message = channel.get_message(timeout=max(0.0, seconds))
-    return message is not None and message["type"] == "message"
+            message = channel.get_message(timeout=min(REREAD, left))
+            woken = message is not None and message["type"] == "message"
 
 
 def _ask_app(hold_id: str) -> Answer | None:

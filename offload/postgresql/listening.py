@@ -48,11 +48,6 @@ def _cut(connection: psycopg.AsyncConnection[Any]) -> AbstractContextManager[Non
     return cut_when_silent(connection, asyncio.get_running_loop().call_later)
 
 
-async def _is_pooled(connection: psycopg.AsyncConnection[Any]) -> bool:
-    row = await (await connection.execute(BACKEND)).fetchone()
-    return row is None or row[0] != connection.info.backend_pid
-
-
 class PostgresStore:
     """PostgreSQL for one event loop; a redis_clients.AsyncStore."""
 
@@ -73,7 +68,8 @@ class PostgresStore:
                 self._url, autocommit=True, connect_timeout=CONNECT_TIMEOUT
             )
         with _cut(connection):
-            self._pooled = await _is_pooled(connection)
+            row = await (await connection.execute(BACKEND)).fetchone()
+        self._pooled = row is None or row[0] != connection.info.backend_pid
         if self._pooled:
             connection.prepare_threshold = None
         return connection

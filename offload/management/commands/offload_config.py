@@ -73,11 +73,10 @@ def fill_in(kind: str, values: dict[str, str]) -> str:
             continue
         own = marked[2] if marked else line
         included = re.fullmatch(r"( *)include offload/(\S+);", own)
-        lines += _fragment(included[2], included[1]) if included else [own]
+        if included:
+            fragment = (TEMPLATES / included[2]).read_text().removeprefix("[uwsgi]\n")
+            lines += [(included[1] + each).rstrip() for each in fragment.splitlines()]
+        else:
+            lines.append(own)
     text = "\n".join(lines) + "\n"
     return re.sub(r"\$[{(]([A-Z_]+)[)}]", lambda name: values[name[1]], text)
-
-
-def _fragment(name: str, indent: str) -> list[str]:
-    text = (TEMPLATES / name).read_text().removeprefix("[uwsgi]\n")
-    return [(indent + line).rstrip() for line in text.splitlines()]
