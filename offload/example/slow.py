@@ -6,12 +6,11 @@ import time
 import uuid
 
 from django.conf import settings
-from django.core.asgi import get_asgi_application
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.urls import path
 
 settings.configure(
-    SECRET_KEY=(secret := "an example's secret: 32 characters or more"),
+    SECRET_KEY="an example's secret: 32 characters or more",  # noqa: S106 # an example's
     ALLOWED_HOSTS=["*"],
     ROOT_URLCONF=__name__,
     MIDDLEWARE=[
@@ -21,15 +20,12 @@ settings.configure(
     INSTALLED_APPS=["offload"],
     OFFLOAD={
         "BACKEND": "asgi",
-        "SECRET": secret,
         "REDIS_URL": os.environ.get("REDIS_URL", "redis://127.0.0.1:6379/0"),
         "RESOLVE": f"{__name__}.resolve",
     },
 )
 
-from offload import hold, release  # noqa: E402
-from offload.asgi import HoldMiddleware  # noqa: E402
-from offload.resolving import hold_middleware_options  # noqa: E402
+from offload import get_asgi_application, hold, release  # noqa: E402
 
 outcomes: dict[str, str] = {}  # the database
 
@@ -52,4 +48,4 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpRe
 
 
 urlpatterns = [path("slow", slow)]
-application = HoldMiddleware(get_asgi_application(), **hold_middleware_options())
+application = get_asgi_application()
