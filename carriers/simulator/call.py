@@ -15,18 +15,13 @@ Work = Callable[[], Awaitable[Response]]
 
 @dataclass(slots=True)
 class Call:
-    """What is asked for; `references` are the parcels' (or whatever else names the call)."""
+    """What is asked for; seeded chance goes by `key`, e.g. the (first) parcel's reference."""
 
     kind: Kind
-    references: tuple[str, ...]
+    key: str
     companies: tuple[str, ...] = ()
     by: By = "call"
     # The credential that the call came with, hashed: bookings belong to it.
     owner: str = ""
     # A late commit spends its own delay instead of the carrier's latency.
     spends_latency: bool = True
-
-    @property
-    def key(self) -> str:
-        """Return what seeded chance goes by; a call of several parcels is named by the first."""
-        return self.references[0] if self.references else ""

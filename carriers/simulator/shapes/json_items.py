@@ -39,12 +39,12 @@ class JsonItems(Shape):
             parcel_from(item.get("client_id"), item.get("product"), item.get("grams"), item["to"])
             for item in await _items(request, "to")
         ]
-        references = tuple(parcel.reference for parcel in parcels)
         companies = tuple(parcel.receiver["company"] for parcel in parcels)
         known = self.carrier.bookings.known
-        stored = all(known(self.carrier.spec.code, reference, owner) for reference in references)
+        stored = all(known(self.carrier.spec.code, each.reference, owner) for each in parcels)
         # What is stored is answered at once: there is no label to be made.
-        call = Call("buy", references, companies, owner=owner, spends_latency=not stored)
+        key = parcels[0].reference
+        call = Call("buy", key, companies, owner=owner, spends_latency=not stored)
 
         async def work() -> Response:
             results = await asyncio.gather(*(self._book(parcel, call) for parcel in parcels))
@@ -56,13 +56,13 @@ class JsonItems(Shape):
         """Take labels back."""
         owner = require(request.headers.get("x-api-key"))
         items = await _items(request, "client_id")
-        references = tuple(reference_from(item["client_id"]) for item in items)
+        references = [reference_from(item["client_id"]) for item in items]
 
         async def work() -> Response:
             results = await asyncio.gather(*(self._void(item, owner) for item in items))
             return JSONResponse({"results": results})
 
-        return await self.carrier.answer(Call("void", references), work)
+        return await self.carrier.answer(Call("void", references[0]), work)
 
     async def _book(self, parcel: Parcel, call: Call) -> dict[str, Any]:
         try:

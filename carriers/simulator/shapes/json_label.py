@@ -32,7 +32,7 @@ class JsonLabel(Shape):
         parcel = parcel_from(
             body.get("reference"), body.get("product"), body.get("weight_g"), body.get("receiver")
         )
-        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],), owner=owner)
+        call = Call("buy", parcel.reference, (parcel.receiver["company"],), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def list(self, request: Request) -> Response:
@@ -44,15 +44,14 @@ class JsonLabel(Shape):
             found = self.carrier.found(reference, owner)
             return JSONResponse({"shipments": [self._shipment(booking) for booking in found]})
 
-        return await self.carrier.answer(Call("lookup", (reference,)), work)
+        return await self.carrier.answer(Call("lookup", reference), work)
 
     async def void(self, request: Request) -> Response:
         """Take a label back."""
         owner = _authorize(request)
         shipment_id = request.path_params["shipment_id"]
-        return await self.carrier.answer(
-            Call("void", (shipment_id,)), lambda: self._void(shipment_id, owner)
-        )
+        call = Call("void", shipment_id)
+        return await self.carrier.answer(call, lambda: self._void(shipment_id, owner))
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         booking = await self.carrier.book(parcel, call)

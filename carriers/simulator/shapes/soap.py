@@ -76,7 +76,7 @@ class Soap(Shape):
         async def work() -> Response:
             return _reply("Login", token=self._new_token(owner), expires_in=f"{_TOKEN_TTL:.0f}")
 
-        return await self.carrier.answer(Call("login", ("login",)), work)
+        return await self.carrier.answer(Call("login", "login"), work)
 
     async def _create(self, action: Element) -> Response:
         owner = self._owner_of_token(action)
@@ -86,15 +86,14 @@ class Soap(Shape):
             action.findtext("grams"),
             address(action, "receiver"),
         )
-        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],), owner=owner)
+        call = Call("buy", parcel.reference, (parcel.receiver["company"],), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def _cancel(self, action: Element) -> Response:
         owner = self._owner_of_token(action)
         tracking_number = action.findtext("tracking_number") or ""
-        return await self.carrier.answer(
-            Call("void", (tracking_number,)), lambda: self._void(tracking_number, owner)
-        )
+        call = Call("void", tracking_number)
+        return await self.carrier.answer(call, lambda: self._void(tracking_number, owner))
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         booking = await self.carrier.book(parcel, call)

@@ -56,7 +56,7 @@ class TwoStep(Shape):
         parcel = parcel_from(
             root.get("reference"), root.get("product"), root.get("grams"), address(root, "receiver")
         )
-        call = Call("buy", (parcel.reference,), (parcel.receiver["company"],), owner=owner)
+        call = Call("buy", parcel.reference, (parcel.receiver["company"],), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def label(self, request: Request) -> Response:
@@ -67,16 +67,15 @@ class TwoStep(Shape):
         async def work() -> Response:
             return self._label(reference, owner)
 
-        return await self.carrier.answer(Call("lookup", (reference,)), work)
+        return await self.carrier.answer(Call("lookup", reference), work)
 
     async def void(self, request: Request) -> Response:
         """Take the label back that is named."""
         owner = _authorize(request)
         reference = request.path_params["reference"]
         tracking = request.query_params.get("tracking", "")
-        return await self.carrier.answer(
-            Call("void", (reference,)), lambda: self._void(reference, tracking, owner)
-        )
+        call = Call("void", reference)
+        return await self.carrier.answer(call, lambda: self._void(reference, tracking, owner))
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         await self.carrier.book(parcel, call)

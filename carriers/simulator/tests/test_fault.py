@@ -22,7 +22,7 @@ def at(fault, age):
 
 def test_flap_alternates():
     flap = make("flap", Params({"period": 10, "of": "error", "after": 5}))
-    call = Call("buy", ("r1",))
+    call = Call("buy", "r1")
     struck = [flap.strikes(call, at(flap, age)) for age in (0, 5, 9.9, 10, 14.9, 15, 19.9, 20)]
     assert struck == [False, True, True, False, False, True, True, False]
 
@@ -42,7 +42,7 @@ def test_a_fault_has_its_time():
 def struck(references, **params):
     fault = make("error", Params(params))
     now = at(fault, 0)
-    return [r for r in references if fault.strikes(Call("buy", (r,)), now)]
+    return [r for r in references if fault.strikes(Call("buy", r), now)]
 
 
 def test_a_share_is_met_and_always_strikes_the_same():
@@ -71,7 +71,7 @@ def test_each_try_of_a_reference_has_its_own_chance():
 def test_faults_strike_the_calls_that_they_are_for(calls, expected):
     fault = make("error", Params({"calls": calls}))
     now = at(fault, 0)
-    assert [kind for kind in get_args(Kind) if fault.strikes(Call(kind, ("r",)), now)] == expected
+    assert [kind for kind in get_args(Kind) if fault.strikes(Call(kind, "r"), now)] == expected
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from carriers.simulator.tests.clients import PRODUCT, RECEIVER
 
 
 def asked(company, reference="r1", magic=None):
-    call = Call("buy", (reference,), (company,))
+    call = Call("buy", reference, (company,))
     return [fault.kind for fault in (magic or Magic()).faults_for(call)]
 
 
