@@ -10,8 +10,6 @@ Exit codes: 0 all measured · 1 some run is missing or invalid, or bought a labe
 wrongly · 130 interrupted (what was measured until then is kept).
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import signal

@@ -1,11 +1,9 @@
 """From single runs to what is compared: per strategy the median of its repeats, and their range."""
 
-from __future__ import annotations
-
 import statistics
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 from loadtests.happenings import FAILED
 from loadtests.metrics import LATE_SHARE
@@ -30,7 +28,7 @@ class Spread:
     high: float
 
     @classmethod
-    def of(cls, values: Iterable[float | None]) -> Spread | None:
+    def of(cls, values: Iterable[float | None]) -> Self | None:
         """Return None of nothing: missing, not 0."""
         known = [value for value in values if value is not None]
         if not known:

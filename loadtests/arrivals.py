@@ -4,8 +4,6 @@ Open loop: the times stand in a schedule, whatever the server does; a server tha
 is sent no less. Closed loop: so many connections, each sends when its last answer has come.
 """
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Many runs: strategies by variants by repeats, in random order, each with its reason."""
 
-from __future__ import annotations
-
 import math
 import random
 import time

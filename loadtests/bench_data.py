@@ -4,8 +4,6 @@ Two databases in one PostgreSQL of our own, measured in turn, so that whatever e
 meets both. Prints the ratios; ends with 1 where the target is missed.
 """
 
-from __future__ import annotations
-
 import argparse
 import json
 import subprocess

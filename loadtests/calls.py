@@ -1,7 +1,5 @@
 """The requests that streams send, and what a good answer to each is."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Callable, Mapping

@@ -1,7 +1,5 @@
 """What a reader must know before believing a figure."""
 
-from __future__ import annotations
-
 import statistics
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

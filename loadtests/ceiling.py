@@ -3,8 +3,6 @@
 A server's figure near this one is the generator's. Measured before each bench; its report has it.
 """
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -3,8 +3,6 @@
 `"good: labels"` is of a stream, `"busy"` of the servers, `"phases: labels"` of a stream by phase.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

@@ -1,7 +1,5 @@
 """The server's side of a run: processor, memory, connections, holds and busy workers over time."""
 
-from __future__ import annotations
-
 import os
 import threading
 import time

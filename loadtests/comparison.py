@@ -4,8 +4,6 @@ What was not measured says so, and is never 0; what has no valid run is marked. 
 ranges of two overlap, their order would say nothing.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

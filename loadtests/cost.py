@@ -8,8 +8,6 @@ of its own (from an index, as `make setup` does). Only the ratios mean something
 changes within an hour.
 """
 
-from __future__ import annotations
-
 import argparse
 import os
 import signal

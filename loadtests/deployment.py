@@ -1,7 +1,5 @@
 """One strategy, running, in the surroundings that all have: stores, settings, workers."""
 
-from __future__ import annotations
-
 import json
 import socket
 from collections.abc import Iterator, Mapping

@@ -1,7 +1,5 @@
 """How long a bench takes, said before it begins."""
 
-from __future__ import annotations
-
 from loadtests.arrivals import Closed
 from loadtests.figures import possible_rate
 from loadtests.fleet import LEAD

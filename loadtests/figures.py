@@ -1,7 +1,5 @@
 """From samples to what stands in a report: per stream its summary, its seconds, and the theory."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any

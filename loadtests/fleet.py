@@ -1,7 +1,5 @@
 """Generators in processes of their own, so that nothing else delays their sends."""
 
-from __future__ import annotations
-
 import asyncio
 import multiprocessing
 import os

@@ -4,8 +4,6 @@ It judges itself: how late it sent is in every sample, how much of its core it u
 figures. Too much of either makes a run invalid.
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import time

@@ -1,7 +1,5 @@
 """What happens to a deployment while it is measured: faults begin and end, servers are reloaded."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Sequence

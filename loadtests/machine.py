@@ -1,7 +1,5 @@
 """The machine card: what a figure was measured on."""
 
-from __future__ import annotations
-
 import os
 import platform
 import subprocess

@@ -1,7 +1,5 @@
 """One run: one strategy under one scenario, from an empty database to figures."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -8,8 +8,6 @@ Percentiles are exact: all samples are kept, and the value at rank ⌈p·n⌉ is
 figure is one that a client saw.
 """
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence

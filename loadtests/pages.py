@@ -4,8 +4,6 @@ A table stands between two comments, `<!-- comparison -->` and `<!-- /comparison
 are written by hand: a test holds each figure in them against the table.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace

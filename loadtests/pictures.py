@@ -1,7 +1,5 @@
 """Charts as SVG files; the same data make the same file."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from itertools import chain

@@ -1,7 +1,5 @@
 """The report of one bench or several: Markdown and pictures, made of the raw data alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Raw data of benches, each request beside the figures: written, read, the newest committed."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -3,8 +3,6 @@
 Users' own are given by their path: `python -m loadtests run ./mine.toml`.
 """
 
-from __future__ import annotations
-
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields

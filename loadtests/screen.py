@@ -1,7 +1,5 @@
 """What a person sees while it runs: a line for each run, and one now and then within."""
 
-from __future__ import annotations
-
 import sys
 import time
 from typing import Any

@@ -1,7 +1,5 @@
 """What `make bench` and `make bench-full` run."""
 
-from __future__ import annotations
-
 import math
 import time
 from collections.abc import Sequence

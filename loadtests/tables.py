@@ -1,7 +1,5 @@
 """The report's tables, as plain values."""
 
-from __future__ import annotations
-
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -4,12 +4,10 @@ Ten times as cheap as a full client: on a machine that also runs the server, wha
 generator costs is taken from what it measures. Parsing is httptools' (llhttp).
 """
 
-from __future__ import annotations
-
 import asyncio
 import time
 from dataclasses import dataclass
-from typing import cast
+from typing import Self, cast
 
 import httptools
 
@@ -43,7 +41,7 @@ class Wire(asyncio.Protocol):
         self._idle_since = 0.0
 
     @classmethod
-    async def connect(cls, host: str, port: int) -> Wire:
+    async def connect(cls, host: str, port: int) -> Self:
         """Open a connection; OSError where nobody listens."""
         _, wire = await asyncio.get_running_loop().create_connection(cls, host, port)
         return wire

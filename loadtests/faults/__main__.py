@@ -1,7 +1,5 @@
 """`python -m loadtests.faults [F1 F7 …]`: strike, check, print the table, write the report."""
 
-from __future__ import annotations
-
 import argparse
 import fcntl
 import os

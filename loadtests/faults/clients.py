@@ -1,7 +1,5 @@
 """Shops that send parcels and write down each answer, while the main thread breaks things."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib

@@ -1,7 +1,5 @@
 """Processes under a wall clock that is wrong, by libfaketime (Debian's package `faketime`)."""
 
-from __future__ import annotations
-
 import glob
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Carrier contracts of the deployment under test, changed as its own code changes them."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

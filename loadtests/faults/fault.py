@@ -1,7 +1,5 @@
 """What a fault is, and one run of it. A kind is a file in `kinds` that registers its class."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 import time

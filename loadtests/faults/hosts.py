@@ -4,8 +4,6 @@ Linux and root. The namespaces have no names on this machine: they are gone when
 are, however we end, and nothing in the machine's own network is touched.
 """
 
-from __future__ import annotations
-
 import ctypes
 import os
 import signal

@@ -1,7 +1,5 @@
 """I1 to I12: what must hold whatever broke. Pure: journals in, violations out."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass

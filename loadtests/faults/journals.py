@@ -1,7 +1,5 @@
 """The journals: what clients and webhooks were told, what the database holds, what was sold."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 import uuid
@@ -128,7 +126,7 @@ class Journals:
     outbox: list[Event] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
 
-    def of(self, prefix: str) -> Journals:
+    def of(self, prefix: str) -> "Journals":
         """Return what is about intents with a prefix, and every purchase that no row knows of."""
         others = {parcel.id for parcel in self.parcels if not parcel.intent.startswith(prefix)}
         not_ours = {row.reference for row in self.announcements if row.parcel in others}

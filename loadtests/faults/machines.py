@@ -4,8 +4,6 @@ Each is a host with a network of its own. The world outside, that is clients, ca
 endpoint and this process, is one more.
 """
 
-from __future__ import annotations
-
 import contextlib
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """A TCP proxy on loopback that can go silent without closing anything."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import threading

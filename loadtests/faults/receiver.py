@@ -1,7 +1,5 @@
 """A shop's webhook endpoint: `… -m loadtests.faults.receiver HOST PORT FILE`, a line each."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -4,8 +4,6 @@ Several processes may add their results to the file. The report shows those of o
 not run on it is missing, never 0.
 """
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """A deployment on the bench: started at a scale of times, struck, brought to rest, read."""
 
-from __future__ import annotations
-
 import contextlib
 import random
 import shutil
@@ -10,7 +8,7 @@ import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from deploy.child import Child
 from deploy.loopback import ask_json
@@ -95,7 +93,7 @@ class Rig:
         self._extra: list[Child] = []
         self._started = time.monotonic()
 
-    def __enter__(self) -> Rig:
+    def __enter__(self) -> Self:
         with contextlib.ExitStack() as opened:
             opened.callback(self._folder.cleanup)
             self._open(opened)

@@ -1,7 +1,5 @@
 """A shop's single request, of which the status alone matters; and its cancellations."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor

@@ -4,8 +4,6 @@ Between two bridges, Ethernet frame by frame: what is lost TCP sends again, as o
 a line when it is there. Kernels with netem do the same (`tc qdisc add … netem`), but many lack it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import os

@@ -1,7 +1,5 @@
 """What a label costs beside another commit's: the table, and whose processor time it is."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """F1: workers killed at random."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register

@@ -1,7 +1,5 @@
 """F2: workers that kill themselves at each named point."""
 
-from __future__ import annotations
-
 from deploy.child import Child
 from loadtests.faults.clients import Load
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register

@@ -1,7 +1,5 @@
 """F3: a worker frozen for longer than its lease, before it sends or before it records; thawed."""
 
-from __future__ import annotations
-
 import os
 import signal
 from functools import partial

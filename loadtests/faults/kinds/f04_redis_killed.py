@@ -1,7 +1,5 @@
 """F4: Redis killed, and with it the queue, the hub's news and the guards' counts."""
 
-from __future__ import annotations
-
 import time
 from datetime import UTC, datetime
 

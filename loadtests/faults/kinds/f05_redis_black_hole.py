@@ -1,7 +1,5 @@
 """F5: a Redis that takes connections and never answers."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

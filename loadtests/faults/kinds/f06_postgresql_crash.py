@@ -1,7 +1,5 @@
 """F6: PostgreSQL stopped as by a crash, and started again."""
 
-from __future__ import annotations
-
 import signal
 import time
 

@@ -1,7 +1,5 @@
 """F7: carriers that cut the connection before or after they book."""
 
-from __future__ import annotations
-
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import MIX, Rig
 

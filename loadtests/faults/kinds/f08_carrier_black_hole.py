@@ -1,7 +1,5 @@
 """F8: one carrier hangs; the others must not notice."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.faults.clients import Wish

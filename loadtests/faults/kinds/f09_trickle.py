@@ -1,7 +1,5 @@
 """F9: a carrier that answers one byte a second."""
 
-from __future__ import annotations
-
 from loadtests.faults.fault import (
     SOLD_TWICE,
     STARTING,

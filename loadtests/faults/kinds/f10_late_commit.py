@@ -1,7 +1,5 @@
 """F10: carriers that say no, book all the same a while later, and list it later still."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register

@@ -1,7 +1,5 @@
 """F11: a 200 with garbage or half a body, and a 500 after the booking."""
 
-from __future__ import annotations
-
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import MIX, Rig
 

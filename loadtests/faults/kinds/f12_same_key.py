@@ -1,7 +1,5 @@
 """F12: the same idempotency key fifty times at once."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register

@@ -1,7 +1,5 @@
 """F13: each message delivered three times, shuffled."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 
 from celery import Celery

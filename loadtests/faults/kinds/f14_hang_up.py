@@ -1,7 +1,5 @@
 """F14: clients that hang up while they are held, half of them."""
 
-from __future__ import annotations
-
 import time
 from dataclasses import replace
 

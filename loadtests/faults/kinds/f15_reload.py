@@ -1,7 +1,5 @@
 """F15: the front reloaded and the application restarted while hundreds of clients are held."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.deployment import reload

@@ -1,7 +1,5 @@
 """F16: clients that send their requests one byte in a while, and never end."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,7 +1,5 @@
 """F17: forged internal headers, tickets and paths."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

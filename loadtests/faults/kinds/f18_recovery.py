@@ -1,7 +1,5 @@
 """F18: a carrier comes back while thousands wait for it."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register

@@ -1,7 +1,5 @@
 """F19: a database that can't be written."""
 
-from __future__ import annotations
-
 import time
 
 import psycopg

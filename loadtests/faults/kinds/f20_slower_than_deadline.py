@@ -1,7 +1,5 @@
 """F20: carriers that answer after the call's deadline, having sold the label all the same."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from loadtests.faults.clients import METHODS, Wish

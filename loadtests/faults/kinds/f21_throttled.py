@@ -1,7 +1,5 @@
 """F21: carriers that answer 429, with Retry-After and without it."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register

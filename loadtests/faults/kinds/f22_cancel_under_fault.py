@@ -1,7 +1,5 @@
 """F22: cancellations while workers die, void calls are reset, and two sweepers wake the rest."""
 
-from __future__ import annotations
-
 import itertools
 import time
 

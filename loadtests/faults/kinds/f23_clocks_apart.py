@@ -1,7 +1,5 @@
 """F23: worker hosts whose clocks are two minutes apart."""
 
-from __future__ import annotations
-
 import time
 
 from deploy.child import Child

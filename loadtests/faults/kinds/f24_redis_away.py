@@ -1,7 +1,5 @@
 """F24: Redis answers nothing for minutes, and has lost nothing when it returns."""
 
-from __future__ import annotations
-
 import time
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register

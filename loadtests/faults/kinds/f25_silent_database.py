@@ -1,7 +1,5 @@
 """F25: a database that answers nothing, over a network that drops packets without a reset."""
 
-from __future__ import annotations
-
 import time
 from urllib.parse import urlsplit
 

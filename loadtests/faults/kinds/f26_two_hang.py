@@ -1,7 +1,5 @@
 """F26: two carriers hang at once; the others must not notice."""
 
-from __future__ import annotations
-
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.kinds.f08_carrier_black_hole import compared, fix_latency, healthy

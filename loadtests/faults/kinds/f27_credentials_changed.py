@@ -1,7 +1,5 @@
 """F27: an account's credentials change between a purchase and all that follows it."""
 
-from __future__ import annotations
-
 from loadtests.faults.contracts import Change, change_contracts
 from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals

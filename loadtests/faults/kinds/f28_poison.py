@@ -1,7 +1,5 @@
 """F28: payloads that end whatever touches them."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """F29: several machines, of which one dies, is cut off, answers slowly, or fails over."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections import Counter

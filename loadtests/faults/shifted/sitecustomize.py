@@ -4,8 +4,6 @@ Since Python 3.11 it waits for an instant of the monotonic clock. libfaketime (0
 with EINVAL where it is told to leave this clock alone.
 """
 
-from __future__ import annotations
-
 import select
 import time
 

@@ -1,7 +1,5 @@
 """A process under a shifted clock: its wall clock is wrong, and what it waits for is not."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

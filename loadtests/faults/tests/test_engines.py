@@ -4,8 +4,6 @@ The short dose of one fault; `python -m loadtests.faults F1 F4 F13 --broker rabb
 run more, and their controls.
 """
 
-from __future__ import annotations
-
 import pytest
 
 from deploy.stores import StoreMissingError

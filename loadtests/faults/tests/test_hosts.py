@@ -1,7 +1,5 @@
 """Hosts as network namespaces: they reach each other until a link is cut, slowed or they die."""
 
-from __future__ import annotations
-
 import socket
 import sys
 import time

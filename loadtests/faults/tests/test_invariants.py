@@ -1,7 +1,5 @@
 """Each invariant shown red on journals that were made to break it, and green on sound ones."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

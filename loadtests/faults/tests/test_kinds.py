@@ -1,7 +1,5 @@
 """Numbers of the newer faults against what the product and the carriers promise."""
 
-from __future__ import annotations
-
 import pytest
 
 from carriers import registry

@@ -1,7 +1,5 @@
 """The silent proxy: what it forwards, and what it never does."""
 
-from __future__ import annotations
-
 import socket
 import socketserver
 import threading

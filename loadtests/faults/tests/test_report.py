@@ -1,7 +1,5 @@
 """The table and the report: what was not run is missing, and a green control is a failure."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

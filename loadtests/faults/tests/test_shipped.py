@@ -1,7 +1,5 @@
 """The suite is black-box and repeats some of the product's numbers: they must be the same."""
 
-from __future__ import annotations
-
 import pytest
 from django.conf import settings
 

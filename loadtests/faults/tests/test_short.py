@@ -4,8 +4,6 @@ All on one deployment, whose processes are started anew where a control takes a 
 needs longer times than the shortest (`short_scale`) has a deployment of its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 import pytest
