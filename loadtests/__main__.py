@@ -1,6 +1,6 @@
 """Load tests: `python -m loadtests run talk outage --strategies asgi-hold,nginx-accel --quick`.
 
-    list                     scenarios, their parameters, strategies
+    list                     scenarios and their parameters (strategies: `make strategies`)
     run SCENARIO...          measure; --PARAMETER VALUE overrides a scenario's own
     suite quick|full         what `make bench` and `make bench-full` run
     report RESULTS.json...   write the report again, of one or several runs' raw data
@@ -19,11 +19,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from deploy import strategy as strategies
 from deploy.strategy import StrategyError
 from loadtests import results as raw
 from loadtests import scenario, suite
-from loadtests.bench import WORKERS, Bench, Wishes, available, unavailable
+from loadtests.bench import WORKERS, Bench, Wishes, available
 from loadtests.pages import PAGE, write_page
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
@@ -58,7 +57,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    commands.add_parser("list", help="scenarios, their parameters, strategies")
+    commands.add_parser("list", help="scenarios and their parameters")
     _add_run(commands.add_parser("run", help="measure", allow_abbrev=False))
     suite = commands.add_parser("suite", help="what make bench and make bench-full run")
     suite.add_argument("form", choices=("quick", "full"))
@@ -175,14 +174,9 @@ def _pages(options: argparse.Namespace) -> int:
 
 
 def _list(options: argparse.Namespace) -> int:
-    print("Scenarios, with their parameters:")
     for name in scenario.names():
         flags = " ".join(f"--{key} {value}" for key, value in scenario.parameters_of(name).items())
-        print(f"  {name:<10} {scenario.load(name).title}\n             {flags}")
-    lacking = unavailable()
-    print("Strategies:")
-    for name in strategies.names():
-        print(f"  {name:<18} {lacking.get(name, strategies.load(name).title)}")
+        print(f"{name:<10} {scenario.load(name).title}\n           {flags}")
     return 0
 
 
