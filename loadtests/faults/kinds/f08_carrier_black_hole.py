@@ -6,6 +6,7 @@ from loadtests.faults.clients import Wish
 from loadtests.faults.fault import STARTING, Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import DEADLINE, Rig
+from loadtests.metrics import percentile
 
 OTHERS = ("postnl", "colibri", "meridian")
 # Requests for the hanging carrier: more than its bulkhead holds. As many come before it hangs, so
@@ -93,4 +94,4 @@ def p99(journals: Journals, prefix: str) -> float:
         for told in journals.told
         if told.intent.partition(".")[2].startswith(prefix)
     )
-    return round(waits[int(len(waits) * 0.99) - 1], 3)
+    return round(percentile(waits, 0.99), 3)
