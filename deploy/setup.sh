@@ -19,7 +19,7 @@ libev|has_libev|libev-dev gcc|libev|strategy bjoern (it is compiled)
 zsh|has zsh|zsh|zsh|pasting the printed requests into zsh
 zbar|has zbarimg|zbar-tools|zbar|tests that scan the labels
 bjoern|has_bjoern|libev-dev gcc python3-dev|libev|strategy bjoern
-faketime|any_file /usr/lib/*/faketime/libfaketimeMT.so.1|faketime||tests with wrong clocks, and fault F10 (Linux only)
+faketime|any_file /usr/lib/*/faketime/libfaketimeMT.so.1|faketime||tests with wrong clocks, and faults F23 and F29 (Linux only)
 iproute2|has ip|iproute2||tests of several machines, and fault F29 (Linux only)
 compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
 engine|has_engine|docker.io iptables debootstrap|cask:docker|docker-compose.yml on an engine
