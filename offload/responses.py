@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from http.cookies import CookieError, Morsel, SimpleCookie
-from typing import Any, NamedTuple, cast
+from typing import Any
 
 from django.contrib.messages.storage.cookie import CookieStorage
 from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
@@ -11,37 +11,20 @@ from django.utils.module_loading import import_string
 
 from offload.protocol import BODILESS, Answer
 
-MOST_TEXT = 255  # characters of Renderer.of
+MOST_TEXT = 255  # characters of renderer_of
 
 
-class Renderer(NamedTuple):
-    """How one client wants DRF's responses: a renderer's class and its media type."""
-
-    renderer: Any
-    media_type: str
-
-    @classmethod
-    def of(cls, request: Any) -> str:
-        """Return as text what DRF has chosen for this request; nothing for Django's own."""
-        renderer = getattr(request, "accepted_renderer", None)
-        # The browsable API is a page around a view, and none is there where the outcome is made.
-        if renderer is None or renderer.format == "api":
-            return ""
-        kind = type(renderer)
-        text = f"{kind.__module__}.{kind.__qualname__} {request.accepted_media_type}"
-        # The client's own parameters may be longer than the column.
-        return text if len(text) <= MOST_TEXT else text.partition(" ")[0] + f" {kind.media_type}"
-
-    @classmethod
-    def from_text(cls, text: str) -> Renderer:
-        """Return what the text names, or the project's first renderer."""
-        if text:
-            path, _, media_type = text.partition(" ")
-            return cls(import_string(path)(), media_type)
-        from rest_framework.settings import api_settings
-
-        renderer = cast(Any, api_settings.DEFAULT_RENDERER_CLASSES)[0]()
-        return cls(renderer, renderer.media_type)
+def renderer_of(request: Any) -> str:
+    """Return as text how DRF renders for this client, class and media type; "" for Django's own."""
+    renderer = getattr(request, "accepted_renderer", None)
+    # The browsable API is a page around a view, and none is there where the outcome is made.
+    if renderer is None or renderer.format == "api":
+        return ""
+    kind = type(renderer)
+    path = f"{kind.__module__}.{kind.__qualname__}"
+    text = f"{path} {request.accepted_media_type}"
+    # The client's own parameters may be longer than the column.
+    return text if len(text) <= MOST_TEXT else f"{path} {kind.media_type}"
 
 
 class _Stored(HttpResponse):
@@ -99,10 +82,16 @@ def add_message(
 
 
 def render(response: Any, text: str) -> None:
-    """Render a template response, or DRF's by the renderer that `Renderer.of` named."""
+    """Render a template response, or DRF's as `renderer_of` said, else by the project's first."""
     if hasattr(response, "data") and not hasattr(response, "accepted_renderer"):
         # DRF's: its view would have chosen by the request.
-        response.accepted_renderer, response.accepted_media_type = Renderer.from_text(text)
+        from rest_framework.settings import api_settings
+
+        path, _, media_type = text.partition(" ")
+        first: Any = api_settings.DEFAULT_RENDERER_CLASSES
+        renderer = (import_string(path) if path else first[0])()
+        response.accepted_renderer = renderer
+        response.accepted_media_type = media_type or renderer.media_type
         response.renderer_context = {"response": response}
     response.render()
 

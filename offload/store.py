@@ -74,7 +74,7 @@ def release_many(responses: Mapping[Any, Released]) -> bool:
 def to_answer(response: Any, renderer: str = "") -> Answer:
     """Return the response's status, headers with its cookies, and body.
 
-    A template or DRF response is rendered (the latter by the renderer that `Renderer.of` named),
+    A template or DRF response is rendered (the latter by the renderer that `renderer_of` named),
     a stream is read to its end, a dictionary becomes JSON; a 204 or 304 has no body.
     Raises TypeError for what is no response and ValueError for one over OFFLOAD["MAX_ANSWER"].
     """

@@ -26,7 +26,7 @@ from django.utils.module_loading import import_string
 from offload import conf, store
 from offload.awaited import Awaited, HoldState
 from offload.middleware import hold
-from offload.responses import Renderer
+from offload.responses import renderer_of
 from offload.store import release
 from offload.worker_wait import give_connections_back
 
@@ -122,7 +122,7 @@ def run(
         raise TypeError(f"offload.run takes a function under @offload.task(Order), not {work!r}")
     settings = conf.current()
     seconds = settings.deadline if wait is None else min(wait, settings.deadline)
-    if row.begin_hold(seconds, Renderer.of(request)):
+    if row.begin_hold(seconds, renderer_of(request)):
         if store.eager is not None:
             store.eager.work(work, row)
         else:
