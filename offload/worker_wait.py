@@ -5,7 +5,9 @@ from __future__ import annotations
 import logging
 import secrets
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
+from functools import partial
 from threading import Thread
 from typing import Any
 from uuid import UUID
@@ -57,32 +59,23 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
     if store.eager is not None:
         return store.eager.answer(hold_id)
     deadline = time.monotonic() + seconds
+    wait_on_store: Callable[[str, float], Answer | None] = _wait_on_redis
+    trouble: tuple[type[Exception], ...] = (redis.RedisError, OSError, ValueError)
+    if conf.current().in_database:
+        from offload.postgresql.listening import TROUBLE, wait_on_postgresql  # psycopg is an extra
+
+        wait_on_store = partial(wait_on_postgresql, store.url(), ask_app=_ask_app, idle=REREAD)
+        trouble = TROUBLE
     while True:
         try:
-            if conf.current().in_database:
-                return _wait_on_postgresql(hold_id, deadline)
-            return _wait_on_redis(hold_id, deadline)
-        except _trouble() as error:
+            return wait_on_store(hold_id, deadline)
+        except trouble as error:
             where = address(store.url())
             logger.warning("%s is in doubt, the app is asked: %r", where, error)
         answer = _ask_app(hold_id)
         if answer is not None or time.monotonic() >= deadline:
             return answer
         time.sleep(min(REREAD, max(0.0, deadline - time.monotonic())))
-
-
-def _trouble() -> tuple[type[Exception], ...]:
-    if not conf.current().in_database:
-        return (redis.RedisError, OSError, ValueError)
-    from offload.postgresql.waiting import TROUBLE
-
-    return TROUBLE
-
-
-def _wait_on_postgresql(hold_id: str, deadline: float) -> Answer | None:
-    from offload.postgresql.waiting import wait_on_postgresql  # psycopg is an extra
-
-    return wait_on_postgresql(store.url(), hold_id, deadline, _ask_app, idle=REREAD)
 
 
 def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:

@@ -1,25 +1,33 @@
-"""The hub's side: one connection that listens, and one that asks; no Django."""
+"""Connections that listen, and are not Django's.
+
+A process that holds clients has one, and one that asks; a worker that waits has its own.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import logging
 import socket
+import time
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import AbstractContextManager, aclosing, contextmanager, suppress
+from threading import Timer
 from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
-from offload.keys import RELEASED_CHANNEL
+from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
 from offload.postgresql import ADD, BACKEND, DAY, READ
+from offload.protocol import Answer, decode_answer
 from offload.redis_clients import SOCKET_TIMEOUT, Command, Pipe
 
 logger = logging.getLogger("offload")
 
 # Seconds until a connection stands: another machine, TLS and a login. libpq knows whole ones.
 CONNECT_TIMEOUT = 2
+# Raised where a worker waits: the store is in trouble, or its answer can't be read.
+TROUBLE = (psycopg.Error, OSError, ValueError)
 
 
 @contextmanager
@@ -144,3 +152,36 @@ class PostgresStore:
         connection, self._asking = self._asking, None
         if connection is not None:
             await connection.close()
+
+
+def wait_on_postgresql(
+    url: str, hold_id: str, deadline: float, *, ask_app: Callable[[str], Answer | None], idle: float
+) -> Answer | None:
+    """Listen, read, wait; `deadline` by the monotonic clock. Behind a pooler nothing is heard."""
+    with psycopg.connect(url, autocommit=True, connect_timeout=CONNECT_TIMEOUT) as connection:
+        with cut_when_silent(connection, _call_later):
+            row = connection.execute(BACKEND).fetchone()
+            if row is not None and row[0] == connection.info.backend_pid:
+                connection.execute(f'LISTEN "{HOLD_CHANNEL + hold_id}"')
+            else:
+                connection.prepare_threshold = None
+        woken = False
+        while True:
+            with cut_when_silent(connection, _call_later):
+                row = connection.execute(READ, [[ANSWER_KEY + hold_id]]).fetchone()
+            if row is not None:
+                return decode_answer(bytes(row[1]))
+            left = deadline - time.monotonic()
+            if woken or left <= 0:
+                answer = ask_app(hold_id)
+                if answer is not None or left <= 0:
+                    return answer
+            # To its end: left open, the generator would keep the connection's lock.
+            woken = bool([*connection.notifies(timeout=min(idle, left), stop_after=1)])
+
+
+def _call_later(seconds: float, work: Callable[[], None]) -> Timer:
+    timer = Timer(seconds, work)
+    timer.daemon = True
+    timer.start()
+    return timer
