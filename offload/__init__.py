@@ -10,14 +10,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from offload.async_wait import wait_async
     from offload.awaited import Awaited
+    from offload.inline import wait, wait_async
     from offload.middleware import arrived_at, hold, holds_clients
     from offload.resolving import get_asgi_application
     from offload.responses import add_message
     from offload.store import forget, release, release_many
     from offload.tasks import run, task
-    from offload.worker_wait import wait
 
 __all__ = [
     "Awaited",
@@ -46,8 +45,8 @@ _PLACES = {
     "release_many": "store",
     "run": "tasks",
     "task": "tasks",
-    "wait": "worker_wait",
-    "wait_async": "async_wait",
+    "wait": "inline",
+    "wait_async": "inline",
 }
 
 

@@ -13,12 +13,11 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from offload import conf, store, views
-from offload.async_wait import wait_in_this_loop
 from offload.fronts import FRONTS, store_late
+from offload.inline import wait_here, wait_in_this_loop
 from offload.keys import CLIENT, INTERNAL_PATH, REQUEST_HEADER, TICKET_HEADER
 from offload.protocol import Client, Hold, check_hold_id, encode_answer
 from offload.tickets import make_ticket
-from offload.worker_wait import wait_here
 
 logger = logging.getLogger("offload")
 

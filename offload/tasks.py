@@ -25,10 +25,10 @@ from django.utils.module_loading import import_string
 
 from offload import conf, store
 from offload.awaited import Awaited, HoldState
+from offload.inline import give_connections_back
 from offload.middleware import hold
 from offload.responses import renderer_of
 from offload.store import release
-from offload.worker_wait import give_connections_back
 
 logger = logging.getLogger("offload")
 # A release that Redis does not take is repeated, each second: the client waits for it, and most

@@ -5,7 +5,7 @@ import pytest
 from asgiref.sync import async_to_sync
 
 import offload
-from offload import async_wait
+from offload import inline
 from offload.tests import releases
 from offload.tests.processes import eventually, start_project, until
 
@@ -53,5 +53,5 @@ def test_a_loop_that_ends_takes_its_subscription_with_it(redis_server, offload_s
     offload_settings(BACKEND="async", REDIS_URL=redis_server.url)
     async_to_sync(offload.wait_async)(hold_id, 0.01)
     asyncio.run(offload.wait_async(hold_id, 0.01))
-    assert len(async_wait._waiters) == 0
+    assert len(inline._waiters) == 0
     until(lambda: len(redis_server.client.client_list()) == 1, what="only the test's connection")

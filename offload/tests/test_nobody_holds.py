@@ -12,7 +12,7 @@ from django.test import AsyncRequestFactory, Client, RequestFactory, override_se
 from django.urls import path
 
 import offload
-from offload import async_wait, protocol
+from offload import inline, protocol
 from offload.keys import CLIENT
 from offload.middleware import OffloadMiddleware
 from offload.responses import to_response
@@ -104,7 +104,7 @@ async def test_a_coroutine_waits_without_the_connections_of_a_synchronous_view(
     def give_back():
         given_back.append(threading.get_ident())
 
-    monkeypatch.setattr(async_wait, "give_connections_back", give_back)
+    monkeypatch.setattr(inline, "give_connections_back", give_back)
 
     def view(request):
         in_view.append(threading.get_ident())

@@ -165,7 +165,7 @@ def test_in_a_transaction_the_app_is_asked_within_it(hold_id, closing):
 def test_an_app_that_hangs_has_no_answer(hold_id, monkeypatch, caplog):
     asked = threading.Event()
     monkeypatch.setattr(outcomes, "resolve", lambda *_, **__: asked.wait(20))
-    monkeypatch.setattr("offload.worker_wait.ASK_TIMEOUT", 0.2, raising=False)
+    monkeypatch.setattr("offload.inline.ASK_TIMEOUT", 0.2, raising=False)
     start = time.monotonic()
     assert offload.wait(hold_id, 0.1) is None
     asked.set()

@@ -1,7 +1,8 @@
-"""Waiting for one release in a worker of its own: thread, greenlet or process."""
+"""Waiting for one release in the app itself: in a thread, greenlet or process, or a coroutine."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import secrets
 import time
@@ -13,20 +14,23 @@ from typing import Any
 from uuid import UUID
 
 import redis
+from asgiref.sync import sync_to_async
 from django.db import connections
 from django.http import HttpResponse
 
 from offload import conf, resolving, store
-from offload.doubts import ASK_TIMEOUT
+from offload.counting import here
+from offload.doubts import ASK_TIMEOUT, REREAD
 from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
-from offload.protocol import Answer, Hold, check_hold_id, decode_answer, merge
+from offload.protocol import Answer, Hold, Message, check_hold_id, decode_answer, merge
 from offload.redis_clients import address, shared_client
 from offload.responses import to_response
+from offload.waiting import Waiters
 
 logger = logging.getLogger("offload")
 
-# Seconds between two readings: as doubts.REREAD.
-REREAD = 1.5
+# One subscription per event loop: under WSGI each call of an async view has a loop of its own.
+_waiters: dict[asyncio.AbstractEventLoop, Waiters] = {}
 
 
 def wait(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
@@ -129,3 +133,44 @@ def give_connections_back() -> bool:
     for connection in idle:
         connection.close()
     return len(idle) == len(every)
+
+
+# In a coroutine -----------------------------------------------------------------------------------
+
+
+async def wait_async(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
+    """As `wait`, for an async view: it takes a coroutine, and no thread."""
+    answer = await wait_in_loop(check_hold_id(hold_id), seconds)
+    return None if answer is None else to_response(answer)
+
+
+async def wait_in_this_loop(late: Any) -> HttpResponse:
+    """As `wait_here`, for a coroutine."""
+    hold: Hold = late.offload_hold
+    await sync_to_async(give_connections_back)()  # those of the thread in which a sync view ran
+    return in_place_of(late, await wait_in_loop(hold.hold_id, hold.deadline - time.time()))
+
+
+async def wait_in_loop(hold_id: str, seconds: float) -> Answer | None:
+    """Wait among all others of this loop; None when `seconds` have passed."""
+    if store.eager is not None:
+        return await sync_to_async(store.eager.answer)(hold_id)
+    loop = asyncio.get_running_loop()
+    if loop not in _waiters:
+        _waiters[loop] = Waiters(store.url(), resolve=resolving.resolve_in_thread, counts=here())
+        _waiters[loop].start()
+        _waiters[loop].run("close", partial(_close_with, loop))
+    return await _waiters[loop].wait(hold_id, time.time() + seconds, _never)
+
+
+async def _close_with(loop: asyncio.AbstractEventLoop) -> None:
+    try:
+        await _never()
+    finally:  # cancelled, as all tasks are when a loop ends
+        await _waiters.pop(loop).store.aclose()
+
+
+async def _never() -> Message:
+    # Whoever awaits the view cancels it when the client is gone.
+    await asyncio.Event().wait()
+    raise AssertionError("an event that nobody sets")
