@@ -77,7 +77,16 @@ def tracking_payload(parcel: Parcel, events: Iterable[TrackingEvent], base: str)
         "is_to_service_point": parcel.to_service_point is not None,
         "is_mail_box": False,
         "expected_delivery_date": None,
-        "statuses": [_step_payload(parcel, step) for step in journey(parcel, events)],
+        "statuses": [
+            {
+                "carrier_update_timestamp": step.at.isoformat(),
+                "parcel_status_history_id": step.key,
+                "parent_status": parent_status(step.status),
+                "carrier_code": parcel.carrier,
+                "carrier_message": step.message,
+            }
+            for step in journey(parcel, events)
+        ],
     }
 
 
@@ -94,13 +103,3 @@ def journey(parcel: Parcel, events: Iterable[TrackingEvent]) -> list[Step]:
     # Stable: of two steps in the same instant the one that came later stays in front.
     steps.sort(key=lambda step: step.at, reverse=True)
     return steps
-
-
-def _step_payload(parcel: Parcel, step: Step) -> dict[str, str]:
-    return {
-        "carrier_update_timestamp": step.at.isoformat(),
-        "parcel_status_history_id": step.key,
-        "parent_status": parent_status(step.status),
-        "carrier_code": parcel.carrier,
-        "carrier_message": step.message,
-    }

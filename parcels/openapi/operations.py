@@ -43,8 +43,6 @@ GROUPS = {
     "brands": "Your brands",
     "integrations": "Your shop systems",
 }
-# Which shape a body must have; the names are those of the serializers that read it.
-Body = dict[str, Any]
 
 
 def query(name: str, shape: Shape = TEXT, description: str = "", **extra: Any) -> Shape:
@@ -90,11 +88,12 @@ METHOD_FILTERS = [
     query("to_country", description="Only methods to this country; two letters"),
 ]
 
-ONE: Body = record(parcel=ref("ParcelIn")) | {"additionalProperties": True}
-MANY: Body = record(parcels=listing(ref("ParcelIn"), minItems=1, maxItems=limits.PARCELS)) | {
+# Bodies; the names are those of the serializers that read them.
+ONE: Shape = record(parcel=ref("ParcelIn")) | {"additionalProperties": True}
+MANY: Shape = record(parcels=listing(ref("ParcelIn"), minItems=1, maxItems=limits.PARCELS)) | {
     "additionalProperties": True
 }
-CHANGE: Body = record(
+CHANGE: Shape = record(
     parcel={
         "allOf": [
             ref("PatchedParcelIn"),
@@ -102,7 +101,7 @@ CHANGE: Body = record(
         ]
     }
 )
-LABELS: Body = record(
+LABELS: Shape = record(
     label=record(
         parcels=listing({"type": "integer", "minimum": 1}, minItems=1, maxItems=limits.IDS)
     )
@@ -132,7 +131,7 @@ class Operation:
     summary: str
     answers: dict[int, Shape | tuple[str, ...] | None]
     parameters: list[Shape] = field(default_factory=list)
-    body: Body | None = None
+    body: Shape | None = None
     example: Any = None  # of the body; a made-up one fits its patterns and nothing else
     errors: tuple[int, ...] = ()  # beside those that every route has
 

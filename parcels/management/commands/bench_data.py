@@ -8,8 +8,10 @@ from __future__ import annotations
 import json
 import time
 from argparse import ArgumentParser
+from base64 import b64encode
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -208,11 +210,8 @@ def operations() -> dict[str, Callable[[], object]]:
         "filter announced_after": f"parcels?announced_after={since}",
         "filter ids": f"parcels?ids={ids}",
     }
-    calls: dict[str, Callable[[], object]] = {
-        name: lambda path=path: get(path)  # type: ignore[misc] # bound now, not when it is called
-        for name, path in reads.items()
-    }
-    return calls | {
+    return {
+        **{name: partial(get, path) for name, path in reads.items()},
         "claim": claim_and_return(),
         "sweep": lambda: list(due_announcements()),
         "sweep, holds": lambda: (release_forgotten(), forget_old_holds()),
@@ -221,8 +220,6 @@ def operations() -> dict[str, Callable[[], object]]:
 
 def reader(account: Account) -> Callable[[str], Any]:
     """Return a GET below /api/v2/ with the account's keys."""
-    from base64 import b64encode
-
     key, secret = ApiKey.generate(account)
     basic = b64encode(f"{key.public_key}:{secret}".encode()).decode()
     client = Client(headers={"Authorization": f"Basic {basic}", "Host": "localhost"})
