@@ -6,8 +6,8 @@ from celery import Task, shared_task
 
 from parcels.services import webhooks
 from parcels.services.announcer import LOOP
-from parcels.services.reconcile import reconcile as reconcile_service
-from parcels.services.void import void as void_service
+from parcels.services.reconcile import reconcile
+from parcels.services.void import void
 
 
 @shared_task(name="parcels.tasks.announce", bind=True)
@@ -18,25 +18,8 @@ def announce(self: Task[..., None], *announcement_ids: int) -> None:
     LOOP.ring(came_by.get("routing_key") or "", announcement_ids)
 
 
-@shared_task(name="parcels.tasks.reconcile")
-def reconcile(announcement_id: int) -> None:
-    """Find out what became of an unknown one."""
-    reconcile_service(announcement_id)
-
-
-@shared_task(name="parcels.tasks.void")
-def void(announcement_id: int) -> None:
-    """Void a label whose parcel is being cancelled."""
-    void_service(announcement_id)
-
-
-@shared_task(name="parcels.tasks.spread_event")
-def spread_event(event_id: str) -> None:
-    """Make a webhook event's deliveries."""
-    webhooks.spread(event_id)
-
-
-@shared_task(name="parcels.tasks.deliver")
-def deliver(delivery_id: int) -> None:
-    """Send a webhook, if it is still to be sent."""
-    webhooks.deliver(delivery_id)
+# A service with one id is a task as it is.
+shared_task(name="parcels.tasks.reconcile")(reconcile)
+shared_task(name="parcels.tasks.void")(void)
+shared_task(name="parcels.tasks.spread_event")(webhooks.spread)
+shared_task(name="parcels.tasks.deliver")(webhooks.deliver)
