@@ -21,7 +21,7 @@ from parcels.models.announcement import OPEN
 from parcels.representation import Question, final_answer
 from parcels.selectors import in_order, waiting_announcements
 from parcels.services import idempotency, protect
-from parcels.services.announce import announce, announcer
+from parcels.services.announce import announce, announce_async
 from parcels.services.awaiting import PendingResponse, in_thread, or_late, views_are_coroutines
 from parcels.services.holds import Asked, held_off, open_hold, unfinished_answer, wait_for, words_of
 from parcels.services.idempotency import MadeAndDeleted
@@ -93,7 +93,7 @@ async def _announce_in_loop(
     async def announce_one(announcement_id: int) -> None:
         async with room:
             try:
-                await announcer().announce(announcement_id)
+                await announce_async(announcement_id)
             except Exception:
                 log.exception(LEFT, announcement_id)
 
