@@ -109,7 +109,6 @@ class Demo:
 
     @property
     def address(self) -> str:
-        """Return the live page's."""
         return f"{self.stack.env['LIVE_URL']}/"
 
     def say(self, words: str, *, loud: bool = False) -> None:

@@ -59,5 +59,4 @@ def free_ports(count: int) -> list[int]:
 
 
 def free_port() -> int:
-    """Return one free port."""
     return free_ports(1)[0]

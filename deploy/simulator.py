@@ -38,7 +38,6 @@ class Simulator:
         self._ask(f"/carriers/{carrier}/latency", latency, "PUT")
 
     def fault(self, carrier: str, kind: str, settings: Mapping[str, Any]) -> None:
-        """Begin a fault."""
         self._ask(f"/carriers/{carrier}/faults/{kind}", settings, "PUT")
 
     def heal(self, carrier: str) -> None:

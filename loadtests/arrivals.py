@@ -22,7 +22,6 @@ class Constant:
     seconds: float
 
     def times(self) -> Iterator[float]:
-        """Return each intended start."""
         count = round(self.rate * self.seconds)
         return (number / self.rate for number in range(count))
 
@@ -52,7 +51,6 @@ class Burst:
     size: int
 
     def times(self) -> Iterator[float]:
-        """Return each intended start."""
         return itertools.repeat(0.0, self.size)
 
 

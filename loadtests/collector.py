@@ -50,7 +50,6 @@ class Collector:
         self._thread = threading.Thread(target=self._run, name="collector", daemon=True)
 
     def start(self) -> None:
-        """Begin to look."""
         self._thread.start()
 
     def stop(self) -> list[Row]:

@@ -82,7 +82,6 @@ class Live:
         self.ending: Callable[[], bool] = lambda: False
 
     def app(self) -> Starlette:
-        """Return the ASGI application."""
         return Starlette(
             routes=[
                 Route("/", lambda request: FileResponse(PAGE / "index.html")),
@@ -133,7 +132,6 @@ class Live:
         )
 
     async def events(self, request: Request) -> Response:
-        """Stream the figures."""
         return StreamingResponse(self._stream(), media_type="text/event-stream")
 
     async def _stream(self) -> AsyncIterator[str]:

@@ -25,7 +25,6 @@ class Canary:
         self._dead = False
 
     async def run(self) -> None:
-        """Sing until cancelled."""
         async with asyncio.TaskGroup() as group:
             while True:
                 group.create_task(self._sing())

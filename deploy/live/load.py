@@ -87,7 +87,6 @@ class Load:
         self._changed.set()
 
     async def run(self) -> None:
-        """Send until cancelled."""
         async with asyncio.TaskGroup() as group:
             for seed in itertools.count(SEED):
                 self._changed.clear()

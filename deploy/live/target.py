@@ -20,7 +20,6 @@ class Target:
 
     @cached_property
     def strategy(self) -> Strategy:
-        """Return the strategy that it runs."""
         return load(self.environment["STRATEGY"])
 
     @property
@@ -30,7 +29,6 @@ class Target:
 
     @property
     def base_url(self) -> str:
-        """Return the address that clients use."""
         return f"http://127.0.0.1:{self.environment['PORT']}"
 
     @cached_property

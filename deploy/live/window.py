@@ -40,7 +40,6 @@ class Window:
 
     @property
     def open(self) -> int:
-        """Return how many wait now."""
         return len(self._open)
 
     def latencies(self) -> list[float]:

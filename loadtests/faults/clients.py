@@ -38,7 +38,6 @@ class Wish:
     hang_up: float | None = None
 
     def body(self) -> dict[str, Any]:
-        """Return the request's JSON."""
         asks = "request_label" if self.synchronous else "request_label_async"
         parcel = {
             "shipment": {"id": METHODS[self.carrier]},
@@ -62,7 +61,6 @@ class Load(threading.Thread):
         self.told: list[Told] = []
 
     def run(self) -> None:
-        """Send them all."""
         asyncio.run(self._send_all())
 
     async def _send_all(self) -> None:

@@ -109,7 +109,6 @@ class Result:
         return self.caught if self.control else self.green
 
     def as_json(self) -> dict[str, Any]:
-        """Return plain values."""
         return asdict(self) | {"green": self.green, "caught": self.caught}
 
 

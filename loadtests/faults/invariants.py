@@ -303,5 +303,4 @@ INVARIANTS: tuple[Callable[[Journals], Finding], ...] = (
 
 
 def check(journals: Journals) -> list[Finding]:
-    """Check them all."""
     return [invariant(journals) for invariant in INVARIANTS]

@@ -198,7 +198,6 @@ class Database:
         return self.unfinished() + cancelling + spare
 
     def parcels(self) -> list[ParcelRow]:
-        """Return every parcel."""
         sql = "SELECT id, account_id, order_number, status, tracking_number FROM parcels_parcel"
         return [ParcelRow(*row) for row in self.ask(sql)]
 
@@ -220,7 +219,6 @@ class Database:
         return [AttemptRow(*row) for row in self.ask(sql)]
 
     def spares(self) -> list[SpareRow]:
-        """Return every spare label."""
         sql = "SELECT announcement_id, tracking_number, state FROM parcels_sparelabel"
         return [SpareRow(*row) for row in self.ask(sql)]
 
@@ -237,7 +235,6 @@ class Database:
 
 
 def read_ledger(path: Path) -> list[Booking]:
-    """Read the simulator's ledger."""
     return [
         Booking(
             entry["carrier"],

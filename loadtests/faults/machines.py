@@ -104,7 +104,6 @@ class SeveralMachines(Rig):
 
     @property
     def base_url(self) -> str:
-        """Return the balancer's address."""
         return f"http://{BALANCER}:{CLIENTS}"
 
     def _make_hosts(self) -> None:
@@ -153,7 +152,6 @@ class SeveralMachines(Rig):
         self._redis[name] = host.run("redis", line, ready=f"redis redis://127.0.0.1:{REDIS}")
 
     def kill_redis(self, name: str) -> None:
-        """Kill a store host's Redis."""
         self.note(f"SIGKILL Redis of {name}")
         self._redis[name].kill()
 

@@ -183,7 +183,6 @@ class Rig:
 
     @property
     def port(self) -> int:
-        """Return the port that clients use."""
         return int(self.stack.env["PORT"])
 
     @property
@@ -233,7 +232,6 @@ class Rig:
     # Carriers ------------------------------------------------------------------------------
 
     def simulator(self, method: str, path: str, payload: Any = None) -> Any:
-        """Call the simulator's control API."""
         url = self.stack.env["SIMULATOR_URL"] + path
         return ask_json(url, payload, method=method, seconds=10)
 
@@ -249,7 +247,6 @@ class Rig:
         self.simulator("PUT", f"/carriers/{carrier}/faults/{kind}", parameters)
 
     def heal(self) -> None:
-        """End all of the carriers' faults."""
         self.note("carriers healed")
         self.simulator("DELETE", "/faults")
 

@@ -67,7 +67,6 @@ class PgBouncer(Server):
         return self.url_of("postgres")
 
     def url_of(self, database: str) -> str:
-        """Return the address of a database."""
         return f"postgresql://postgres@127.0.0.1:{self.port}/{database}"
 
     def start(self) -> None:

@@ -9,7 +9,6 @@ import time
 
 
 def sleep(seconds: float) -> None:
-    """Wait for so many seconds."""
     if seconds < 0:
         raise ValueError("sleep length must be non-negative")
     select.select([], [], [], seconds)
