@@ -40,9 +40,17 @@ class Simulator:
     def fault(self, carrier: str, kind: str, settings: Mapping[str, Any]) -> None:
         self._ask(f"/carriers/{carrier}/faults/{kind}", settings, "PUT")
 
-    def heal(self, carrier: str) -> None:
-        """End all of a carrier's faults."""
-        self._ask(f"/carriers/{carrier}/faults", method="DELETE")
+    def set_lookup_lag(self, carrier: str, seconds: float) -> None:
+        """Set after how long a booking is listed."""
+        self._ask(f"/carriers/{carrier}", {"lookup_lag": seconds}, "PUT")
+
+    def heal(self, carrier: str = "") -> None:
+        """End all of a carrier's faults, or of all carriers'."""
+        self._ask(f"/carriers/{carrier}/faults" if carrier else "/faults", method="DELETE")
+
+    def reset(self) -> None:
+        """Put faults, latencies and settings back to how the process began."""
+        self._ask("/reset", method="POST")
 
     def carriers(self) -> list[dict[str, Any]]:
         """Return each carrier's `code`, `name`, `calls` so far and calls `in_flight`."""

@@ -15,6 +15,7 @@ from deploy.loopback import ask_json
 from deploy.plan import ROOT
 from deploy.ports import free_port
 from deploy.readiness import wait_until_ready
+from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
 from loadtests.faults.clients import Load, Wish
@@ -128,6 +129,7 @@ class Rig:
 
     def _meet_accounts(self, url: str) -> None:
         self.database = Database(url)
+        self.simulator = Simulator(self.stack.env, seconds=10)
         keys = self.stack.accounts
         self.publics = [keys["PUBLIC_KEY"], keys["PUBLIC_KEY_2"]]
         secrets = [keys["SECRET_KEY"], keys["SECRET_KEY_2"]]
@@ -163,7 +165,7 @@ class Rig:
         self.prefix, self.seed, self.rng = prefix, seed, random.Random(seed)
         self.loads, self.schedule, self._started = [], [], time.monotonic()
         self.more_told = []
-        self.simulator("POST", "/reset")
+        self.simulator.reset()
         if changes != self._env:
             self._env = dict(changes)
             for name in CHANGING:
@@ -231,24 +233,18 @@ class Rig:
 
     # Carriers ------------------------------------------------------------------------------
 
-    def simulator(self, method: str, path: str, payload: Any = None) -> Any:
-        url = self.stack.env["SIMULATOR_URL"] + path
-        return ask_json(url, payload, method=method, seconds=10)
-
     def simulated(self, carrier: str) -> dict[str, int]:
         """Return the simulator's figures of a carrier: its calls by kind, and those in flight."""
-        carriers = self.simulator("GET", "/carriers")["carriers"]
-        found: dict[str, int] = next(each for each in carriers if each["code"] == carrier)
-        return found
+        return next(each for each in self.simulator.carriers() if each["code"] == carrier)
 
     def fault(self, carrier: str, kind: str, **parameters: Any) -> None:
         """Have a carrier misbehave."""
         self.note(f"{carrier}: {kind} {parameters}")
-        self.simulator("PUT", f"/carriers/{carrier}/faults/{kind}", parameters)
+        self.simulator.fault(carrier, kind, parameters)
 
     def heal(self) -> None:
         self.note("carriers healed")
-        self.simulator("DELETE", "/faults")
+        self.simulator.heal()
 
     def ask(self, path: str, payload: Any = None, *, account: int = 0) -> Any:
         """GET from the API, or POST a payload to it."""

@@ -69,7 +69,7 @@ class CarrierBlackHole(Fault):
 def fix_latency(rig: Rig) -> None:
     """Let each call of the other carriers take as long as the next."""
     for carrier in OTHERS:
-        rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": LATENCY * rig.scale})
+        rig.simulator.set_latency(carrier, {"fixed": LATENCY * rig.scale})
 
 
 def healthy(rig: Rig, count: int, prefix: str) -> list[Wish]:

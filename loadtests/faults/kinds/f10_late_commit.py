@@ -32,7 +32,7 @@ class LateCommit(Fault):
         commit, lag = COMMIT * rig.scale, LAG * rig.scale
         share = self.shares[self.dose.requests]
         for carrier in CARRIERS:
-            rig.simulator("PUT", f"/carriers/{carrier}", {"lookup_lag": lag})
+            rig.simulator.set_lookup_lag(carrier, lag)
             rig.fault(carrier, "late_commit", seconds=commit, share=share, seed=rig.seed)
         rig.send(rig.wishes(self.dose.requests, carriers=CARRIERS)).join()
         # Without its guard all rows may have ended before the last booking.

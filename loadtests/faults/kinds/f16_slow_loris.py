@@ -42,7 +42,7 @@ class SlowLoris(Fault):
 
     def strike(self, rig: Rig) -> None:
         for carrier in CARRIERS:
-            rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": CALL * rig.scale})
+            rig.simulator.set_latency(carrier, {"fixed": CALL * rig.scale})
         self._healthy(rig, "before")
         stop = threading.Event()
         lorises = threading.Thread(target=drip, args=(rig.port, self.dose.requests, stop))

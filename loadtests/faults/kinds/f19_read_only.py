@@ -27,10 +27,10 @@ class ReadOnly(Fault):
 
     def strike(self, rig: Rig) -> None:
         self._set(rig, "on")
-        before = rig.simulator("GET", "/ledger/summary")
+        before = rig.simulator.books()
         rig.send(rig.wishes(self.dose.requests, synchronous=0.5, prefix="ro"), at_once=10).join()
         time.sleep(2)
-        self.bought = int(rig.simulator("GET", "/ledger/summary") != before)
+        self.bought = (rig.simulator.books() - before).booked
         self._set(rig, "off")
         rig.send(rig.wishes(20, synchronous=0.5, prefix="rw"), at_once=10).join()
 

@@ -61,5 +61,4 @@ class Throttled(Fault):
 
 
 def _buys(rig: Rig) -> dict[str, int]:
-    carriers = rig.simulator("GET", "/carriers")["carriers"]
-    return {each["code"]: int(each["buys"]) for each in carriers if each["code"] in MIX}
+    return {code: rig.simulated(code)["buys"] for code in MIX}

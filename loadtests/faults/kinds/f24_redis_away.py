@@ -34,7 +34,7 @@ class RedisAway(Fault):
 
     def strike(self, rig: Rig) -> None:
         for carrier in MIX:
-            rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": SLOW * rig.scale})
+            rig.simulator.set_latency(carrier, {"fixed": SLOW * rig.scale})
         rig.note("SIGSTOP redis")
         rig.stack.pause("redis")
         begun = time.monotonic()
@@ -42,7 +42,7 @@ class RedisAway(Fault):
         load.join()
         time.sleep(max(0.0, begun + self.dose.seconds * rig.scale - time.monotonic()))
         for carrier in MIX:
-            rig.simulator("PUT", f"/carriers/{carrier}/latency", {"fixed": 0.02})
+            rig.simulator.set_latency(carrier, {"fixed": 0.02})
         self.waiting = rig.database.unfinished()
         rig.note(f"SIGCONT redis, {self.waiting} rows wait")
         rig.stack.resume("redis")
