@@ -6,12 +6,10 @@ not run on it is missing, never 0.
 
 import fcntl
 import json
-import os
 import shlex
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -123,27 +121,18 @@ def write(
     """
     made = made or facts()
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):
-        path = folder / "results.json"
-        runs: list[dict[str, Any]] = json.loads(path.read_text()) if path.exists() else []
+    with (folder / "results.json").open("a+") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # other processes of the suite add theirs
+        file.seek(0)
+        runs: list[dict[str, Any]] = json.loads(file.read() or "[]")
         for result in results:
             new = result.as_json() | dict(made)
             runs = [run for run in runs if _key(run) != _key(new)] + [new]
         runs.sort(key=lambda run: (int(run["fault"][1:]), *map(str, _key(run))))
         # One run a line: a diff shows which were made anew.
-        path.write_text("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
+        file.truncate(0)
+        file.write("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
         (folder / "report.md").write_text(render(runs, faults, str(made["commit"])))
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Keep other processes of the suite out, by a lock on the folder itself."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
 
 
 def _key(run: Mapping[str, Any]) -> Run:
