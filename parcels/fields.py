@@ -1,7 +1,5 @@
 """Kinds of fields that clients may send: texts, numbers, goods."""
 
-from __future__ import annotations
-
 import json
 import re
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """Reads. Every one takes the account first: nothing is ever looked up without it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar

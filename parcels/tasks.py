@@ -1,7 +1,5 @@
 """What Celery runs: thin, with ids only. Losing or repeating one costs time, never a label."""
 
-from __future__ import annotations
-
 from celery import Task, shared_task
 
 from parcels.services import webhooks

@@ -1,7 +1,5 @@
 """A parcel's history in one list, for an operator who looks for a label."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import datetime
 

@@ -5,8 +5,6 @@ one reference the same id. Where labels are voided by their id it is that, too: 
 spell the number in another way.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime

@@ -1,7 +1,5 @@
 """Read the list of labels that comes with a carrier's invoice: CSV, line by line."""
 
-from __future__ import annotations
-
 import csv
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Accounts (tenants)."""
 
-from __future__ import annotations
-
 from typing import ClassVar
 
 from django.core.exceptions import ValidationError

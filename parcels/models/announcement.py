@@ -3,8 +3,6 @@
 The row is the source of truth; every message about it is only a wake-up.
 """
 
-from __future__ import annotations
-
 import secrets
 from functools import partial
 

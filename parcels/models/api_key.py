@@ -1,10 +1,9 @@
 """API keys of an account."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import secrets
+from typing import Self
 
 from django.db import models
 
@@ -44,7 +43,7 @@ class ApiKey(models.Model):
         return self.public_key
 
     @classmethod
-    def generate(cls, account: Account) -> tuple[ApiKey, str]:
+    def generate(cls, account: Account) -> tuple[Self, str]:
         """Make and store a key pair; return it with the secret key, which is shown only here."""
         public_key, secret_key = secrets.token_hex(16), secrets.token_hex(16)
         digest = digest_of(secret_key)

@@ -1,7 +1,5 @@
 """Attempts: each call to a carrier for an announcement."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from parcels.models.announcement import Announcement

@@ -1,7 +1,5 @@
 """An account's agreement with a carrier."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from parcels.models.account import Account

@@ -1,7 +1,5 @@
 """Documents from the carrier, and customs documents."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from parcels.models.attempt import Attempt

@@ -1,7 +1,5 @@
 """A JSON value that is encrypted in the database."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Which client waits for which announcements."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from parcels.models.account import Account

@@ -1,7 +1,5 @@
 """Idempotency keys."""
 
-from __future__ import annotations
-
 from django.db import models
 
 from parcels.models.account import Account

@@ -1,7 +1,5 @@
 """Parcels: one package each."""
 
-from __future__ import annotations
-
 import uuid
 
 from django.db import models

@@ -1,7 +1,5 @@
 """A shop's settings: its sender addresses, brands and connected shop systems."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.exceptions import ValidationError

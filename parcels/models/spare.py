@@ -1,7 +1,5 @@
 """Labels that were sold to us in addition to the one that is kept."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.db.models.functions import Now
 

@@ -1,7 +1,5 @@
 """Where a parcel has been: the carriers' events, and how far we have read their feed."""
 
-from __future__ import annotations
-
 from django.db import models
 from django.db.models import Q
 

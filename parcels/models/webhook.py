@@ -4,8 +4,6 @@ An event is written in the transaction that changes a parcel's status; nothing a
 the broker.
 """
 
-from __future__ import annotations
-
 import secrets
 import uuid
 from base64 import b64encode

@@ -6,8 +6,6 @@ All strategies use this. If a front holds clients, the answer is `offload.hold` 
 free. If not, this worker announces by itself and waits for the rest.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import uuid

@@ -2,8 +2,6 @@
 without a broker. In a thread each alone, in an event loop in groups.
 """
 
-from __future__ import annotations
-
 import functools
 from collections.abc import Sequence
 

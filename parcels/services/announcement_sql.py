@@ -5,8 +5,6 @@ is atomic there in IMMEDIATE transactions, and on PostgreSQL SKIP LOCKED keeps c
 waiting for each other. The rows returned show which process won.
 """
 
-from __future__ import annotations
-
 import functools
 from copy import copy
 from typing import Any

@@ -5,8 +5,6 @@ once. What comes within APART of a group's beginning is collected, and done toge
 the load, the less each costs.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import os

@@ -3,8 +3,6 @@
 Announcing here is for strategies whose workers wait; a front that holds clients needs none of it.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ There a service that must wait returns a `PendingResponse`, which knows how to c
 coroutine continues it (`finish`), so that no thread waits.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """Call a carrier and wait: for lookups and voids, and for purchases where workers wait."""
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import TypeVar
 

@@ -5,8 +5,6 @@ is withdrawn; a label that was bought is voided by a worker (`void`). While a ca
 runs, the parcel waits for its end with status 1999.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import timedelta
 

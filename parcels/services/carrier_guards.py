@@ -3,8 +3,6 @@
 Calls go through `parcels.services.protect`.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 import math

@@ -1,7 +1,5 @@
 """Change a parcel that was not announced yet; announce it if that is what is asked."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Claim announcements for the time of a lease, and prepare their calls, up to the send guard."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from time import monotonic

@@ -1,7 +1,5 @@
 """The database's clock: the only one that all processes share."""
 
-from __future__ import annotations
-
 import functools
 from typing import Any
 

@@ -5,8 +5,6 @@ No other code does any of these, but for the first status of a parcel that is ma
 nobody was told of another before.
 """
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta

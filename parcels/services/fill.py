@@ -3,8 +3,6 @@
 For a new parcel and for a changed one.
 """
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

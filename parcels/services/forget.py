@@ -4,8 +4,6 @@ A parcel's numbers, states and country stay: disputes about invoices take longer
 address is needed. A parcel that was never announced is deleted.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -3,8 +3,6 @@
 Both kinds of strategy use this: a front holds the client, or this worker waits.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 import uuid

@@ -5,8 +5,6 @@ at once one inserts it; on PostgreSQL the others wait for that transaction, on S
 to write, and then find the row.
 """
 
-from __future__ import annotations
-
 import hashlib
 from dataclasses import asdict, dataclass
 from datetime import timedelta

@@ -1,7 +1,5 @@
 """Change an integration and its webhook, which is an endpoint like the account's others."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from cryptography.fernet import InvalidToken

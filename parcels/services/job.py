@@ -5,8 +5,6 @@ gives the permission. No transaction, row lock or database connection is held wh
 carrier.
 """
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence

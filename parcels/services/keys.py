@@ -1,7 +1,5 @@
 """API keys: issue a second one, let the shop change over, revoke the first."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 
 from cryptography.fernet import InvalidToken

@@ -1,7 +1,5 @@
 """Limits on what one process does at once: in all, and for each of many."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager

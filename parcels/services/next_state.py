@@ -2,8 +2,6 @@
 is tried again, asked about, put under review, or withdrawn.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 from collections.abc import Sequence

@@ -4,8 +4,6 @@ PostgreSQL. On SQLite they are plain tables, and what is too old is deleted in p
 which no month is there goes into the default partition, and into the month when that is made.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from datetime import UTC, datetime, timedelta

@@ -4,8 +4,6 @@ The guards are in Redis and shared by all processes. Without Redis each process 
 with a breaker that starts closed; that is logged and counted.
 """
 
-from __future__ import annotations
-
 import math
 import random
 from collections import defaultdict

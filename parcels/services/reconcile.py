@@ -4,8 +4,6 @@ seen twice, after the time for which the carrier may still work on a request tha
 *none*: a person decides; nothing is bought again automatically.
 """
 
-from __future__ import annotations
-
 import logging
 from datetime import timedelta
 from typing import Any

@@ -4,8 +4,6 @@ A process that has lost the row changes nothing: its label is kept as a spare la
 or voided when the row has ended. A label is never discarded.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Sequence
 from time import monotonic, sleep

@@ -1,7 +1,5 @@
 """Encrypt and hash again, with today's SECRET_KEY, what was made with a former one."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from cryptography.fernet import InvalidToken

@@ -6,8 +6,6 @@ A promoted standby lacks the last commits of the old primary, unless commits wai
 (`synchronous_standby_names`). Each promotion begins a new timeline.
 """
 
-from __future__ import annotations
-
 from functools import cache
 
 import redis

@@ -3,8 +3,6 @@
 The evidence: the attempts, and the spare labels that came when another process had the row.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 

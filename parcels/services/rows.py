@@ -5,8 +5,6 @@ text of JSON: of arrays PostgreSQL would see how short they are, and plan each t
 statements can be sent together: a round trip less, and less for both sides to do.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext

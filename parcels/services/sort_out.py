@@ -1,7 +1,5 @@
 """What `errors=verbose` adds: of a batch each order that can't be stored is refused by itself."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from rest_framework.exceptions import ValidationError

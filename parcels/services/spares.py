@@ -1,8 +1,6 @@
 """Labels in addition to the one that is kept: each is a row, voided by the sweeper until it is
 gone."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import timedelta

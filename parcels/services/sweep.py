@@ -4,8 +4,6 @@ Each step is one statement or a few, safe to run by several sweepers at once, an
 where a wake-up can't be sent, the caller does the work itself.
 """
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass

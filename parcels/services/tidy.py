@@ -4,8 +4,6 @@ What lies between the two for so long was left by a process that died, or by a s
 away. A cursor goes on minute by minute, so that nothing is left out while no sweeper runs.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 from concurrent.futures import ThreadPoolExecutor

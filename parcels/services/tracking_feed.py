@@ -4,8 +4,6 @@ One transaction moves the cursor, conditionally, and stores the events in betwee
 the same page the second finds the cursor moved. An event's number is unique, too.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterable
 from datetime import datetime

@@ -6,8 +6,6 @@ twice is harmless: a label is voided once, and after a lost answer the carrier i
 it still has.
 """
 
-from __future__ import annotations
-
 from datetime import timedelta
 
 from django.conf import settings

@@ -4,8 +4,6 @@ For the strategies whose workers wait: a thread that waits serves no other reque
 the clients, or views are coroutines, there is no limit here.
 """
 
-from __future__ import annotations
-
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterator

@@ -13,8 +13,6 @@ nothing about the broker: publishing shows whether that is up, and messages are 
 that Redis.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from collections import defaultdict

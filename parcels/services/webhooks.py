@@ -9,8 +9,6 @@ An endpoint that fails is tried by one delivery at a time, with a growing delay;
 they are until it works, so that however many there are, they cost nothing.
 """
 
-from __future__ import annotations
-
 import logging
 import random
 import time

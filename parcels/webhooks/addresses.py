@@ -5,8 +5,6 @@ through us (server-side request forgery). What counts is the address that is con
 the name, which may answer differently a second later.
 """
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The body of a webhook."""
 
-from __future__ import annotations
-
 import json
 from datetime import datetime
 from typing import Any

@@ -4,8 +4,6 @@
 that was checked is the one that is connected to. No redirects, no proxies, no cookies, no retries.
 """
 
-from __future__ import annotations
-
 import functools
 import http.client
 import socket

@@ -6,8 +6,6 @@ the key of the request that set it. Other endpoints sign with a secret of their 
 Beside it the headers of Standard Webhooks (standardwebhooks.com).
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac
