@@ -14,7 +14,6 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from carriers import registry
-from parcels import limits
 from parcels.models import (
     Account,
     Announcement,
@@ -33,6 +32,7 @@ from parcels.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
+from parcels.query import is_id
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
 from parcels.services.keys import TooManyKeys, issue_key, revoke_key, signing_with
@@ -88,7 +88,7 @@ class Numbered(admin.ModelAdmin):
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        if search_term.isdecimal() and len(search_term) <= limits.ID_DIGITS:
+        if is_id(search_term):
             found = queryset.filter(**{self.number: int(search_term)})
             if found.exists():
                 return found, False

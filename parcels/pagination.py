@@ -9,6 +9,8 @@ from rest_framework.pagination import Cursor, CursorPagination
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from parcels.query import is_id
+
 
 class ParcelCursor(CursorPagination):
     """Newest first. A page costs the same at the beginning and after a million parcels."""
@@ -28,8 +30,7 @@ class ParcelCursor(CursorPagination):
         if position is None and not cursor.reverse:
             raise NotFound(self.invalid_cursor_message)
         # The stubs say int; what arrives is the client's text.
-        text = None if position is None else str(position)
-        if text is not None and not (text.isascii() and text.isdecimal() and len(text) <= 18):
+        if position is not None and not is_id(str(position)):
             raise NotFound(self.invalid_cursor_message)
         return cursor
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from rest_framework.exceptions import NotFound, ValidationError
@@ -10,9 +9,14 @@ from rest_framework.exceptions import NotFound, ValidationError
 from parcels import limits
 
 
+def is_id(text: str) -> bool:
+    """Tell whether a text is a number that an id can be."""
+    return text.isascii() and text.isdigit() and len(text) <= limits.ID_DIGITS
+
+
 def identifier(text: str) -> int:
     """Read an id from a path; an id that no row can have is simply not found."""
-    if not text.isascii() or not text.isdigit() or len(text) > limits.ID_DIGITS:
+    if not is_id(text):
         raise NotFound
     return int(text)
 
@@ -22,9 +26,7 @@ def identifiers(text: str, field: str) -> list[int]:
     words = [word.strip() for word in text.split(",") if word.strip()]
     if len(words) > limits.IDS:
         raise ValidationError({field: [f"At most {limits.IDS} ids at once."]})
-    if not all(
-        word.isascii() and word.isdigit() and len(word) <= limits.ID_DIGITS for word in words
-    ):
+    if not all(map(is_id, words)):
         raise ValidationError({field: ["A comma-separated list of ids is needed."]})
     return [int(word) for word in words]
 
@@ -47,16 +49,3 @@ def word(parameters: Mapping[str, str], name: str) -> str:
     if len(text) > limits.TEXT or "\0" in text:
         raise ValidationError({name: [f"At most {limits.TEXT} characters, and no NUL."]})
     return text
-
-
-def read_wait(value: str | None) -> float | None:
-    """Read `?wait=N`: seconds, or None when absent.
-
-    Raises:
-        ValidationError: it is not a number of seconds.
-    """
-    if value is None:
-        return None
-    if not re.fullmatch(r"\d{1,6}", value, re.ASCII):
-        raise ValidationError({"wait": ["A whole number of seconds is needed."]})
-    return float(value)

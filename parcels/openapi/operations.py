@@ -52,7 +52,8 @@ def query(name: str, shape: Shape = TEXT, description: str = "", **extra: Any) -
 
 ERRORS = query("errors", one_of("verbose", "verbose-carrier"), "How failures are shown")
 CARRIER_ERRORS = query("errors", one_of("verbose-carrier"), "Show why a carrier refused")
-WAIT = query("wait", {"type": "integer", "minimum": 0, "maximum": 999_999}, "Seconds to wait")
+NUMBER: Shape = {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}
+WAIT = query("wait", NUMBER, "Seconds to wait; over the maximum as if it were that")
 PREFER: Shape = {
     "in": "header",
     "name": "Prefer",
@@ -66,7 +67,7 @@ IDEMPOTENCY_KEY: Shape = {
     "description": "The same key and body create nothing new; other routes ignore it",
 }
 FILTERS = [
-    query("parcel_status", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER}),
+    query("parcel_status", NUMBER),
     query("tracking_number"),
     query("external_reference"),
     query("order_number"),
@@ -173,7 +174,7 @@ OPERATIONS: dict[tuple[str, str], Operation] = {
     ("document", "GET"): Operation(
         "Get a document of a parcel",
         {200: DOCUMENTS},
-        [FORM, query("dpi", {"type": "integer", "minimum": 0, "maximum": limits.INTEGER})],
+        [FORM, query("dpi", NUMBER)],
     ),
     ("labels", "POST"): Operation(
         "Show where the labels of several parcels are",

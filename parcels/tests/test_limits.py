@@ -210,7 +210,6 @@ EXCESS: dict[str, Callable[[int, str], list[Call]]] = {
         *queries(IDS, ",".join(["1"] * (limits.IDS + over))),
         *queries(IDS, "9" * (limits.ID_DIGITS + over)),
     ],
-    "`wait` in a query": lambda over, x: [Call("GET", f"parcels/1?wait={999_999 + over}")],
     "`Idempotency-Key`": lambda over, x: [
         Call("POST", "parcels", {"parcel": body()}, {"Idempotency-Key": "a" * (255 + over)}),
         Call("POST", "parcels", {"parcel": body()}, {"Idempotency-Key": ""}),

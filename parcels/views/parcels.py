@@ -14,7 +14,7 @@ from rest_framework.views import APIView
 from parcels.filters import filter_parcels
 from parcels.json_values import check_sizes
 from parcels.pagination import ParcelCursor
-from parcels.query import identifier, read_wait
+from parcels.query import identifier, small_integer
 from parcels.representation import parcel_payload
 from parcels.selectors import parcels_of
 from parcels.serializers import PARCEL_CHANGE
@@ -66,7 +66,7 @@ class ParcelView(APIView):
 
     def get(self, request: Request, parcel_id: str) -> HttpResponse:
         """Show a parcel; with `wait=N` not before its announcement ends or N seconds pass."""
-        wait = read_wait(request.query_params.get("wait"))
+        wait = small_integer(request.query_params, "wait")
         parcel = get_object_or_404(parcels_of(account_of(request)), pk=identifier(parcel_id))
         return answer_parcel(asked=asked(request, wait=wait or 0), parcel=parcel)
 

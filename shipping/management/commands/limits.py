@@ -53,7 +53,6 @@ def rows() -> list[Row]:
         Row("Text in a query", f"{limits.TEXT} characters, without NUL"),
         Row("Number in a query", f"{limits.INTEGER:,}"),
         Row("`ids` in a query", f"{limits.IDS} of {limits.ID_DIGITS} digits"),
-        Row("`wait` in a query", "999,999 seconds; over `WAIT_MAXIMUM` as if it were that"),
         Row("`Idempotency-Key`", f"{limits.IDEMPOTENCY_KEY} printable ASCII characters"),
         Row(
             "`Accept`",
