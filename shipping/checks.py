@@ -38,12 +38,6 @@ def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
             "Set LABELS_URL to file:///folder or s3://bucket/prefix.",
         ),
         (
-            s.WAIT_DEFAULT > s.WAIT_MAXIMUM,
-            "E003",
-            "WAIT_DEFAULT is over WAIT_MAXIMUM.",
-            "Lower WAIT_DEFAULT or raise WAIT_MAXIMUM.",
-        ),
-        (
             not all(port.isdecimal() and 0 < int(port) < 65536 for port in s.WEBHOOK_PORTS),
             "E005",
             "WEBHOOK_PORTS has a value that is no port.",
@@ -55,18 +49,6 @@ def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
             "E006",
             "SECRET_KEY is shorter than 50 characters.",
             "Set 50 random characters or more.",
-        ),
-        (
-            s.CARRIER_BREAKER_MIN_CALLS > s.CARRIER_BREAKER_WINDOW,
-            "E007",
-            "CARRIER_BREAKER_MIN_CALLS is over CARRIER_BREAKER_WINDOW: it would never open.",
-            "Lower CARRIER_BREAKER_MIN_CALLS.",
-        ),
-        (
-            s.CARRIER_BREAKER_RAMP_FROM > s.CARRIER_BREAKER_RAMP_TO,
-            "E007",
-            "CARRIER_BREAKER_RAMP_FROM is over CARRIER_BREAKER_RAMP_TO.",
-            "Calls per second, from the first instant of a recovery to its end.",
         ),
     ]
     return [Error(text, hint=hint, id=f"shipping.{e}") for bad, e, text, hint in wrong if bad]

@@ -10,6 +10,7 @@ import json
 import os
 import re
 from ipaddress import ip_network
+from math import inf
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -47,29 +48,34 @@ def boolean(name: str, default: bool) -> bool:
     raise ImproperlyConfigured(f"{name}={value!r} is not a yes or no: use 1 or 0")
 
 
-def integer(name: str, default: int, *, minimum: int = 0) -> int:
-    """Return a whole number not under `minimum`."""
-    return int(_number(name, str(default), int, minimum, "whole number"))
+def integer(name: str, default: int, *, minimum: int = 0, maximum: float = inf) -> int:
+    """Return a whole number not under `minimum` and not over `maximum`."""
+    return int(_number(name, str(default), int, "whole number", minimum=minimum, maximum=maximum))
 
 
 def seconds(name: str, default: float, *, minimum: float = 0.0, maximum: float = LONGEST) -> float:
     """Return a length of time in seconds, not under `minimum` and not over `maximum`."""
-    value = float(_number(name, str(default), float, minimum, "number of seconds"))
-    if value > maximum:
-        raise ImproperlyConfigured(f"{name}={value:g} is over its maximum of {maximum:.12g}")
-    return value
+    return float(
+        _number(name, str(default), float, "number of seconds", minimum=minimum, maximum=maximum)
+    )
 
 
 def share(name: str, default: float) -> float:
     """Return a share over 0 and up to 1."""
-    value = float(_number(name, str(default), float, 0.0, "share"))
+    value = float(_number(name, str(default), float, "share"))
     if not 0 < value <= 1:
         raise ImproperlyConfigured(f"{name}={value!r} is not a share: over 0, at most 1")
     return value
 
 
 def _number(
-    name: str, default: str, kind: type[int | float], minimum: float, what: str
+    name: str,
+    default: str,
+    kind: type[int | float],
+    what: str,
+    *,
+    minimum: float = 0.0,
+    maximum: float = inf,
 ) -> int | float:
     value = os.environ.get(name, default)
     try:
@@ -78,6 +84,8 @@ def _number(
         raise ImproperlyConfigured(f"{name}={value!r} is not a {what}") from None
     if not number >= minimum:
         raise ImproperlyConfigured(f"{name}={value!r} is under its minimum of {minimum}")
+    if number > maximum:
+        raise ImproperlyConfigured(f"{name}={number:g} is over its maximum of {maximum:.12g}")
     return number
 
 

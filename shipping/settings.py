@@ -193,12 +193,16 @@ CARRIERS: dict[str, dict[str, str | int]] = {
 # The circuit breakers. What each number is for, and why that number: carriers.breaker_rules.
 CARRIER_BREAKER_WINDOW = env.integer("CARRIER_BREAKER_WINDOW", 20, minimum=1)
 CARRIER_BREAKER_HORIZON = env.seconds("CARRIER_BREAKER_HORIZON", 60 * TIME_SCALE, minimum=1)
-CARRIER_BREAKER_MIN_CALLS = env.integer("CARRIER_BREAKER_MIN_CALLS", 10, minimum=1)
+CARRIER_BREAKER_MIN_CALLS = env.integer(  # with more than the window has it would never open
+    "CARRIER_BREAKER_MIN_CALLS", 10, minimum=1, maximum=CARRIER_BREAKER_WINDOW
+)
 CARRIER_BREAKER_SHARE = env.share("CARRIER_BREAKER_SHARE", 0.5)
 CARRIER_BREAKER_OPEN_FOR = env.seconds("CARRIER_BREAKER_OPEN_FOR", 5 * TIME_SCALE, minimum=0.1)
 CARRIER_BREAKER_RAMP_FOR = env.seconds("CARRIER_BREAKER_RAMP_FOR", 10 * TIME_SCALE, minimum=0.1)
-CARRIER_BREAKER_RAMP_FROM = env.seconds("CARRIER_BREAKER_RAMP_FROM", 2 / TIME_SCALE, minimum=0.1)
 CARRIER_BREAKER_RAMP_TO = env.seconds("CARRIER_BREAKER_RAMP_TO", 50 / TIME_SCALE, minimum=0.1)
+CARRIER_BREAKER_RAMP_FROM = env.seconds(
+    "CARRIER_BREAKER_RAMP_FROM", 2 / TIME_SCALE, minimum=0.1, maximum=CARRIER_BREAKER_RAMP_TO
+)
 # A probe buys nothing, so it may be cut short.
 CARRIER_PROBE_DEADLINE = env.seconds(
     "CARRIER_PROBE_DEADLINE", min(10 * TIME_SCALE, CARRIER_CALL_DEADLINE), minimum=0.1
@@ -251,9 +255,11 @@ _labels = env.storage("LABELS_URL")
 STORAGES = global_settings.STORAGES | ({"labels": _labels} if _labels else {})
 
 # Waiting -------------------------------------------------------------------------------------
-# Most load balancers cut at 60 s: the default answer comes before that.
-WAIT_DEFAULT = env.seconds("WAIT_DEFAULT", 55 * TIME_SCALE, minimum=0)
 WAIT_MAXIMUM = env.seconds("WAIT_MAXIMUM", 120, minimum=1, maximum=_LONGEST_WAIT)
+# Most load balancers cut at 60 s: the default answer comes before that.
+WAIT_DEFAULT = env.seconds(
+    "WAIT_DEFAULT", min(55 * TIME_SCALE, WAIT_MAXIMUM), minimum=0, maximum=WAIT_MAXIMUM
+)
 # Threads of a web process whose workers wait, as its strategy starts it: accounts share them
 # (parcels.services.waits). 0: unknown, or one per process.
 WEB_THREADS = env.integer("WEB_THREADS", env.integer("WEB_GREENLETS", 0, minimum=0), minimum=0)

@@ -22,10 +22,7 @@ WRONG = [
     ({"CARRIERS": {"postnl": {"url": "https://h:no", "bulkhead": 1}}}, "shipping.E002"),
     ({"CARRIERS": {"postnl": {"url": "https://me:key@h", "bulkhead": 1}}}, "shipping.E002"),
     ({"CARRIERS": {"postnl": {"url": "https://bücher.example", "bulkhead": 1}}}, "shipping.E002"),
-    ({"WAIT_DEFAULT": 200.0}, "shipping.E003"),
     ({"LABELS_IN": "storage"}, "shipping.E012"),
-    ({"CARRIER_BREAKER_MIN_CALLS": 21}, "shipping.E007"),
-    ({"CARRIER_BREAKER_RAMP_FROM": 51.0}, "shipping.E007"),
 ]
 
 
