@@ -7,7 +7,6 @@ name, an address or a secret: ids lead to those who may see them.
 from __future__ import annotations
 
 import sys
-from types import TracebackType
 from typing import Any
 
 import structlog
@@ -15,7 +14,6 @@ from celery import current_task
 from django.db import DatabaseError
 from structlog.typing import EventDict, Processor, WrappedLogger
 
-_ExcInfo = tuple[type[BaseException], BaseException, TracebackType | None]
 WITHHELD = "(text withheld)"
 _add_extra = structlog.stdlib.ExtraAdder()
 

@@ -73,7 +73,7 @@ def fill_database(count: int) -> None:
         "order_number": "'order-' || n",
         "external_reference": "'reference-' || n",
         "colli_uuid": "gen_random_uuid()",
-        "status": f"CASE WHEN {rare} THEN {Status.ANNOUNCEMENT_FAILED} ELSE status END",
+        "status": f"CASE WHEN {rare} THEN {Status.ANNOUNCEMENT_FAILED} ELSE t.status END",
         "date_created": old,
         "date_updated": new,
         "date_announced": new,
@@ -149,7 +149,7 @@ def copy_rows(
             # Materialized: without figures yet, the planner would scan the growing table per row.
             f"WITH t AS MATERIALIZED (SELECT * FROM {table} WHERE id = '{template}')"  # noqa: S608
             f" INSERT INTO {table} ({', '.join(columns)})"
-            f" SELECT {', '.join(values).replace('ELSE status', 'ELSE t.status')}"
+            f" SELECT {', '.join(values)}"
             f" FROM t, {source}"
         )
 
