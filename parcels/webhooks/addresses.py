@@ -87,7 +87,7 @@ def is_public(address: IPAddress) -> bool:
 
 
 def _in(address: IPAddress, networks: list[ipaddress.IPv4Network | ipaddress.IPv6Network]) -> bool:
-    return any(address.version == network.version and address in network for network in networks)
+    return any(address in network for network in networks)
 
 
 @dataclass(frozen=True, slots=True)
