@@ -7,13 +7,7 @@ from typing import TypeVar
 from django.db.models import Model, Q, QuerySet
 from rest_framework.exceptions import ValidationError
 
-from parcels.models import (
-    Account,
-    Announcement,
-    Brand,
-    Document,
-    Parcel,
-)
+from parcels.models import Account, Announcement, Brand, Document, Parcel
 from parcels.models.announcement import OPEN
 from parcels.papers.files import contents
 from parcels.statuses import WITHOUT_LABEL

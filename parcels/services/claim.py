@@ -52,9 +52,8 @@ def prepare(announcement_ids: Sequence[int]) -> list[Job]:
             hand_back(poor, "It can't be prepared: see the log.")
         refused = protect.enter(jobs)
         if refused:
-            turned_away = [job.announcement for job in jobs if job.announcement.pk in refused]
             # Due at once: woken when a slot is kept for it; at an open breaker, with its ramp.
-            hand_back([(row, 0.0) for row in turned_away])
+            hand_back([(job.announcement, 0.0) for job in jobs if job.announcement.pk in refused])
         entered = [job for job in jobs if job.announcement.pk not in refused]
         passed = guard(entered)
         if len(passed) < len(entered):

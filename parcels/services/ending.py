@@ -37,14 +37,9 @@ Result = outcomes.Outcome | outcomes.LookupResult | outcomes.VoidResult
 # expired has changed the state but not the fence.
 OURS = (State.ANNOUNCING, State.UNKNOWN, State.NEEDS_REVIEW)
 CANCELLING = (Status.CANCELLATION_REQUESTED, Status.SUBMITTING_CANCELLATION)
-# A cancellation's steps. No carrier's feed tells of them, so they are written into the history.
-_CANCELLATION = (
-    Status.CANCELLATION_REQUESTED,
-    Status.SUBMITTING_CANCELLATION,
-    Status.CANCELLED,
-    Status.CANCELLATION_FAILED,
-)
 _CANCELLATION_ENDS = (Status.CANCELLED, Status.CANCELLATION_FAILED)
+# No carrier's feed tells of a cancellation's steps, so they are written into the history.
+_CANCELLATION = (*CANCELLING, *_CANCELLATION_ENDS)
 _FIELDS = {field.name: field for field in Parcel._meta.concrete_fields}
 # Whether a webhook is to be told: an account without any costs no statement for events. The name
 # `account_id` is the parcel's: SQLite knows no `own` here.

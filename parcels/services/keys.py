@@ -13,10 +13,7 @@ LIVE_KEYS = 2
 
 
 class TooManyKeys(Exception):
-    """The account has two live keys: revoke one before issuing another"""
-
-    def __str__(self) -> str:
-        return type(self).__doc__ or ""
+    """The account has as many live keys as it may."""
 
 
 def issue_key(account: Account) -> tuple[ApiKey, str]:
@@ -29,7 +26,7 @@ def issue_key(account: Account) -> tuple[ApiKey, str]:
         # The lock keeps two issuers from both seeing one live key.
         Account.objects.select_for_update().get(pk=account.pk)
         if ApiKey.objects.filter(account=account, revoked_at=None).count() >= LIVE_KEYS:
-            raise TooManyKeys
+            raise TooManyKeys("The account has two live keys: revoke one before issuing another")
         return ApiKey.generate(account)
 
 

@@ -26,13 +26,7 @@ from parcels.services.claim import FATAL, MAX_CLAIMS, claim, guard
 from parcels.services.clock import DatabaseNow, StatementNow, Waited
 from parcels.services.ending import Ending, end, note_attempt
 from parcels.services.job import Job, Result
-from parcels.services.next_state import (
-    after_lookup,
-    backoff,
-    move_on,
-    put_under_review,
-    settling,
-)
+from parcels.services.next_state import after_lookup, backoff, move_on, put_under_review, settling
 from parcels.services.record import finish, record
 from parcels.services.spares import note_spares
 
