@@ -18,6 +18,7 @@ from deploy.readiness import wait_until_ready
 from deploy.simulator import Simulator
 from deploy.stack import Stack
 from deploy.stores import PostgresServer
+from loadtests.deployment import login
 from loadtests.faults.clients import Load, Wish
 from loadtests.faults.engines.pgbouncer import PgBouncer
 from loadtests.faults.engines.rabbitmq import RabbitServer
@@ -130,10 +131,8 @@ class Rig:
     def _meet_accounts(self, url: str) -> None:
         self.database = Database(url)
         self.simulator = Simulator(self.stack.env, seconds=10)
-        keys = self.stack.accounts
-        self.publics = [keys["PUBLIC_KEY"], keys["PUBLIC_KEY_2"]]
-        secrets = [keys["SECRET_KEY"], keys["SECRET_KEY_2"]]
-        self.logins = [f"{public}:{secret}" for public, secret in zip(self.publics, secrets)]  # noqa: B905
+        self.logins = [login(self.stack, number) for number in (1, 2)]
+        self.publics = [each.partition(":")[0] for each in self.logins]
         for account in range(len(self.logins)):
             self.ask("/api/v2/webhooks", {"webhook": {"url": self.webhook_url}}, account=account)
 
