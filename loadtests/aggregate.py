@@ -48,8 +48,8 @@ class Group:
 
     @property
     def family(self) -> str:
-        """Return the strategy's family; empty where there is no run."""
-        return self.runs[0]["family"] if self.runs else ""
+        """Return the strategy's family."""
+        return str(self.runs[0]["family"])
 
     @property
     def valid(self) -> bool:

@@ -4,7 +4,6 @@ import pytest
 
 from loadtests.aggregate import (
     SERVING,
-    Group,
     Spread,
     busy,
     comparable,
@@ -69,7 +68,6 @@ def test_groups_stand_by_family_then_name():
     made = [run("z", HELD, 2.0), run("b", WAITS, 2.0), run("a", WAITS, 2.0)]
     found = groups([results(*made)])
     assert [group.strategy for group in found] == ["z", "a", "b"]
-    assert Group("talk", "", "none", ()).family == ""
 
 
 def test_a_variant_is_a_group_of_its_own():
