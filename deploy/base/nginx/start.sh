@@ -9,15 +9,10 @@ config=$1
 pid=$RUN_DIR/${config%.conf}.pid
 directives="daemon off; pid \"$pid\";"
 
-# A dynamic module is named by its path, and each system has another one.
-if grep -q '^ *js_import' "$RUN_DIR/$config"; then
-    for folder in /usr/lib/nginx/modules /usr/lib64/nginx/modules /usr/share/nginx/modules \
-        /opt/homebrew/lib/nginx/modules /usr/local/lib/nginx/modules; do
-        if [ -e "$folder/ngx_http_js_module.so" ]; then
-            directives="load_module $folder/ngx_http_js_module.so; $directives"
-            break
-        fi
-    done
+# A dynamic module is named by its path; one that was compiled in has none.
+if grep -q '^ *js_import' "$RUN_DIR/$config" &&
+    module=$(sh "$PROJECT_DIR/deploy/base/nginx/njs.sh"); then
+    directives="load_module $module; $directives"
 fi
 
 # As root nginx would make its workers `nobody`, who may not enter a run directory of root's. On a
