@@ -74,8 +74,8 @@ def test_json_is_for_programs():
 @pytest.mark.parametrize("name", names())
 def test_each_strategy_is_explained(name):
     text = printed("explain", name)
-    assert "holds the socket" in text
-    assert "on the wire" in text
+    assert "What holds the socket" in text
+    assert "On the wire" in text
     assert f"make run STRATEGY={name}" in text
 
 
