@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from cryptography.fernet import InvalidToken
@@ -60,6 +62,25 @@ class ReadOnly(BaseModelAdmin):
 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+class Rows(ReadOnly, admin.ModelAdmin):
+    """A list, newest first, of a table that may be too long to be counted for it."""
+
+    ordering = ("-id",)
+    show_full_result_count = False
+
+    def do_to_each(
+        self, request: HttpRequest, rows: QuerySet[Any], act: Callable[[Any], bool], done: str
+    ) -> list[Any]:
+        """Do it to each row together with its log entry; return those that it was done to."""
+        changed = []
+        for row in rows:
+            with transaction.atomic():
+                if act(row):
+                    self.log_change(request, row, done)
+                    changed.append(row)
+        return changed
 
 
 class CarrierFilter(admin.SimpleListFilter):
@@ -123,38 +144,32 @@ class AnnouncementInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(Parcel)
-class ParcelAdmin(ReadOnly, Numbered):
+class ParcelAdmin(Rows, Numbered):
     list_display = ("id", "account", "status", "carrier", "tracking_number", "date_created")
     list_filter = ("status", CarrierFilter, "account")
     list_select_related = ("account",)
     search_fields = ("tracking_number__exact",)
     inlines = (AnnouncementInline,)
-    show_full_result_count = False
-    ordering = ("-id",)
 
 
 @admin.register(Announcement)
-class AnnouncementAdmin(ReadOnly, Numbered, ReviewActions):
+class AnnouncementAdmin(Rows, Numbered, ReviewActions):
     list_display = ("reference", "parcel", "carrier", "state", "tries", "run_at", "error")
     list_filter = ("state", CarrierFilter)
     number = "parcel_id"
     search_fields = ("reference__exact",)
     inlines = (AttemptInline,)
-    show_full_result_count = False
-    ordering = ("-id",)
 
 
 @admin.register(Attempt)
-class AttemptAdmin(ReadOnly, admin.ModelAdmin):
+class AttemptAdmin(Rows):
     list_display = ("announcement", "kind", "fence", "outcome", "duration", "date_created")
     list_filter = ("recorded",)
     list_select_related = ("announcement",)
-    show_full_result_count = False
-    ordering = ("-id",)
 
 
 @admin.register(SpareLabel)
-class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
+class SpareLabelAdmin(Rows):
     list_display = (
         "tracking_number",
         "announcement",
@@ -167,7 +182,6 @@ class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
     list_filter = ("state", "source", AnnouncementCarrierFilter)
     list_select_related = ("announcement",)
     search_fields = ("tracking_number__exact", "announcement__reference__exact")
-    ordering = ("-id",)
     actions = ("settle_by_hand",)
 
     def has_settle_permission(self, request: HttpRequest) -> bool:
@@ -177,20 +191,14 @@ class SpareLabelAdmin(ReadOnly, admin.ModelAdmin):
         description="Close what was settled with the carrier by hand", permissions=["settle"]
     )
     def settle_by_hand(self, request: HttpRequest, chosen: QuerySet[SpareLabel]) -> None:
-        closed = 0
-        for spare in chosen:
-            with transaction.atomic():
-                if review.settle_by_hand(spare, by=request.user.get_username()):
-                    self.log_change(request, spare, "Closed as settled by hand.")
-                    closed += 1
-        self.message_user(request, f"{closed} closed.")
+        settle = partial(review.settle_by_hand, by=request.user.get_username())
+        closed = self.do_to_each(request, chosen, settle, "Closed as settled by hand.")
+        self.message_user(request, f"{len(closed)} closed.")
 
 
 @admin.register(Document)
-class DocumentAdmin(ReadOnly, admin.ModelAdmin):
+class DocumentAdmin(Rows):
     list_display = ("parcel", "type", "format", "date_created")
-    show_full_result_count = False
-    ordering = ("-id",)
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Document]:
         """Without the bytes, which no page of it shows: a list would read a hundred files."""
@@ -198,12 +206,10 @@ class DocumentAdmin(ReadOnly, admin.ModelAdmin):
 
 
 @admin.register(TrackingEvent)
-class TrackingEventAdmin(ReadOnly, Numbered):
+class TrackingEventAdmin(Rows, Numbered):
     list_display = ("tracking_number", "carrier", "status", "message", "at")
     number = "parcel_id"
     search_fields = ("parcel__tracking_number__exact",)  # an event's own is in no index
-    show_full_result_count = False
-    ordering = ("-id",)
 
 
 @admin.register(SenderAddress)
@@ -343,7 +349,7 @@ class AccountAdmin(SwitchedOff):
 
 
 @admin.register(ApiKey)
-class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
+class ApiKeyAdmin(Rows):
     list_display = ("public_key", "account", "date_created", "revoked_at")
     list_select_related = ("account",)
     fields = ("public_key", "account", "date_created", "revoked_at")
@@ -354,15 +360,11 @@ class ApiKeyAdmin(ReadOnly, admin.ModelAdmin):
 
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
-        ended = 0
-        for key in keys:
-            with transaction.atomic():
-                if revoke_key(key):
-                    self.log_change(request, key, "Revoked.")
-                    ended += 1
-                    for text in signing_with(key):
-                        self.message_user(request, text, messages.WARNING)
-        self.message_user(request, f"{ended} revoked.")
+        ended = self.do_to_each(request, keys, revoke_key, "Revoked.")
+        for key in ended:
+            for text in signing_with(key):
+                self.message_user(request, text, messages.WARNING)
+        self.message_user(request, f"{len(ended)} revoked.")
 
 
 class EndpointForm(forms.ModelForm):
@@ -409,28 +411,21 @@ class WebhookAttemptInline(ReadOnly, admin.TabularInline):
 
 
 @admin.register(WebhookDelivery)
-class WebhookDeliveryAdmin(ReadOnly, admin.ModelAdmin):
+class WebhookDeliveryAdmin(Rows):
     list_display = ("id", "endpoint", "event", "state", "tries", "last_status", "last_error")
     list_filter = ("state",)
     list_select_related = ("endpoint", "event")
     inlines = (WebhookAttemptInline,)
     actions = ("send_again",)
-    show_full_result_count = False
-    ordering = ("-id",)
 
     def has_resend_permission(self, request: HttpRequest) -> bool:
         return request.user.has_perm("parcels.resend_webhookdelivery")
 
     @admin.action(description="Send again", permissions=["resend"])
     def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:
-        sent = 0
-        for delivery in deliveries:
-            with transaction.atomic():
-                if webhooks.send_again(delivery):
-                    self.log_change(request, delivery, "Sent again.")
-                    sent += 1
-        self.message_user(request, f"{sent} will be sent again.")
-        if left := len(deliveries) - sent:
+        sent = self.do_to_each(request, deliveries, webhooks.send_again, "Sent again.")
+        self.message_user(request, f"{len(sent)} will be sent again.")
+        if left := len(deliveries) - len(sent):
             text = f"{left} will not: their webhooks are switched off."
             self.message_user(request, text, messages.WARNING)
 
