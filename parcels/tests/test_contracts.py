@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
+from django.core import serializers
 from django.test import Client
 
 from parcels.admin import ContractForm
@@ -61,6 +62,16 @@ def test_one_keeps_its_account_and_carrier_in_the_admin(
     before = contract.account, contract.carrier
     contract.refresh_from_db()
     assert (contract.account, contract.carrier, contract.name) == (*before, "New")
+
+
+def test_a_fixture_brings_credentials_back_and_shows_none(contract: CarrierContract) -> None:
+    """As `dumpdata` writes one and `loaddata` reads it, into another database."""
+    fixture = serializers.serialize("json", [contract])
+    assert "hush" not in fixture
+    [loaded] = serializers.deserialize("json", fixture)
+    loaded.save()
+    contract.refresh_from_db()
+    assert contract.credentials == {"api_key": "hush-hush"}
 
 
 def test_an_id_from_the_list_can_be_ordered_with(shop: Shop, contract: CarrierContract) -> None:
