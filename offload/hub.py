@@ -18,6 +18,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from urllib.parse import urlsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
     HTTPErrorProcessor,
@@ -57,8 +58,6 @@ class AskApp:
     """Ask at `url`, signed with `secret`; a doubts.Resolve."""
 
     def __init__(self, url: str, secret: str) -> None:
-        if not url.startswith(("http://", "https://")):
-            raise ValueError(f"the resolve URL is http or https, not {url!r}")
         self._url = url
         self._secret = secret
         # No proxy of the environment, which must not see internal addresses, and no redirect, which
@@ -112,7 +111,8 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         prog="offload.hub", description="Holds clients until their answer comes."
     )
     get = environment.get
-    parser.add_argument("--bind", default=get("HUB_BIND", "127.0.0.1:8100"), help="host:port")
+    bind = get("HUB_BIND", "127.0.0.1:8100")
+    parser.add_argument("--bind", type=address, default=bind, help="host:port")
     parser.add_argument("--workers", type=count, default=get("HUB_WORKERS", "1"))
     store = _secret(environment, "OFFLOAD_STORE") or _secret(environment, "REDIS_URL")
     parser.add_argument(
@@ -121,7 +121,7 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
         default=store or "redis://127.0.0.1:6379/0",
         help="redis://… or postgresql://…; OFFLOAD_STORE, else REDIS_URL",
     )
-    parser.add_argument("--resolve-url", default=get("OFFLOAD_RESOLVE_URL", ""))
+    parser.add_argument("--resolve-url", type=http_url, default=get("OFFLOAD_RESOLVE_URL", ""))
     limits = {"max-holds": MAX_HOLDS, "max-holds-per-account": MAX_HOLDS_PER_ACCOUNT}
     for name, limit in limits.items():
         variable = "OFFLOAD_" + name.replace("-", "_").upper()
@@ -135,8 +135,6 @@ def parse(arguments: list[str], environment: Mapping[str, str]) -> argparse.Name
     )
     parser.add_argument("--fd", type=int, help="an inherited listening socket, instead of --bind")
     options = parser.parse_args(arguments)
-    if options.fd is None and not options.bind.rpartition(":")[2].isdecimal():
-        parser.error(f"--bind is host:port, not {options.bind!r}")
     try:
         if not options.store.startswith("postgresql://"):
             sync_client(options.store)
@@ -171,6 +169,21 @@ def seconds(text: str) -> float:
     if not 0 <= float(text) < math.inf:
         raise argparse.ArgumentTypeError(f"{text!r} is not 0 or more seconds")
     return float(text)
+
+
+def address(text: str) -> str:
+    """Return host:port with a port that there is."""
+    if urlsplit(f"//{text}").port is None:
+        raise ValueError
+    return text
+
+
+def http_url(text: str) -> str:
+    """Return the address of a page, or an empty text."""
+    parts = urlsplit(text)
+    if text and not (parts.scheme in ("http", "https") and parts.hostname and parts.port != 0):
+        raise ValueError
+    return text
 
 
 def _secret(environment: Mapping[str, str], name: str) -> str:

@@ -174,11 +174,18 @@ def test_no_orphans_when_the_parent_is_killed(redis_server, started):
     assert not answers_at(hub.port)
 
 
-@pytest.mark.parametrize("text", ["localhost", "localhost:", "127.0.0.1:http"])
+@pytest.mark.parametrize("text", ["localhost", "localhost:", "127.0.0.1:http", "localhost:65536"])
 def test_an_address_has_a_port(text, capsys):
     with pytest.raises(SystemExit):
         parse(["--bind", text], ENVIRONMENT)
     assert "--bind" in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize("url", ["app:8000/_offload", "ftp://app/", "http:app", "http://app:x/"])
+def test_the_app_is_asked_by_http(url, capsys):
+    with pytest.raises(SystemExit):
+        parse([], ENVIRONMENT | {"OFFLOAD_RESOLVE_URL": url})
+    assert "--resolve-url" in capsys.readouterr().err.splitlines()[-1]
 
 
 @pytest.mark.integration
