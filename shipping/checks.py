@@ -57,14 +57,13 @@ def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
 @register
 def check_carriers(app_configs: Any, **_: Any) -> list[CheckMessage]:
     """Each carrier needs an address; only development and the demo know a simulated one."""
+    urls = {f"CARRIER_URL_{code.upper()}": each["url"] for code, each in settings.CARRIERS.items()}
+    if settings.TRACKING_FEED_URL:
+        urls["TRACKING_FEED_URL"] = settings.TRACKING_FEED_URL
     return [
-        Error(
-            f"The address of carrier {code} can't be used: {problem}.",
-            hint=f"Set CARRIER_URL_{code.upper()}.",
-            id="shipping.E002",
-        )
-        for code, carrier in settings.CARRIERS.items()
-        if (problem := _problem_of(str(carrier["url"])))
+        Error(f"{name} can't be used: {problem}.", hint=f"Set {name}.", id="shipping.E002")
+        for name, url in urls.items()
+        if (problem := _problem_of(str(url)))
     ]
 
 

@@ -22,6 +22,7 @@ WRONG = [
     ({"CARRIERS": {"postnl": {"url": "https://h:no", "bulkhead": 1}}}, "shipping.E002"),
     ({"CARRIERS": {"postnl": {"url": "https://me:key@h", "bulkhead": 1}}}, "shipping.E002"),
     ({"CARRIERS": {"postnl": {"url": "https://bücher.example", "bulkhead": 1}}}, "shipping.E002"),
+    ({"TRACKING_FEED_URL": "feed.example:8000"}, "shipping.E002"),
     ({"LABELS_IN": "storage"}, "shipping.E012"),
 ]
 
