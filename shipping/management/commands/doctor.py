@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import platform
 import resource
 import subprocess
 import sys
@@ -23,7 +24,6 @@ SETUP = ROOT / "deploy" / "setup.sh"
 DESCRIPTORS = 20_000
 # The script asks for a dozen programs.
 SECONDS = 30
-OLDEST_PYTHON = (3, 11)
 
 Row = dict[str, Any]
 
@@ -32,7 +32,8 @@ class Command(TerminalCommand):
     help = "Show what is installed, what is missing, the effect, and how to install it."
 
     def handle(self, *args: Any, json: bool, **options: Any) -> None:
-        rows = [_python(), *_components(), _descriptors(), *_strategies(), *_run()]
+        python = _row(f"python {platform.python_version()}", there=True)
+        rows = [python, *_components(), _descriptors(), *_strategies(), *_run()]
         self.show(rows, as_json=json)
         if not json:
             self.stdout.write(f"\n{_verdict(rows)}")
@@ -54,11 +55,6 @@ def _row(what: str, there: bool, get: str = "", without: str = "") -> Row:
         "how to get it": "" if there else get,
         "without it": "" if there else without,
     }
-
-
-def _python() -> Row:
-    version = ".".join(map(str, sys.version_info[:3]))
-    return _row(f"python {version}", sys.version_info >= OLDEST_PYTHON, "python 3.11 or later")
 
 
 def _components() -> list[Row]:
