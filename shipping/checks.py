@@ -13,7 +13,6 @@ from django.db import connections
 from carriers import registry
 from parcels.services.claim import LEASE_SHARE
 from parcels.services.job import GUARD_WINDOW
-from parcels.throttling.limits import parse_limits
 
 
 @register
@@ -96,19 +95,6 @@ def check_house_credentials(app_configs: Any, **_: Any) -> list[CheckMessage]:
         if (given := settings.HOUSE_CREDENTIALS.get(c.code))
         and (missing := [name for name in c.credential_names if name not in given])
     ]
-
-
-@register
-def check_throttles(app_configs: Any, **_: Any) -> list[CheckMessage]:
-    """The general limits can be read."""
-    messages: list[CheckMessage] = []
-    for name in ("THROTTLE_READ", "THROTTLE_WRITE"):
-        try:
-            parse_limits(getattr(settings, name))
-        except ValueError as error:
-            hint = f'Set {name} to one like "1000/min", several like "100/min,15/s", or "none".'
-            messages.append(Error(f"{name}: {error}.", hint=hint, id="shipping.E004"))
-    return messages
 
 
 @register

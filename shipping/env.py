@@ -18,6 +18,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 from django.core.exceptions import ImproperlyConfigured
 
 from offload.sentinel import BY_SENTINEL, watched
+from parcels.throttling.limits import parse_limits
 from shipping import file_storage
 
 TRUE = {"1", "true", "yes", "on"}
@@ -101,6 +102,16 @@ def networks(name: str, *others: str) -> list[str]:
         return [word if word in others else str(ip_network(word)) for word in given]
     except ValueError as error:
         raise ImproperlyConfigured(f"{name}: {error}") from None
+
+
+def rate_limits(name: str, default: str) -> str:
+    """Return limits like "100/min,15/s", or "none"."""
+    value = os.environ.get(name, default)
+    try:
+        parse_limits(value)
+    except ValueError as error:
+        raise ImproperlyConfigured(f"{name}: {error}") from None
+    return value
 
 
 def choice(name: str, default: str, allowed: tuple[str, ...]) -> str:

@@ -157,8 +157,8 @@ SPECTACULAR_SETTINGS = {
 }
 
 # Requests of one account; an account's own limits win. See parcels.throttling.limits.
-THROTTLE_READ = env.text("THROTTLE_READ", "1000/min")
-THROTTLE_WRITE = env.text("THROTTLE_WRITE", "100/min,15/s")
+THROTTLE_READ = env.rate_limits("THROTTLE_READ", "1000/min")
+THROTTLE_WRITE = env.rate_limits("THROTTLE_WRITE", "100/min,15/s")
 
 # Announcing ----------------------------------------------------------------------------------
 # What the fault suite shrinks all of these times by, so that their ratios stay the shipped ones;

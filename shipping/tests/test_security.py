@@ -166,8 +166,6 @@ def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "value", "check", "id_"),
     [
-        ("THROTTLE_READ", "lots", checks.check_throttles, "shipping.E004"),
-        ("THROTTLE_WRITE", "", checks.check_throttles, "shipping.E004"),
         ("WEBHOOK_PORTS", ["https"], checks.check_numbers, "shipping.E005"),
         ("WEBHOOK_PORTS", ["0"], checks.check_numbers, "shipping.E005"),
         ("ANNOUNCEMENT_LEASE", 1, checks.check_numbers, "shipping.E001"),
