@@ -39,9 +39,5 @@ class Failures:
             self.windows.clear()
         self.windows[address] = end, count + 1
 
-    def forget(self) -> None:
-        """Let all addresses fail again."""
-        self.windows.clear()
-
 
 FAILURES = Failures()

@@ -100,7 +100,7 @@ def guards_by_process(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterat
 @pytest.fixture(autouse=True)
 def keys_are_looked_up(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let each test change its account, and fail with wrong keys: they share a process."""
-    authentication.FAILURES.forget()
+    authentication.FAILURES.windows.clear()
     monkeypatch.setattr(authentication, "BELIEVED", 0.0)
 
 
