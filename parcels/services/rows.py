@@ -39,7 +39,7 @@ def change_rows(
     In the SQL `given.<name>` is a row's value and `own.<name>` the table's column; what is the same
     for all rows stands in the two lists of parameters.
     """
-    given = list(rows)
+    given = sorted(rows, key=lambda row: row["id"])  # as others lock them
     if not given:
         return {}
     names = [f"{name}_" if name == "id" else name for name in given[0]]  # beside the table's own

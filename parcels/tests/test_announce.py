@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from django.conf import settings
-from django.db import DataError, OperationalError, connection
+from django.db import DataError, OperationalError, connection, transaction
 from django.db.models import F
 from django.db.models.sql.compiler import SQLCompiler
 from django.test.utils import CaptureQueriesContext
@@ -26,6 +26,7 @@ from carriers.call import Call
 from carriers.errors import SendForbidden
 from carriers.guards import CarrierGuards
 from carriers.outcomes import Announced, Document, NotSent, Unknown
+from deploy.tests.waiting import until
 from parcels import metrics
 from parcels.models import (
     Announcement,
@@ -398,9 +399,8 @@ def test_what_reads_the_claimed_is_compiled_once(monkeypatch: pytest.MonkeyPatch
         assert row.settled_for == 0.0
 
 
-@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite keeps no plans")
-def test_a_change_of_rows_is_planned_once() -> None:
-    """PostgreSQL plans a change once, however many rows it has, and finds them by the index."""
+def many_events() -> list[TrackingEvent]:
+    """Return so many that PostgreSQL finds one by the index."""
     now = timezone.now()
     events = TrackingEvent.objects.bulk_create(
         TrackingEvent(seq=seq, at=now, status=1, carrier="", tracking_number="")
@@ -408,6 +408,14 @@ def test_a_change_of_rows_is_planned_once() -> None:
     )
     with connection.cursor() as cursor:
         cursor.execute("ANALYZE parcels_trackingevent")
+    return events
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite keeps no plans")
+def test_a_change_of_rows_is_planned_once() -> None:
+    """PostgreSQL plans a change once, however many rows it has, and finds them by the index."""
+    events = many_events()
+    with connection.cursor() as cursor:
         for event in events[:12]:  # unprepared, then five plans to compare
             change_rows(TrackingEvent, [{"id": event.pk}], "message = %s", "true", set_values=["-"])
         cursor.execute(
@@ -421,6 +429,33 @@ def test_a_change_of_rows_is_planned_once() -> None:
             ["parcels_trackingevent%"],
         )
         assert cursor.fetchone() == (0,)
+
+
+@pytest.mark.skipif(connection.vendor != "postgresql", reason="SQLite's writers take turns")
+@pytest.mark.django_db(transaction=True)
+def test_rows_are_changed_in_the_order_of_their_ids() -> None:
+    """As a request locks those of a batch: else the two wait for each other."""
+    first, *others = [event.pk for event in many_events()[:5]]
+
+    def change() -> None:
+        told = [{"id": each} for each in (*others, first)]
+        change_rows(TrackingEvent, told, "message = %s", "true", set_values=["-"])
+        connection.close()
+
+    def waits() -> bool:
+        with connection.cursor() as cursor:
+            cursor.execute("SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'")
+            return cursor.fetchone() is not None
+
+    changing = threading.Thread(target=change)
+    with transaction.atomic():
+        assert TrackingEvent.objects.select_for_update().get(pk=first)
+        changing.start()
+        until(waits, "the wait for the first")
+        free = TrackingEvent.objects.select_for_update(skip_locked=True).filter(pk__in=others)
+        locked = len(others) - len(free)
+    changing.join()
+    assert locked == 0
 
 
 def test_the_guard_lets_only_those_buy_that_are_still_ours() -> None:
