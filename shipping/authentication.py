@@ -25,7 +25,7 @@ from shipping.failed_keys import FAILURES, REMEMBERED
 # key that was revoked, and an account that was switched off or limited, goes on as before.
 BELIEVED = 5.0
 # Compared with when the public key is unknown: both failures then do the same work.
-_NOBODY = ApiKey(digest="0" * 64)
+_NOBODY = ApiKey(public_key="", digest="0" * 64, secret_hash="0" * 64)
 _LONGEST = ApiKey._meta.get_field("public_key").max_length or 0
 # By a hash of both keys: until when it is believed, and what was found.
 _worked: dict[bytes, tuple[float, ApiKey]] = {}
@@ -56,11 +56,16 @@ class KeyPairAuthentication(BasicAuthentication):
                 .filter(public_key=public_key, revoked_at=None, account__is_active=True)
                 .first()
             )
+            # By its digest; a key from an older version has none, and is compared by the model.
+            found = key or _NOBODY
             given = hashlib.sha256(password.encode()).hexdigest()
-            if not hmac.compare_digest((key or _NOBODY).digest, given) or key is None:
+            matches = hmac.compare_digest(found.digest, given) or found.matches(password)
+            if key is None or not matches:
                 _worked.pop(digest, None)
                 FAILURES.count(request)
                 raise AuthenticationFailed("Invalid username/password.")
+            if not key.digest:
+                key.keep_digest(password)
             if len(_worked) >= REMEMBERED:
                 _worked.clear()
             _worked[digest] = monotonic() + BELIEVED, key

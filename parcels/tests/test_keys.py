@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import logging
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 import structlog
 from asgiref.sync import sync_to_async
 from django.core.management import CommandError, call_command
-from django.db import connections
+from django.db import InternalError, connections
 from django.test import AsyncClient, Client
 
 from parcels.models import Account, ApiKey, CarrierContract, WebhookEndpoint
@@ -114,13 +113,18 @@ def test_no_secret_is_in_a_representation_or_a_log(
 def test_bad_keys_get_one_answer_for_the_same_work(
     account: Account, django_assert_num_queries: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One query and one comparison, whatever is wrong."""
+    """One query and one keyed hash, whatever is wrong."""
     key, _ = issue_key(account)
     revoked, its_secret = issue_key(account)
     revoke_key(revoked)
     sleeping, sleeping_secret = issue_key(AccountFactory.create(is_active=False))
-    compared = Mock(return_value=False)
-    monkeypatch.setattr("shipping.authentication.hmac.compare_digest", compared)
+    hashed: list[str] = []
+
+    def keyed_hash(secret: str, key: str) -> str:
+        hashed.append(secret)
+        return "1" * 64
+
+    monkeypatch.setattr("parcels.models.api_key.keyed_hash", keyed_hash)
     bad = [
         ("unknown", "x"),
         (key.public_key, "x"),
@@ -134,14 +138,51 @@ def test_bad_keys_get_one_answer_for_the_same_work(
             response = Client().get("/api/v2/user", headers={"Authorization": header})
         answers.add((response.status_code, response.content, response["WWW-Authenticate"]))
     assert [status for status, *_ in answers] == [401]
-    assert compared.call_count == len(bad)
+    assert hashed == [given for _, given in bad]
+
+
+def use_new_secret_key(settings: Any, *fallbacks: str) -> None:
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "n" * 60, list(fallbacks)
 
 
 def test_keys_do_not_hang_on_the_secret_key(account: Account, settings: Any) -> None:
     key, secret = issue_key(account)
-    settings.SECRET_KEY = "n" * 60
+    use_new_secret_key(settings)
     assert status_with(key, secret) == 200
     assert status_with(key, secret + "x") == 401
+
+
+def issue_as_before(account: Account) -> tuple[ApiKey, str]:
+    """Return a key as it was stored before keys had a digest."""
+    key, secret = issue_key(account)
+    ApiKey.objects.filter(pk=key.pk).update(digest="")
+    return key, secret
+
+
+def test_a_key_of_before_outlives_a_rotation_once_it_was_used(
+    account: Account, settings: Any, django_assert_num_queries: Any
+) -> None:
+    (key, secret), (unused, its_secret) = issue_as_before(account), issue_as_before(account)
+    use_new_secret_key(settings, settings.SECRET_KEY)
+    assert status_with(key, "wrong") == 401
+    assert status_with(key, secret) == 200
+    use_new_secret_key(settings)
+    with django_assert_num_queries(2):  # the key's, and the view's
+        assert status_with(key, secret) == 200
+    assert status_with(key, "wrong") == 401
+    assert status_with(unused, its_secret) == 401
+
+
+def test_a_database_that_takes_no_writes_refuses_no_key(
+    account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    key, secret = issue_as_before(account)
+
+    def refuse(*_: Any, **__: Any) -> None:
+        raise InternalError("cannot execute UPDATE in a read-only transaction")
+
+    monkeypatch.setattr("django.db.models.query.QuerySet.update", refuse)
+    assert status_with(key, secret) == 200
 
 
 def test_a_request_s_log_lines_name_its_account(shop: Shop) -> None:

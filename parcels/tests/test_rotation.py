@@ -12,6 +12,7 @@ from django.test import Client
 from parcels.models import (
     Account,
     Announcement,
+    ApiKey,
     CarrierContract,
     Integration,
     WebhookDelivery,
@@ -21,6 +22,7 @@ from parcels.models import (
 from parcels.services.announcement_sql import calls_about
 from parcels.services.call_and_wait import job_for
 from parcels.services.job import credentials_hashes
+from parcels.services.keys import issue_key
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory
 from parcels.tests.requests import Shop
 
@@ -183,3 +185,15 @@ def test_an_endpoint_whose_secret_nothing_can_read_is_deleted(
 ) -> None:
     assert shop.call("DELETE", f"webhooks/{endpoint.pk}", {}).status_code == 204
     assert not WebhookEndpoint.objects.exists()
+
+
+def test_keys_that_would_end_with_the_former_key_are_named(
+    account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    used, _ = issue_key(account)
+    unused, _ = issue_key(account)
+    ApiKey.objects.filter(pk=unused.pk).update(digest="")
+    call_command("reencrypt")
+    said = capsys.readouterr().out
+    assert unused.public_key in said
+    assert used.public_key not in said

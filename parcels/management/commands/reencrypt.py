@@ -6,7 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
-from parcels.models import CarrierContract
+from parcels.models import ApiKey, CarrierContract
 from parcels.services.reencrypt import encrypt_again, encrypted_columns, hash_again
 
 
@@ -25,5 +25,15 @@ class Command(BaseCommand):
                 unreadable_contracts = unreadable
         said.append(f"{hash_again(unreadable_contracts)} announcements")
         self.stdout.write(", ".join(said))
+        self._name_unused_keys()
         if trouble:
             raise CommandError(f"no key decrypts these, they are unchanged: {', '.join(trouble)}")
+
+    def _name_unused_keys(self) -> None:
+        unused = ApiKey.objects.filter(digest="", revoked_at=None)
+        names = list(unused.order_by("pk").values_list("public_key", flat=True))
+        if names:
+            self.stdout.write(
+                "These API keys, not used since an older version, stop working without the former "
+                f"SECRET_KEY: {', '.join(names)}"
+            )
