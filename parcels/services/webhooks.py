@@ -323,7 +323,7 @@ def update_endpoint(
         # Locked: others may have written since it was read.
         row = WebhookEndpoint.objects.select_for_update().filter(pk=endpoint.pk).first()
         if row is None:
-            raise NotFound("No Webhook matches the given query.")
+            raise NotFound("No WebhookEndpoint matches the given query.")
         row.url = url or row.url
         if secret:  # the former one need not be readable
             row.secret = secret
