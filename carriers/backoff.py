@@ -4,8 +4,6 @@ This is the only place that retries. Full jitter (a delay drawn from zero to the
 carrier that recovers doesn't get all waiting calls at the same instant.
 """
 
-from __future__ import annotations
-
 import random
 from dataclasses import dataclass
 from typing import Literal

@@ -5,8 +5,6 @@ An adapter speaks in *steps*: a generator that yields a `CarrierRequest`, is sen
 transport's business: `carriers.transport` and `carriers.transport_async` drive the same generators.
 """
 
-from __future__ import annotations
-
 from collections.abc import Generator
 from datetime import UTC, datetime
 from typing import ClassVar, Literal, TypeVar

@@ -16,8 +16,6 @@ call a second passes, until one of them is answered with anything but a 429 or a
 the gate with the same ramp. A 429 says nothing of the carrier's health, so it is in no window.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Literal
 

@@ -5,8 +5,6 @@ made: a process that is frozen or waits for DNS in between must notice that its 
 it buys, not after.
 """
 
-from __future__ import annotations
-
 import math
 import time
 from dataclasses import dataclass

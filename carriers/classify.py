@@ -5,8 +5,6 @@ for "not sent", it is bought twice; if a refusal is taken for "unknown", a parce
 for nothing.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime

@@ -18,8 +18,6 @@ A class's docstring is its default message. The transports turn all of these int
 `carriers.transport.perform` raises none of them.
 """
 
-from __future__ import annotations
-
 import socket
 
 

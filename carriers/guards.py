@@ -12,8 +12,6 @@ The breaker's rules, and why: `carriers.breaker_rules`. While Redis is away each
 itself: `carriers.guards_local`.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import math

@@ -6,8 +6,6 @@ for as long as their calls last. Slots that a process could not give back meanwh
 next question.
 """
 
-from __future__ import annotations
-
 import threading
 import time
 from collections import deque

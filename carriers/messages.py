@@ -1,7 +1,5 @@
 """What an adapter is given, and gives to its transport: plain values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 

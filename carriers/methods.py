@@ -1,7 +1,5 @@
 """Shipping methods as adapters declare them, and the countries that they serve."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import Decimal
 

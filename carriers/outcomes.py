@@ -4,8 +4,6 @@ Three ends, not two: a label, a refusal, or *unknown*. `NotSent` and `Throttled`
 `Unknown` because only they may be tried again without asking the carrier first.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Literal
 

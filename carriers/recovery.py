@@ -1,7 +1,5 @@
 """How a carrier comes back: who probes it, what the probe has shown, how fast calls are let in."""
 
-from __future__ import annotations
-
 import uuid
 from typing import Any
 

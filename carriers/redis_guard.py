@@ -6,8 +6,6 @@ time-out to each call. The client has short time-outs and no retries, as one of
 `offload.redis_clients.sync_client`.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 import time

@@ -3,8 +3,6 @@
 Adding a carrier is adding a file there; nothing else lists them.
 """
 
-from __future__ import annotations
-
 import importlib
 from collections import defaultdict
 from types import MappingProxyType

@@ -4,8 +4,6 @@ Why not in Redis: a token is a credential, a login costs one call per process an
 depending on Redis would add another failure.
 """
 
-from __future__ import annotations
-
 import hashlib
 import threading
 import time

@@ -1,7 +1,5 @@
 """Reading the carriers' tracking feed, without any input or output: pages of events."""
 
-from __future__ import annotations
-
 import json
 import logging
 from collections.abc import Sequence

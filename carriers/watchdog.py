@@ -10,8 +10,6 @@ be another connection's by the time the deadline strikes. `shutdown` acts on the
 whichever descriptor, and the duplicate is ours until we close it.
 """
 
-from __future__ import annotations
-
 import contextlib
 import heapq
 import itertools

@@ -1,7 +1,5 @@
 """The Django app: system checks, and nothing else."""
 
-from __future__ import annotations
-
 from django.apps import AppConfig
 from django.core.checks import register
 

@@ -6,8 +6,6 @@ A limited number of requests is in Django's threads; clients that wait for a slo
 because of a slow connection wait in the event loop and cost a few kilobytes.
 """
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import time

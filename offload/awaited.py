@@ -1,7 +1,5 @@
 """A model whose rows clients wait for, and the lookup of their outcomes."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta

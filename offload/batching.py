@@ -1,7 +1,5 @@
 """Combine many callers' small requests into few large ones."""
 
-from __future__ import annotations
-
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence

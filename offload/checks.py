@@ -1,7 +1,5 @@
 """System checks of settings.OFFLOAD and of the settings that it needs."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`settings.OFFLOAD`, read once, typed, and refused if invalid."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any

@@ -1,7 +1,5 @@
 """Counts of holds that several processes share in a little memory."""
 
-from __future__ import annotations
-
 import mmap
 import struct
 from functools import cache

@@ -1,7 +1,5 @@
 """The fronts: how the app tells the server in front of it to hold a client."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable
 from dataclasses import dataclass

@@ -1,8 +1,6 @@
 """Running the hub: one listening socket, one or several processes, a stop that cuts no client
 off."""
 
-from __future__ import annotations
-
 import argparse
 import asyncio
 import contextlib

@@ -6,8 +6,6 @@
 Plain ASGI without Django. It listens where clients can't reach.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import time

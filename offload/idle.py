@@ -4,8 +4,6 @@ uvicorn has no limit of time for either, and such connections can use up the pro
 A look at all of them now and then costs a request nothing.
 """
 
-from __future__ import annotations
-
 import asyncio
 import signal
 from collections.abc import Collection, Mapping

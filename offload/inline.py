@@ -1,7 +1,5 @@
 """Waiting for one release in the app itself: in a thread, greenlet or process, or a coroutine."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import secrets

@@ -7,8 +7,6 @@ memory and disk. A front has its own limits (nginx' client_max_body_size, limit_
 idle connections end, too.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections import Counter

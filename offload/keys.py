@@ -1,7 +1,5 @@
 """Headers, paths and storage keys that Django, the fronts and the hub share."""
 
-from __future__ import annotations
-
 TICKET_HEADER = "X-Offload-Ticket"
 # A front that can't remember the ticket names its request by 32 hex digits of its own instead.
 REQUEST_HEADER = "X-Offload-Request"

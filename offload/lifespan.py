@@ -1,7 +1,5 @@
 """The life of a process that holds clients: its start, the signal, its drain."""
 
-from __future__ import annotations
-
 import asyncio
 import signal
 import threading

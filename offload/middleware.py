@@ -1,7 +1,5 @@
 """`hold`, and the middleware that has the front hold the client after all other middleware."""
 
-from __future__ import annotations
-
 import logging
 import time
 from collections.abc import Awaitable, Callable

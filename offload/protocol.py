@@ -3,8 +3,6 @@
 Standard library only, so that any of them can import it.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

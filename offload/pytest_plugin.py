@@ -1,7 +1,5 @@
 """A pytest fixture; known by itself where the package is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

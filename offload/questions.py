@@ -1,7 +1,5 @@
 """What the hub asks the app, signed, and the app's answers. Standard library only."""
 
-from __future__ import annotations
-
 import hmac
 import json
 import re

@@ -1,7 +1,5 @@
 """Redis clients: short time-outs, no hidden retries, many commands in one pipeline."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import logging

@@ -1,7 +1,5 @@
 """Asking this project's own RESOLVE function, from a view or from the event loop."""
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Mapping
 from typing import Any, Protocol

@@ -1,7 +1,5 @@
 """What becomes of Django's responses on their way: rendered, read, and made of answers."""
 
-from __future__ import annotations
-
 from http.cookies import CookieError, Morsel, SimpleCookie
 from typing import Any
 

@@ -3,8 +3,6 @@
 redis+sentinel://user:password@host:26379,host:26379/name/0; user and password are the Redis'.
 """
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple
 from urllib.parse import unquote, urlsplit
 

@@ -7,8 +7,6 @@ each request and changes between it and the event loop four times: 2.2 ms of a c
 that needs 1.1 ms in WSGI (measured, CPython 3.11). Where no view is a coroutine this saves them.
 """
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from collections.abc import Callable, Iterable

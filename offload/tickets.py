@@ -3,8 +3,6 @@
 The app gives one to a front in another process, which has the hub hold its client by it.
 """
 
-from __future__ import annotations
-
 import hmac
 import math
 import re

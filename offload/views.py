@@ -4,8 +4,6 @@ All others get a 404. OffloadMiddleware answers them, before any route, host che
 the project.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 

@@ -4,8 +4,6 @@ One subscription per process and a dictionary of waits by hold id. The order is 
 wait, so that no release falls between. A wake-up is only a hint: what none told, doubts.py finds.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

@@ -1,7 +1,5 @@
 """The operator's view of the stored rows. Secrets are masked."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

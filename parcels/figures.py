@@ -1,7 +1,5 @@
 """Figures for operators: one query each, and a partial index for each of its parts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from django.db.models import Count, Min, Q

@@ -1,7 +1,5 @@
 """The filters of `GET /parcels` and `GET /shipping_methods`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 

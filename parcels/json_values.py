@@ -1,7 +1,5 @@
 """JSON values that are too deep to be sent back, too large, or whose texts can't be stored."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

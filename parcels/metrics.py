@@ -4,8 +4,6 @@ Every metric has a label, so that a process that counts nothing leaves no file b
 (PROMETHEUS_MULTIPROC_DIR, set by the settings, holds one per process and kind).
 """
 
-from __future__ import annotations
-
 from collections import Counter as Counted
 from collections.abc import Iterable
 from contextlib import AbstractContextManager

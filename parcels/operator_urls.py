@@ -1,7 +1,5 @@
 """Routes under `/operator/`."""
 
-from __future__ import annotations
-
 from django.urls import path
 from django.views.generic import RedirectView
 

@@ -1,7 +1,5 @@
 """Cursor pages: `next` and `previous` beside the parcels."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from rest_framework.exceptions import NotFound

@@ -1,7 +1,5 @@
 """Read ids and numbers from paths and queries; what can't be one gets a clear error."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 from rest_framework.exceptions import NotFound, ValidationError

@@ -5,8 +5,6 @@ gives the same bytes, in a web worker or in Celery: the process that records the
 held client's answer, and it must be that of a slow synchronous view.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field

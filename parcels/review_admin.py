@@ -1,7 +1,5 @@
 """The announcements in the admin: evidence, and the two decisions about one under review."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django import forms

@@ -1,7 +1,5 @@
 """A parcel as clients may send it. Unknown fields are ignored, as the dialect does."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A shop's own things as the dialect shows them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from carriers import registry

@@ -1,7 +1,5 @@
 """The statuses of the dialect: number and message."""
 
-from __future__ import annotations
-
 from functools import lru_cache
 
 from django.db import models

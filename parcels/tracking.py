@@ -1,7 +1,5 @@
 """Where a parcel has been, as the dialect shows it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, NamedTuple

@@ -4,8 +4,6 @@ A guard is only proved when a test fails without it. What `settings.FAULT_GUARDS
 replaced when a process starts, in the demo and in development only; the guards know nothing of it.
 """
 
-from __future__ import annotations
-
 import math
 import sys
 from collections.abc import Callable, Iterator, Sequence

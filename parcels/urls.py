@@ -1,7 +1,5 @@
 """Routes under `/api/v2/`. Each address works with and without a trailing slash."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -5,8 +5,6 @@ whatever fails beside them: behind a proxy that is not in TRUSTED_PROXIES all cl
 address. For BELIEVED seconds they are not looked up again.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 from time import monotonic

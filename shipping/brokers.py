@@ -1,7 +1,5 @@
 """What Celery must be told of a broker, which follows from the broker's address."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import quote

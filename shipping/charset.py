@@ -5,8 +5,6 @@ request, outside of all middleware: with a codec that fails, or a query of too m
 turns the exception into an answer. And some of Python's codecs take the square of a text's length.
 """
 
-from __future__ import annotations
-
 from django.core.handlers.asgi import ASGIRequest
 from django.core.handlers.wsgi import WSGIRequest
 from django.http import HttpRequest

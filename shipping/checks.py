@@ -1,7 +1,5 @@
 """A wrong setting is a system check with an id and a hint."""
 
-from __future__ import annotations
-
 from typing import Any
 from urllib.parse import urlsplit
 

@@ -1,7 +1,5 @@
 """The address that a request comes from, also behind proxies."""
 
-from __future__ import annotations
-
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from django.conf import settings

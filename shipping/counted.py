@@ -6,8 +6,6 @@ It adds these labels, by which two containers' series differ. Without Django: a 
 app's counters makes files of its own, and they would stay.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import sys

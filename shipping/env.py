@@ -4,8 +4,6 @@ A wrong value ends the process at start, with the variable's name and what it sh
 a setting that is silently misread is found during an outage.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """One exception handler, one error shape."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

@@ -4,8 +4,6 @@ By process and in memory: what is bounded is the database's work, and a failure 
 would only move it.
 """
 
-from __future__ import annotations
-
 from time import monotonic
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Storages for labels: files that outlast a power cut, and an S3 that is not waited for."""
 
-from __future__ import annotations
-
 import os
 from contextlib import suppress
 from pathlib import Path

@@ -1,8 +1,6 @@
 """A partly patched process works until its first slow carrier, then it blocks: check at the
 start."""
 
-from __future__ import annotations
-
 import select
 import socket
 import threading

@@ -1,7 +1,5 @@
 """Is this process alive, and is it ready for traffic?"""
 
-from __future__ import annotations
-
 import threading
 from time import monotonic
 

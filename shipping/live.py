@@ -1,7 +1,5 @@
 """The way to the live page, which is a process of its own: none of ours serves it."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import time

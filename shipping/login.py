@@ -4,8 +4,6 @@ A browser from which a name has logged in before is known by a signed cookie and
 own: however many others guess, they don't lock it out. See OWASP's "device cookies".
 """
 
-from __future__ import annotations
-
 import functools
 import hashlib
 import logging

@@ -4,8 +4,6 @@ Every line carries what was bound before: request id, account, announcement, tas
 name, an address or a secret: ids lead to those who may see them.
 """
 
-from __future__ import annotations
-
 import sys
 from typing import Any
 

@@ -4,8 +4,6 @@ Each process writes to files of its own in METRICS_DIR, whichever server runs it
 is asked adds them up. The hub has no Django and shows its own on its own address.
 """
 
-from __future__ import annotations
-
 import secrets
 import threading
 import time

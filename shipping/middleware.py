@@ -3,8 +3,6 @@
 It serves under WSGI and ASGI without an extra thread.
 """
 
-from __future__ import annotations
-
 import logging
 import re
 import time

@@ -1,7 +1,5 @@
 """Whether a Redis answers, by each kind of address that the settings take."""
 
-from __future__ import annotations
-
 import redis
 
 from offload.redis_clients import address, sync_client

@@ -3,8 +3,6 @@
 The variables are listed with their meaning in docs/operations.md.
 """
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from django.conf import global_settings

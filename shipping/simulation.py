@@ -1,7 +1,5 @@
 """The simulated carriers' control API, for commands. Only `make run` has them."""
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Any

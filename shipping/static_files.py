@@ -1,7 +1,5 @@
 """Middleware that serves static files, under WSGI and ASGI without an extra thread."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What commands print: a table on a terminal, plain lines in a pipe, or JSON."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

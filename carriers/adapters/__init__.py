@@ -1,7 +1,5 @@
 """The carriers, each a file that defines `carrier` and is named after its code."""
 
-from __future__ import annotations
-
 import pkgutil
 
 # Known without importing one: settings and the supervisor need no more.

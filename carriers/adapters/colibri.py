@@ -1,7 +1,5 @@
 """Colibri Express: JSON with a result per item; the same `client_id` returns the first label."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

@@ -1,7 +1,5 @@
 """Lantern Freight: SOAP with a login token. It has neither lookup nor dedup."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from decimal import Decimal

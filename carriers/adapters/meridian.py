@@ -1,7 +1,5 @@
 """Meridian Mail: XML in two steps, an order that answers nothing and then its label."""
 
-from __future__ import annotations
-
 import base64
 from dataclasses import replace
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """PostNL: JSON with base64 documents; here with its free test letter."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.methods import ShippingMethod

@@ -1,7 +1,5 @@
 """Tortoise Post: the same JSON as PostNL's, ten seconds later."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.methods import ShippingMethod

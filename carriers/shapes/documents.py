@@ -5,8 +5,6 @@ doesn't print is found only in the warehouse, an unknown outcome within seconds.
 an identifier that can't be stored: cut, it names another label. A refusal's text is cut to fit.
 """
 
-from __future__ import annotations
-
 import base64
 import binascii
 from decimal import Decimal, InvalidOperation

@@ -1,7 +1,5 @@
 """JSON bodies, with every assumption checked; and the shape that PostNL and Tortoise Post share."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import asdict

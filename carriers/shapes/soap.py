@@ -1,7 +1,5 @@
 """SOAP 1.1 envelopes and faults."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from xml.etree import ElementTree as ET
 

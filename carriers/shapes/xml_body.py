@@ -8,8 +8,6 @@ smuggle a DOCTYPE past it. One thing could: expat takes "<", NUL, "?" for UTF-16
 a NUL is refused, too; XML has no use for it.
 """
 
-from __future__ import annotations
-
 import re
 from dataclasses import asdict
 from xml.etree import ElementTree as ET

@@ -1,7 +1,5 @@
 """Run the simulated carriers: `python -m carriers.simulator`."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import logging

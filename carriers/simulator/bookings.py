@@ -1,7 +1,5 @@
 """What the carriers have sold, indexed; rebuilt from the ledger at start."""
 
-from __future__ import annotations
-
 import asyncio
 import secrets
 import time

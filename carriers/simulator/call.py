@@ -1,7 +1,5 @@
 """One request at a carrier, as faults see it."""
 
-from __future__ import annotations
-
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal

@@ -1,7 +1,5 @@
 """One carrier: its state, and the way of a call through faults, latency and booking."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """Seeded chance: the same parts always give the same number, in every process."""
 
-from __future__ import annotations
-
 import hashlib
 
 # A double holds 53 bits exactly: more would round, and could round up to 1.0.

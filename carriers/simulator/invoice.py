@@ -1,7 +1,5 @@
 """What a carrier would charge: its bookings as the list that comes with an invoice."""
 
-from __future__ import annotations
-
 import asyncio
 import csv
 import io

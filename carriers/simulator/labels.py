@@ -5,8 +5,6 @@ load, 0.6 ms a label), which has the letters of Windows-1252: other Latin letter
 accents, and what is left becomes "?". The ZPL is UTF-8 (`^CI28`) and keeps every letter.
 """
 
-from __future__ import annotations
-
 import io
 import unicodedata
 from base64 import b64encode

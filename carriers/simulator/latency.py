@@ -1,7 +1,5 @@
 """How long a carrier takes: fixed, or lognormal by its p50 and p95."""
 
-from __future__ import annotations
-
 import math
 import re
 from dataclasses import dataclass

@@ -5,8 +5,6 @@ client knows of a purchase that the ledger doesn't have. And of the application'
 references, so that it can be kept and shown.
 """
 
-from __future__ import annotations
-
 import asyncio
 import fcntl
 import json

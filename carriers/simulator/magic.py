@@ -1,7 +1,5 @@
 """Magic values: a receiver's company that asks for a failure, for a client's own tests."""
 
-from __future__ import annotations
-
 from carriers.simulator import faults  # noqa: F401  registers the kinds
 from carriers.simulator.call import Call
 from carriers.simulator.fault import KINDS, Fault, make

@@ -1,7 +1,5 @@
 """A parcel as a client describes it, and what every carrier checks before taking it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Answers that break off: faults of the connection itself."""
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import suppress
 

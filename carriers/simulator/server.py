@@ -1,7 +1,5 @@
 """Listening sockets that can be closed and opened again, and connections that can be broken."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -1,7 +1,5 @@
 """What the process is told by its environment; a bad value ends it before it listens."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

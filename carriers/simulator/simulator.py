@@ -1,7 +1,5 @@
 """The whole process: five carriers, their sockets, the ledger and the control API."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

@@ -1,7 +1,5 @@
 """A simulated carrier's name, products, and what it offers for a lost answer."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal

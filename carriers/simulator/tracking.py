@@ -1,7 +1,5 @@
 """What happens to a parcel after it was announced: a short journey on an adjustable clock."""
 
-from __future__ import annotations
-
 import heapq
 import time
 from collections import deque

@@ -1,7 +1,5 @@
 """Answers of the carriers as values."""
 
-from __future__ import annotations
-
 import base64
 import json
 

@@ -1,7 +1,5 @@
 """A certificate for localhost, made on the spot."""
 
-from __future__ import annotations
-
 import ssl
 from datetime import UTC, datetime, timedelta
 

@@ -1,7 +1,5 @@
 """Tiny misbehaving servers on loopback, one behaviour per function."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import ssl

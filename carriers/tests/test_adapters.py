@@ -1,7 +1,5 @@
 """What every adapter has to keep, whatever its carrier's shape."""
 
-from __future__ import annotations
-
 import pytest
 import requests as requests_library
 import responses

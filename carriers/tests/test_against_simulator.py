@@ -1,7 +1,5 @@
 """Every adapter against the simulated carrier of its format: what one writes the other reads."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from decimal import Decimal
 

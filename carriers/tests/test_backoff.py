@@ -1,7 +1,5 @@
 """The retry policy as a table."""
 
-from __future__ import annotations
-
 import random
 
 import pytest

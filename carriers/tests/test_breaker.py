@@ -1,7 +1,5 @@
 """The breaker's rules as plain functions."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import pytest

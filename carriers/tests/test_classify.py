@@ -1,7 +1,5 @@
 """The tables that say what an event on the wire means for a purchase."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 
 import pytest

@@ -1,7 +1,5 @@
 """Adding a carrier is adding a file."""
 
-from __future__ import annotations
-
 import sys
 from decimal import Decimal
 from types import SimpleNamespace

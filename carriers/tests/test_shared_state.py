@@ -1,7 +1,5 @@
 """A carrier's slots, breaker and recent calls against a real Redis, and while it is gone."""
 
-from __future__ import annotations
-
 import os
 import signal
 import threading

@@ -1,7 +1,5 @@
 """The cache of login tokens."""
 
-from __future__ import annotations
-
 from carriers.tokens import LARGEST_CACHE, MARGIN, TokenCache
 
 ONE, OTHER = {"username": "a", "password": "b"}, {"username": "a", "password": "c"}

@@ -1,7 +1,5 @@
 """The transport for threads against real sockets that misbehave."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

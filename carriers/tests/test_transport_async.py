@@ -1,7 +1,5 @@
 """The asyncio transport against the same misbehaving sockets."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

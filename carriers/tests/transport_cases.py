@@ -1,7 +1,5 @@
 """What both transports must make of each misbehaviour: one table, two test modules."""
 
-from __future__ import annotations
-
 import gzip
 import os
 import random

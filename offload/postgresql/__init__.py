@@ -4,8 +4,6 @@ An answer is written in the transaction that writes the outcome: both are there,
 crash of the server empties the table, including the epoch, and the app is asked for the rest.
 """
 
-from __future__ import annotations
-
 # psycopg's placeholders; `life` in seconds. Expired rows are ignored.
 READ = "SELECT key, value FROM offload_store WHERE key = ANY(%s) AND expires_at > clock_timestamp()"
 # The first one counts, as long as it lives; returns the keys that were new.

@@ -1,7 +1,5 @@
 """The app that brings the table: "offload.postgresql" in INSTALLED_APPS."""
 
-from __future__ import annotations
-
 from django.apps import AppConfig
 
 

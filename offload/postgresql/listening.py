@@ -3,8 +3,6 @@
 A process that holds clients has one, and one that asks; a worker that waits has its own.
 """
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import socket

@@ -1,7 +1,5 @@
 """Django's side: in the project's own connection, and in its transaction."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterable
 from itertools import cycle

@@ -1,7 +1,5 @@
 """The client that a process's threads share."""
 
-from __future__ import annotations
-
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor

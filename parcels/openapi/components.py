@@ -1,7 +1,5 @@
 """The shapes of answers, by name."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Put the document together: drf-spectacular walks the routes, the table says what they do."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

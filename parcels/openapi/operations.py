@@ -1,7 +1,5 @@
 """What each route takes and answers, by the route's name and the method."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON Schema in few words."""
 
-from __future__ import annotations
-
 from typing import Any
 
 Shape = dict[str, Any]

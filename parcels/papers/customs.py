@@ -1,7 +1,5 @@
 """Customs papers as PDFs: what the shop has declared, laid out as customs expect it."""
 
-from __future__ import annotations
-
 import io
 import unicodedata
 from decimal import Decimal

@@ -1,7 +1,5 @@
 """A parcel's documents: what the carrier gave, and customs papers that are made when asked for."""
 
-from __future__ import annotations
-
 from django.conf import settings
 from django.db import transaction
 

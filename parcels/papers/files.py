@@ -5,8 +5,6 @@ the two leaves a file without a row, which `parcels.services.tidy` finds; never 
 file. What the storage does not take in time stays in the row, and is moved later.
 """
 
-from __future__ import annotations
-
 import functools
 import logging
 from collections.abc import Sequence

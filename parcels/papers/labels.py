@@ -1,7 +1,5 @@
 """Labels in the forms that printers take: A6, four on an A4 sheet, ZPL, PNG."""
 
-from __future__ import annotations
-
 import io
 import logging
 from collections.abc import Iterator, Sequence

@@ -1,7 +1,5 @@
 """A parcel that is cancelled: asked for, and what is told of it. For the tests of its parts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

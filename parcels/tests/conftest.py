@@ -1,7 +1,5 @@
 """Fixtures of the parcels' unit tests: an account, and a shop that calls with its keys."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Rows for tests."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -7,8 +7,6 @@ prints how the database that DATABASE_URL names would run both, and the search f
 timeline makes unknown: a JSON list of [statement, plan].
 """
 
-from __future__ import annotations
-
 import json
 import sys
 

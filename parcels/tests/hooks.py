@@ -1,7 +1,5 @@
 """Webhook endpoints and their deliveries, as tests make them."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

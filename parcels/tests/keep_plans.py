@@ -6,8 +6,6 @@ Migrates, stores that many parcels with a document each, of which few are old, a
 statement that looks for old ones how the database would run it: a JSON list of [statement, plan].
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from datetime import timedelta

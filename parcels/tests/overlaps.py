@@ -7,8 +7,6 @@ reason that `parcels.tests.races` gives. With `--overtaken` one batch loses seve
 one after the other.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from concurrent.futures import ThreadPoolExecutor

@@ -10,8 +10,6 @@ control: there the withdrawal doesn't look whether somebody has claimed the anno
 voiding doesn't claim.
 """
 
-from __future__ import annotations
-
 import json
 import random
 import sys

@@ -1,7 +1,5 @@
 """Whole deployments for the integration tests: real processes, short times."""
 
-from __future__ import annotations
-
 import json
 import sqlite3
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What announcing costs the database in the good case."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import threading

@@ -1,7 +1,5 @@
 """What a method can't do is refused before it is announced, by field."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

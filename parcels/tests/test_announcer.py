@@ -1,7 +1,5 @@
 """Announcing in an event loop: groups of what comes together, and no thread for a call."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import subprocess

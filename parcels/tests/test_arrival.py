@@ -1,7 +1,5 @@
 """A client's wait counts from its request's arrival, not from the view's beginning."""
 
-from __future__ import annotations
-
 from time import monotonic
 
 import pytest

@@ -1,7 +1,5 @@
 """Bodies that can be read but not stored, echoed or afforded: refused before anything is stored."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

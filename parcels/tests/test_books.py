@@ -1,7 +1,5 @@
 """What a carrier has sold against what we know: the pure comparison, and what becomes of extras."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

@@ -4,8 +4,6 @@ that a client is waiting for, and with an end.
 Unique words stand in every personal field. All that Redis is told meanwhile is listened to.
 """
 
-from __future__ import annotations
-
 import base64
 import re
 import threading

@@ -1,7 +1,5 @@
 """Cancelling: what is deleted, withdrawn, asked of the carrier, refused."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from time import monotonic
 from typing import Any

@@ -1,7 +1,5 @@
 """PUT /parcels: only what was not announced, only what is given."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from time import monotonic
 from typing import Any

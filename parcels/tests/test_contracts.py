@@ -1,7 +1,5 @@
 """An account's contracts: their ids can be found, their credentials can't."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

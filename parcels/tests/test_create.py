@@ -1,7 +1,5 @@
 """POST /parcels without a carrier: what is stored, what is queued, what is refused."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A deployment's first account, by the command and by the admin; both show the secret key once."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Customs papers: for what leaves the customs union, made once, as often as asked for."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What says not where it comes from is sent from the account's default address."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

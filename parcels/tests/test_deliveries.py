@@ -1,7 +1,5 @@
 """Webhooks: spreading, delivering, trying again, never twice at once; and forgetting."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

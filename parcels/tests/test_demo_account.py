@@ -1,7 +1,5 @@
 """The demo's keys: made once, kept over restarts, made anew when they no longer fit."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Labels as PDF, ZPL and PNG; by parcel, by printer."""
 
-from __future__ import annotations
-
 import io
 from typing import Any
 

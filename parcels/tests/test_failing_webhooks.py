@@ -1,7 +1,5 @@
 """Webhooks that fail: tried by one delivery at a time, switched off, and how they come back."""
 
-from __future__ import annotations
-
 from contextlib import suppress
 from datetime import timedelta
 from threading import BoundedSemaphore

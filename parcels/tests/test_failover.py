@@ -1,7 +1,5 @@
 """A database that was promoted: what waits is looked up before it is bought."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """What the fault suite may ask for, and that nobody else may."""
 
-from __future__ import annotations
-
 import importlib
 import os
 import signal

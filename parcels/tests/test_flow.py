@@ -1,7 +1,5 @@
 """From a client's request to its label, over real processes, on both databases."""
 
-from __future__ import annotations
-
 import threading
 import time
 from collections.abc import Iterator

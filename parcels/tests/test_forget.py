@@ -1,7 +1,5 @@
 """A receiver is forgotten: on request, and by age. What books and bills need stays."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Cancellations that no carrier answers: when they are given up, and what comes in between."""
 
-from __future__ import annotations
-
 import threading
 from datetime import timedelta
 from typing import Any

@@ -1,7 +1,5 @@
 """GET /carriers."""
 
-from __future__ import annotations
-
 import pytest
 
 from parcels.services.carrier_guards import guards_of

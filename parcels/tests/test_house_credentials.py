@@ -1,7 +1,5 @@
 """Our own credentials: each carrier is shown its own, by calls and by probes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

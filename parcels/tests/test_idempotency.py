@@ -1,7 +1,5 @@
 """Idempotency-Key: the same request again makes nothing new, whatever became of the first."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

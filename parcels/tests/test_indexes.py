@@ -1,7 +1,5 @@
 """Indexes: each is written with its row, so none is kept that another one covers."""
 
-from __future__ import annotations
-
 from itertools import permutations
 
 import pytest

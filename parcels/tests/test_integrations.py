@@ -1,7 +1,5 @@
 """An integration's webhook: set as the dialect sets it, verified as its receivers verify."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

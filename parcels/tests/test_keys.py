@@ -1,7 +1,5 @@
 """Two live keys for a change without an outage; secrets are shown once and never kept."""
 
-from __future__ import annotations
-
 import logging
 from typing import Any
 

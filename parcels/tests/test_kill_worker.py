@@ -1,7 +1,5 @@
 """kill -9 in the middle: nothing is lost, nothing is bought twice."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Labels as files of a storage: none is lost, none stays behind; on a disk and in an S3."""
 
-from __future__ import annotations
-
 import importlib.util
 import io
 import os

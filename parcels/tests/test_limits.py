@@ -4,8 +4,6 @@
 it, and of which character they are made.
 """
 
-from __future__ import annotations
-
 import gc
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Whoever waits for a carrier holds no database connection: a small pool serves many who wait."""
 
-from __future__ import annotations
-
 import base64
 import json
 import urllib.error

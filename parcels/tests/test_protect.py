@@ -1,7 +1,5 @@
 """Breaker and bulkhead in front of each call, counting in this process as when Redis is gone."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 One in Python, one in JavaScript. Those that cannot be installed: `test_published_requests.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

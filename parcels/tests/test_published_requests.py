@@ -4,8 +4,6 @@ Each file of `published/` is one client's, with where it was read. A request's `
 members of the answer without which that client stops.
 """
 
-from __future__ import annotations
-
 import io
 import json
 from collections.abc import Iterator

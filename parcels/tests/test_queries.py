@@ -1,7 +1,5 @@
 """Queries, paths and headers: bounded, and read in linear time."""
 
-from __future__ import annotations
-
 import time
 
 import pytest

@@ -1,7 +1,5 @@
 """Two at once: cancel and claim, which leaves nothing bought; two batches, which make one."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """GET: a parcel, lists with cursors and filters, statuses, methods; and who may see what."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

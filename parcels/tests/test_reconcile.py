@@ -1,7 +1,5 @@
 """What an unknown announcement may become: adopted, bought again, ended, or a person's."""
 
-from __future__ import annotations
-
 import contextlib
 import itertools
 from dataclasses import replace

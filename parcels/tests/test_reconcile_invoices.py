@@ -1,7 +1,5 @@
 """The daily check: the command on lists, and on a simulator's own."""
 
-from __future__ import annotations
-
 import asyncio
 import io
 import json

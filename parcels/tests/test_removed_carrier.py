@@ -1,7 +1,5 @@
 """A carrier whose adapter was removed, while rows of it are stored: they keep no other waiting."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from datetime import timedelta
 from typing import Any

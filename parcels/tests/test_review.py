@@ -1,7 +1,5 @@
 """A person decides about an announcement under review, in the admin."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """SECRET_KEY is changed: what was encrypted and hashed with the former one goes on working."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Whatever is sent: an answer in the dialect's shape, and never a 500."""
 
-from __future__ import annotations
-
 from itertools import product
 from typing import Any
 

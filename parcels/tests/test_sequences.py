@@ -1,7 +1,5 @@
 """Sequences that the search found, and that broke the protocol before they were mended."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a shop has set up, what it may ship with, and what was tried for its parcels."""
 
-from __future__ import annotations
-
 import io
 import json
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The parcel that the API's page shows is one that the API gives."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

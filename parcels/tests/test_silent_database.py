@@ -1,7 +1,5 @@
 """A database that accepts and answers nothing: worker and sweeper go on when it is back."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Iterator
 from pathlib import Path

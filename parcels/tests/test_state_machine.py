@@ -5,8 +5,6 @@ back, so that the database's own clock stays in charge. HYPOTHESIS_EXAMPLES sets
 the search tries (default 40); with it each run draws others, and each guard is taken away in turn.
 """
 
-from __future__ import annotations
-
 import logging
 import os
 import sys

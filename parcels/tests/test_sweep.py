@@ -1,7 +1,5 @@
 """The safety net: what a death, a lost message or a lost store leaves behind."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Tracking: events from the carriers' feed, once each, and what a shop sees of them."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable

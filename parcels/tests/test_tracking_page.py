@@ -1,7 +1,5 @@
 """The page that a shop's customer follows a parcel on: no password, no personal data."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

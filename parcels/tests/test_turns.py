@@ -1,7 +1,5 @@
 """Turns by account: whose announcement the next free worker takes."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Callable, Sequence

@@ -1,7 +1,5 @@
 """Each guard can be taken away, in a process that is asked to, and comes back in a test."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

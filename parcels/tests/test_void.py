@@ -1,7 +1,5 @@
 """Voiding a bought label: asked by a worker, again after a lost answer, believed or looked up."""
 
-from __future__ import annotations
-
 from datetime import timedelta
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Threads that wait, shared between accounts; and what a client gets who finds none."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """Waking: best effort, and never at a client's expense."""
 
-from __future__ import annotations
-
 import socket
 import threading
 import time

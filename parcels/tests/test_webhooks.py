@@ -1,7 +1,5 @@
 """Webhooks: the API of endpoints, and how they are changed and deleted."""
 
-from __future__ import annotations
-
 import json
 import threading
 from collections.abc import Callable, Iterator

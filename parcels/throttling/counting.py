@@ -1,8 +1,6 @@
 """Count in Redis, by one script. Without Redis every request passes, which is logged and
 counted."""
 
-from __future__ import annotations
-
 import functools
 from contextlib import suppress
 from functools import partial

@@ -1,7 +1,5 @@
 """Limits as text: "1000/min", several as "100/min,15/s", "none" for no limit."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import dataclass
 from functools import lru_cache

@@ -1,7 +1,5 @@
 """Shipping methods."""
 
-from __future__ import annotations
-
 from django_countries import countries
 from rest_framework.exceptions import NotFound
 from rest_framework.request import Request

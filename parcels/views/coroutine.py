@@ -1,7 +1,5 @@
 """Views that wait, as coroutines where the strategy says so."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

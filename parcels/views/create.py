@@ -1,7 +1,5 @@
 """Make parcels: from a request's body to orders."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpResponse

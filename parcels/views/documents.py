@@ -1,7 +1,5 @@
 """Labels and other documents: by parcel, by printer."""
 
-from __future__ import annotations
-
 from django.http import HttpResponse
 from rest_framework.exceptions import NotAcceptable, NotFound, ValidationError
 from rest_framework.negotiation import DefaultContentNegotiation

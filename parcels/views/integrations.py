@@ -1,7 +1,5 @@
 """Shop systems that are connected to the account, each with its webhook."""
 
-from __future__ import annotations
-
 import base64
 
 from django.shortcuts import get_object_or_404

@@ -1,7 +1,5 @@
 """Pages for staff with permission: parcels, one parcel's timeline, what is under review."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 from django.contrib import messages

@@ -1,7 +1,5 @@
 """Parcels: list, read, change. How they are made is in `parcels.views.create`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.http import HttpResponse

@@ -1,7 +1,5 @@
 """The OpenAPI document, and a page to try it. Both are public: they have no account's data."""
 
-from __future__ import annotations
-
 from django.http import HttpResponse
 from drf_spectacular.views import SpectacularSwaggerSplitView
 from rest_framework.permissions import AllowAny

@@ -1,7 +1,5 @@
 """What a shop has set up: itself, its sender addresses, contracts and brands."""
 
-from __future__ import annotations
-
 from django.shortcuts import get_object_or_404
 from rest_framework.request import Request
 from rest_framework.response import Response

@@ -1,7 +1,5 @@
 """Who may open an operator's page."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any
 

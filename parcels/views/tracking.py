@@ -1,7 +1,5 @@
 """Where a parcel has been, and what was tried at its carrier."""
 
-from __future__ import annotations
-
 from urllib.parse import urlencode, urlsplit
 
 from django.shortcuts import get_object_or_404

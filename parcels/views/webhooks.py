@@ -1,7 +1,5 @@
 """Webhooks: an account's endpoints, what became of each delivery, send again."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.shortcuts import get_object_or_404

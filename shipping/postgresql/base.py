@@ -7,8 +7,6 @@ can't be seen: so a connection that was idle for a while is tested, and when one
 of the same age are closed, too.
 """
 
-from __future__ import annotations
-
 import select
 from time import monotonic
 from typing import Any

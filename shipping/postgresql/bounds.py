@@ -7,8 +7,6 @@ waits for a statement's answer in one place, and takes the limit there. No threa
 and no round trip more.
 """
 
-from __future__ import annotations
-
 import time
 from typing import Any, ClassVar
 

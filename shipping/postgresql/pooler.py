@@ -5,8 +5,6 @@ server is lost then, or is somebody else's: prepared statements, and settings th
 PgBouncer refuses the settings; statements that are prepared fail at some later time.
 """
 
-from __future__ import annotations
-
 import logging
 from typing import Any, ClassVar, Self
 

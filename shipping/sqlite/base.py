@@ -11,8 +11,6 @@ after every request of a process that has just one open; opening the next costs 
 connections wait in a pool of the process instead, as psycopg's do.
 """
 
-from __future__ import annotations
-
 import fcntl
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """A TCP proxy that can stop forwarding without closing anything: the network's black hole."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

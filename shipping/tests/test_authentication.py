@@ -1,7 +1,5 @@
 """Failed keys are limited by address, and working keys are not."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What follows from a broker's address."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A declared character set changes nothing, and ends no server's request."""
 
-from __future__ import annotations
-
 import io
 from contextlib import closing
 from typing import Any

@@ -1,7 +1,5 @@
 """A wrong setting is named by a system check, before it is found in an outage."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """A body that came in chunks is read as every other, where the server undoes them."""
 
-from __future__ import annotations
-
 import io
 import json
 from contextlib import closing

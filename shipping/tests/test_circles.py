@@ -1,7 +1,5 @@
 """No file imports itself by way of others: each can be read, and taken, with what is below it."""
 
-from __future__ import annotations
-
 import grimp
 
 OURS = ("shipping", "parcels", "carriers", "offload", "deploy", "loadtests")

@@ -1,7 +1,5 @@
 """The client's address is what our own proxies say, and nothing that a client writes."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The demo's secrets are known to all: it is refused where others could reach it."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """A wrong value ends the process at its start, with the variable's name."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

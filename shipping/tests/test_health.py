@@ -1,7 +1,5 @@
 """/readyz asks the database once a second at most."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What a server process has loaded before its first client comes."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Guessing the admin's password is stopped, and nobody can stop all operators."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Log lines: JSON with what was bound; no text of the database's errors."""
 
-from __future__ import annotations
-
 import io
 import json
 import logging

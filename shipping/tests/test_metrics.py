@@ -1,7 +1,5 @@
 """/metrics: for whom it is, over several processes, after one was killed."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

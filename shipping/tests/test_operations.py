@@ -1,7 +1,5 @@
 """docs/operations.md lists every variable that is read, and no other."""
 
-from __future__ import annotations
-
 import ast
 import re
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Behind PgBouncer in transaction mode: what it can't keep is not used, and is said."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 import threading

@@ -1,7 +1,5 @@
 """No statement outlasts its time: at a server that is slow, and at one that has gone silent."""
 
-from __future__ import annotations
-
 import os
 import select
 import socket

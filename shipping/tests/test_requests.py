@@ -1,7 +1,5 @@
 """The request id, and the numbers of each request."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """What is imported is declared, and what is declared is imported or run."""
 
-from __future__ import annotations
-
 import ast
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """Headers, and Django's own checks with production's settings."""
 
-from __future__ import annotations
-
 import os
 import secrets
 import subprocess

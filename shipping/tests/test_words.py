@@ -1,7 +1,5 @@
 """The glossary's words, and none of those that it replaces, in what people read."""
 
-from __future__ import annotations
-
 import io
 import re
 import subprocess

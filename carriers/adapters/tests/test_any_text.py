@@ -4,8 +4,6 @@ The database is PostgreSQL: no NUL, nothing that UTF-8 has no bytes for, nothing
 length. `parcels/tests/test_books.py` holds the lengths against the columns.
 """
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """PostNL, Tortoise Post and Colibri Express: tables of answers and what they mean."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """Lantern Freight and Meridian Mail: talks of several steps."""
 
-from __future__ import annotations
-
 import base64
 from xml.etree import ElementTree as ET
 

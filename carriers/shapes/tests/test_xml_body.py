@@ -1,7 +1,5 @@
 """XML from outside: what must not get in."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree as ET
 
 import pytest

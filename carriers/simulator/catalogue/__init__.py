@@ -4,8 +4,6 @@ Prices are plausible list prices; what matters is that a wrong purchase costs so
 those of two carriers never add up to the same sum by chance.
 """
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

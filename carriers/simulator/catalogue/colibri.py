@@ -1,7 +1,5 @@
 """Colibri Express: knows its customers' references."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.simulator.latency import Latency

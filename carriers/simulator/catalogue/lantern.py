@@ -1,7 +1,5 @@
 """Lantern Freight: can't be asked what it has sold."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.simulator.latency import Latency

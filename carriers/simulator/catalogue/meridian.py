@@ -1,7 +1,5 @@
 """Meridian Mail: sells in two steps."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.simulator.latency import Latency

@@ -1,7 +1,5 @@
 """PostNL: the quick one, with the free test method."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.simulator.latency import fixed

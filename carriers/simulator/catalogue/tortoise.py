@@ -1,7 +1,5 @@
 """Tortoise Post: ten seconds, which the benchmarks are about."""
 
-from __future__ import annotations
-
 from decimal import Decimal
 
 from carriers.simulator.latency import fixed

@@ -1,7 +1,5 @@
 """One file per kind of fault. A file that is put here is found: nothing else lists them."""
 
-from __future__ import annotations
-
 import importlib
 import pkgutil
 

@@ -1,7 +1,5 @@
 """corrupt: 200, the right type, and a body that is neither JSON nor XML."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

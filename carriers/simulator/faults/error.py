@@ -1,7 +1,5 @@
 """error: a server error in the carrier's own form, before or after booking."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

@@ -1,7 +1,5 @@
 """flap: another kind of fault, on and off."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

@@ -1,7 +1,5 @@
 """hang: the call is accepted and never answered."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

@@ -1,7 +1,5 @@
 """late_commit: the call fails now, and the label is bought later."""
 
-from __future__ import annotations
-
 import asyncio
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """poison_answer: a whole, readable answer whose tracking number no database column takes."""
 
-from __future__ import annotations
-
 import re
 
 from starlette.responses import Response

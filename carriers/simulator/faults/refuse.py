@@ -1,7 +1,5 @@
 """refuse: the listening socket is closed, so that connecting fails with ECONNREFUSED."""
 
-from __future__ import annotations
-
 from carriers.simulator.fault import Fault
 
 

@@ -1,7 +1,5 @@
 """reset_after: the label is bought, and its answer lost in a reset."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

@@ -1,7 +1,5 @@
 """reset_before: the connection is reset, and nothing was bought."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

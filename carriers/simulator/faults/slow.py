@@ -1,7 +1,5 @@
 """slow: the right answer, `seconds` later than it would have come."""
 
-from __future__ import annotations
-
 import asyncio
 
 from starlette.responses import Response

@@ -1,7 +1,5 @@
 """throttle: 429, with Retry-After or without; nothing was made."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

@@ -1,7 +1,5 @@
 """trickle: the right answer, one byte at a time, so that no read time-out ever strikes."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

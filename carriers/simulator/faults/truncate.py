@@ -1,7 +1,5 @@
 """truncate: a valid status and headers, and a body that ends too soon."""
 
-from __future__ import annotations
-
 from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work

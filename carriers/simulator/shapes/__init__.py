@@ -1,7 +1,5 @@
 """The four wire formats; README.md is their description."""
 
-from __future__ import annotations
-
 from carriers.simulator.shapes.json_items import JsonItems
 from carriers.simulator.shapes.json_label import JsonLabel
 from carriers.simulator.shapes.shape import Shape

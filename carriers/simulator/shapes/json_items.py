@@ -1,7 +1,5 @@
 """JSON, partial success per item: `colibri`."""
 
-from __future__ import annotations
-
 import asyncio
 from typing import Any
 

@@ -1,7 +1,5 @@
 """JSON, base64 documents: `postnl` and `tortoise`."""
 
-from __future__ import annotations
-
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route

@@ -1,7 +1,5 @@
 """Reading and writing XML for the two carriers that speak it."""
 
-from __future__ import annotations
-
 from xml.etree import ElementTree
 from xml.sax.saxutils import escape, quoteattr
 

@@ -1,7 +1,5 @@
 """Two-step XML: `meridian`. Buying answers nothing; the label is fetched afterwards."""
 
-from __future__ import annotations
-
 import base64
 import binascii
 from urllib.parse import quote

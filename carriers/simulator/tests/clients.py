@@ -1,7 +1,5 @@
 """A client for each wire format, written from README.md and not from the code."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 from base64 import b64encode

@@ -1,7 +1,5 @@
 """A whole simulator in the test's own loop, on free loopback ports, fast and without a clock."""
 
-from __future__ import annotations
-
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """A simulator as a process of its own, and purchases at it."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import socket

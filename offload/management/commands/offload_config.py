@@ -1,7 +1,5 @@
 """`manage.py offload_config nginx-accel`: print a whole configuration of a front."""
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The store's table, where the database is PostgreSQL."""
 
-from __future__ import annotations
-
 from typing import Any, ClassVar
 
 from django.db import migrations

@@ -1,7 +1,5 @@
 """Make a restored database safe to use; run it between pg_restore and the start of workers."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand

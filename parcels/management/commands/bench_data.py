@@ -3,8 +3,6 @@
 `loadtests.bench_data` runs it on a small and on a large database in turn.
 """
 
-from __future__ import annotations
-
 import json
 import time
 from argparse import ArgumentParser

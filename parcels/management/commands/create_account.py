@@ -1,7 +1,5 @@
 """Make an account with its API key: the first of a deployment, and each after it."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from typing import Any
 

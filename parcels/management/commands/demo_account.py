@@ -1,7 +1,5 @@
 """Make the two demo accounts and an operator, and write their keys to a file."""
 
-from __future__ import annotations
-
 import os
 import secrets
 from argparse import ArgumentParser

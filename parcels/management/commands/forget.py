@@ -1,7 +1,5 @@
 """Forget one receiver: remove a person's data at the person's request."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from typing import Any
 

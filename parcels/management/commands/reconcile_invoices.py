@@ -1,7 +1,5 @@
 """Compare the carriers' invoice lists with our rows, daily: docs/operations.md."""
 
-from __future__ import annotations
-
 import http.client
 import sys
 import urllib.request

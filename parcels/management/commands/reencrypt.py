@@ -1,7 +1,5 @@
 """The third step of changing SECRET_KEY; the others are in docs/operations.md."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError

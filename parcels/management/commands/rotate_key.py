@@ -1,7 +1,5 @@
 """Change an account's API key without an outage: issue, change over, revoke."""
 
-from __future__ import annotations
-
 from argparse import ArgumentParser
 from typing import Any
 

@@ -4,8 +4,6 @@ Not a periodic task of the broker that it guards. Several may run at once. A rou
 the process, with a traceback of each thread: its supervisor restarts it.
 """
 
-from __future__ import annotations
-
 import faulthandler
 import logging
 import os

@@ -1,7 +1,5 @@
 """Check an answer against the OpenAPI document: what isn't written there isn't true."""
 
-from __future__ import annotations
-
 import functools
 import re
 from typing import Any

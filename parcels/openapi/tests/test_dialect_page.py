@@ -1,7 +1,5 @@
 """docs/dialect.md says of each of the vendor's endpoints what is true."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

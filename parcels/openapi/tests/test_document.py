@@ -1,7 +1,5 @@
 """The document: valid, complete, and a checker that would notice a lie."""
 
-from __future__ import annotations
-
 import functools
 import json
 import re

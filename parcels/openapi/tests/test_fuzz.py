@@ -5,8 +5,6 @@ Seeded by `derandomize`: a red run is red again. What is not checked: that bad d
 dialect ignores fields that it doesn't know and takes numbers for strings.
 """
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Windows in a real Redis: exact over threads, several at once, open without Redis."""
 
-from __future__ import annotations
-
 import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any

@@ -1,7 +1,5 @@
 """429 in the error shape; whose limits hold."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

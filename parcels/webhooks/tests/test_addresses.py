@@ -1,7 +1,5 @@
 """What a webhook may reach. Without the guard every one of these would be asked."""
 
-from __future__ import annotations
-
 import ipaddress
 import socket
 from typing import Any

@@ -1,7 +1,5 @@
 """Sending: what arrives, what is never followed or kept, when it ends."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path

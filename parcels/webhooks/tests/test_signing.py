@@ -1,7 +1,5 @@
 """Signatures: the contract's check value, and the standard's."""
 
-from __future__ import annotations
-
 import json
 
 from parcels.models.webhook import new_secret

@@ -1,7 +1,5 @@
 """The health of each carrier: breaker, bulkhead, latency, and current outages."""
 
-from __future__ import annotations
-
 import os
 from typing import Any
 

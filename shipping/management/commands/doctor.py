@@ -1,7 +1,5 @@
 """Show what is installed, what is missing, and how to install it."""
 
-from __future__ import annotations
-
 import os
 import platform
 import resource

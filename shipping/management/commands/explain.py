@@ -1,7 +1,5 @@
 """Say how a strategy serves: its processes, its needs, its README."""
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser
 from typing import Any

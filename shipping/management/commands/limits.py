@@ -1,7 +1,5 @@
 """`manage.py limits`: write the table of docs/limits.md from the code."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 from typing import Any, NamedTuple

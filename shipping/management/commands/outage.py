@@ -1,7 +1,5 @@
 """Start an outage at a simulated carrier, or end it."""
 
-from __future__ import annotations
-
 import re
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
