@@ -236,11 +236,18 @@ class HoldAdmin(ReadOnly, admin.ModelAdmin):
     show_full_result_count = False
 
 
+class CredentialsField(forms.JSONField):
+    """Empty where nothing was typed: Django's has `null` there, and takes it for a change."""
+
+    def prepare_value(self, value: Any) -> Any:
+        return super().prepare_value(value) if value else ""
+
+
 class ContractForm(forms.ModelForm):
     """Shows the names of credentials, never their values; new input replaces them."""
 
     carrier = forms.ChoiceField()
-    credentials = forms.JSONField(
+    credentials = CredentialsField(
         required=False, help_text="JSON object. Leave empty to keep what is stored."
     )
 

@@ -158,3 +158,12 @@ def test_blanks_around_credentials_are_dropped(shop: Shop) -> None:
     form = entered(shop, {"api_key": " hush hush\n"})
     assert form.is_valid(), form.errors
     assert form.cleaned_data["credentials"] == {"api_key": "hush hush"}
+
+
+def test_credentials_that_are_not_typed_are_shown_empty_and_kept(contract: CarrierContract) -> None:
+    shown = ContractForm(instance=contract)["credentials"].value()
+    assert not shown
+    form = ContractForm(typed(contract, credentials=shown), instance=contract)
+    assert "credentials" not in form.changed_data
+    assert form.is_valid(), form.errors
+    assert form.save().credentials == {"api_key": "hush-hush"}
