@@ -174,7 +174,15 @@ def test_no_orphans_when_the_parent_is_killed(redis_server, started):
     assert not answers_at(hub.port)
 
 
-@pytest.mark.parametrize("text", ["localhost", "localhost:", "127.0.0.1:http", "localhost:65536"])
+@pytest.mark.parametrize("text", ["127.0.0.1:8100", "[::1]:8100", "::1:8100", ":8100"])
+def test_an_address_may_be_of_any_family(text):
+    assert parse(["--bind", text], ENVIRONMENT).bind == text
+
+
+NO_ADDRESSES = ["localhost", "8100", "localhost:", "a:http", "a:65536", "a:-1", "127.0.0.1:80/x"]
+
+
+@pytest.mark.parametrize("text", NO_ADDRESSES)
 def test_an_address_has_a_port(text, capsys):
     with pytest.raises(SystemExit):
         parse(["--bind", text], ENVIRONMENT)
