@@ -12,10 +12,10 @@ import resource
 import signal
 import socket
 import sys
-import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
+from typing import NoReturn
 from urllib.parse import urlsplit
 from urllib.request import (
     HTTPDefaultErrorHandler,
@@ -50,6 +50,7 @@ RESTART_PAUSE = 1.0
 DESCRIPTORS = 20_000
 # Seconds per socket operation of a question; the total is bounded by doubts.ASK_TIMEOUT.
 SOCKET_TIMEOUT = 2.0
+ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class AskApp:
@@ -96,10 +97,11 @@ def main() -> None:
     """Run the hub until SIGTERM or SIGINT."""
     options = parse(sys.argv[1:], os.environ)
     raise_descriptor_limit()
-    at_signal(sys.exit)  # uvicorn raises it again at its end; for a drained hub this is no error
+    for number in ENDING:  # uvicorn raises it again at its end; for a drained hub this is no error
+        signal.signal(number, lambda *_: sys.exit())
     listening = listen(options)
     if options.workers > 1:
-        sys.exit(supervise(listening, options))
+        supervise(listening, options)
     serve(listening, options, Counts())
 
 
@@ -240,23 +242,15 @@ def serve(listening: socket.socket, options: argparse.Namespace, counts: Counts)
     HubServer(config).run(sockets=[listening])
 
 
-def at_signal(work: Callable[[], object]) -> None:
-    """Call it, and nothing else, at the signals that end a process."""
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: work())
-
-
-def supervise(listening: socket.socket, options: argparse.Namespace) -> int:
-    """Keep `workers` processes on the socket; at a signal end them, then return 0."""
+def supervise(listening: socket.socket, options: argparse.Namespace) -> NoReturn:
+    """Keep `workers` processes on the socket; at a signal end them, and then this one."""
     counts = shared_memory(options.workers)
-    ending = threading.Event()
 
     def work(slot: int) -> None:
         # A terminal's Ctrl-C reaches the parent alone. Twice would cut the late answers short.
         os.setpgid(0, 0)
-        at_signal(sys.exit)
-        if not ending.is_set():  # its signal may have come before the line above
-            serve(listening, options, Counts(counts, slot))
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+        serve(listening, options, Counts(counts, slot))
 
     def start(slot: int) -> multiprocessing.process.BaseProcess:
         # A fork has the socket and the memory.
@@ -264,19 +258,26 @@ def supervise(listening: socket.socket, options: argparse.Namespace) -> int:
         child.start()
         return child
 
-    at_signal(ending.set)
+    # Only in the pauses a signal ends this process. A child gets it when it has begun: one that
+    # comes during the fork would be forgotten, as Python clears there what it has not yet handled.
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     children = [start(slot) for slot in range(options.workers)]
-    while not ending.wait(RESTART_PAUSE):
-        for slot, child in enumerate(children):
-            if not child.is_alive():
-                children[slot] = start(slot)
-    # Our copy would keep the port open, and connections in its queue without an owner.
-    listening.close()
-    for child in children:
-        child.terminate()
-    for child in children:
-        child.join()
-    return 0
+    try:
+        while True:
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+            time.sleep(RESTART_PAUSE)
+            signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+            for slot, child in enumerate(children):
+                if not child.is_alive():
+                    children[slot] = start(slot)
+    finally:
+        signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
+        # Our copy would keep the port open, and connections in its queue without an owner.
+        listening.close()
+        for child in children:
+            child.terminate()
+        for child in children:
+            child.join()
 
 
 if __name__ == "__main__":

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from offload.hub import parse, raise_descriptor_limit
-from offload.tests.processes import ROOT, SECRET, answers_at, start_hub, until
+from offload.tests.processes import ROOT, SECRET, Process, answers_at, start_hub, until
 
 ENVIRONMENT = {"OFFLOAD_SECRET": SECRET}
 
@@ -163,6 +163,39 @@ def test_a_dead_process_is_replaced(redis_server, started):
     os.kill(first[0], signal.SIGKILL)
     until(lambda: len(children(hub)) == 2 and set(children(hub)) != set(first))
     assert first[1] in children(hub)
+
+
+# The C library stops each fork's child until it gets another signal: Python's own part of the fork,
+# which forgets signals that came, is still to come.
+FORK_STOPS = """
+import ctypes, runpy, signal
+signal.signal(signal.SIGUSR1, lambda *_: None)
+libc = ctypes.CDLL(None)
+libc["__register_atfork"](None, None, ctypes.cast(libc.pause, ctypes.c_void_p), None)
+runpy.run_module("offload.hub", run_name="__main__")
+"""
+
+
+def sleeps_with_a_signal_to_come(pid):
+    with open(f"/proc/{pid}/status") as file:
+        status = dict(line.split(":", 1) for line in file)
+    pending = int(status["ShdPnd"], 16) >> (signal.SIGTERM - 1) & 1
+    return pending and status["State"].split()[0] == "S"
+
+
+@pytest.mark.integration
+def test_a_signal_during_a_fork_ends_the_child_too(started):
+    command = [sys.executable, "-c", FORK_STOPS, "--bind=127.0.0.1:0", "--workers=2"]
+    hub = started(Process(*command, environment=ENVIRONMENT))
+    forked = until(lambda: len(children(hub)) == 2 and children(hub))
+    try:
+        hub.send(signal.SIGTERM)
+        until(lambda: all(map(sleeps_with_a_signal_to_come, forked)), what="a signal that waits")
+    finally:
+        for pid in forked:
+            os.kill(pid, signal.SIGUSR1)
+    assert hub.end() == 0
+    assert not any(alive(pid) for pid in forked)
 
 
 @pytest.mark.integration
