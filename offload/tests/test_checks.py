@@ -25,6 +25,11 @@ def test_right_settings_are_silent(offload_settings, front):
     assert ids() == []
 
 
+def test_where_no_hub_asks_it_needs_no_address(offload_settings):
+    offload_settings(BACKEND="asgi", RESOLVE_URL="")
+    assert ids() == []
+
+
 @pytest.mark.parametrize(
     ("values", "also", "expected"),
     [

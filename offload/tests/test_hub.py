@@ -250,9 +250,12 @@ async def test_drain_answers_late_to_all(http, hub, redis_server):
     assert [(status, body) for status, _, body in results] == [(202, LATE.body)] * 20
 
 
-async def test_what_is_released_while_the_hub_drains_is_answered(http, redis_server, started):
+@pytest.mark.parametrize("workers", [1, 2])
+async def test_what_is_released_while_the_hub_drains_is_answered(
+    http, redis_server, started, workers
+):
     """Nobody new is let in meanwhile; the process ends when the last one has its answer."""
-    hub = started(start_hub(redis_server.url, drain_seconds=30))
+    hub = started(start_hub(redis_server.url, drain_seconds=30, workers=workers))
     one, other = uuid.uuid4().hex, uuid.uuid4().hex
     tasks = [await held(http, hub, redis_server, hold_id) for hold_id in (one, other)]
     hub.send(signal.SIGTERM)

@@ -199,6 +199,12 @@ def test_a_signal_during_a_fork_ends_the_child_too(started):
 
 
 @pytest.mark.integration
+def test_a_terminal_s_interrupt_reaches_the_parent_alone(redis_server, started):
+    hub = started(start_hub(redis_server.url, workers=2))
+    until(lambda: [os.getpgid(pid) == pid for pid in children(hub)] == [True, True])
+
+
+@pytest.mark.integration
 def test_no_orphans_when_the_parent_is_killed(redis_server, started):
     hub = started(start_hub(redis_server.url, workers=2))
     orphans = until(lambda: len(children(hub)) == 2 and children(hub))

@@ -2,10 +2,14 @@
 
 import asyncio
 import signal
+from types import SimpleNamespace
 
 import pytest
 
 from offload.asgi import HoldMiddleware
+from offload.hub_app import Hub
+from offload.lifespan import ARRIVING_SECONDS
+from offload.waiting import Waiters
 
 
 async def answered(scope, receive, send):
@@ -70,3 +74,27 @@ async def test_the_server_has_its_signals_again_after_the_shutdown(server_stands
         ("lifespan.startup.complete", False),
         ("lifespan.shutdown.complete", True),
     ]
+
+
+async def test_a_hub_ends_idle_connections_at_once():
+    """Their front has another one; a server in front of clients waits for requests on their way."""
+    done = asyncio.Queue()
+    closed = SimpleNamespace(close=lambda: done.put_nowait("socket closed"))
+
+    class Server:
+        servers = (closed,)
+
+        def handle_exit(self, number, frame):
+            done.put_nowait("connections ended")
+
+    before = signal.signal(signal.SIGTERM, Server().handle_exit)
+    lifespan = Hub(Waiters("redis://127.0.0.1:9/0"), secret="s" * 40)._lifespan
+    lifespan.watch_signals()
+    try:
+        signal.raise_signal(signal.SIGTERM)
+        asyncio.get_running_loop().call_later(ARRIVING_SECONDS / 2, done.put_nowait, "later")
+        order = [await done.get() for _ in range(3)]
+    finally:
+        lifespan.restore_signals()
+        signal.signal(signal.SIGTERM, before)
+    assert order == ["socket closed", "connections ended", "later"]

@@ -101,6 +101,12 @@ def test_eager_gives_the_real_outcome_at_once():
     assert (order.hold_state, order.parts) == (HoldState.DONE, {"seen": True})
 
 
+def test_the_first_release_of_a_hold_counts_there_too(offload_eager, hold_id):
+    for said in (b"first", b"second"):
+        offload.release(hold_id, HttpResponse(said))
+    assert offload.wait(hold_id, 0).content == b"first"
+
+
 def test_the_pytest_fixture(offload_eager):
     assert Client().post("/buy").status_code == 200
 
@@ -179,6 +185,11 @@ def test_what_nothing_releases_is_late_at_once(offload_eager):
     [
         ("application/json", "application/json", b'{"order":%d,"label":"label of %d"}'),
         ("application/xml", "application/xml", b"<order>label of %d</order>"),
+        (
+            "application/json; indent=1",
+            "application/json",
+            b'{\n "order": %d,\n "label": "label of %d"\n}',
+        ),
     ],
 )
 def test_drf_s_answer_is_rendered_as_the_client_asked(offload_eager, accept, kind, body):
