@@ -71,6 +71,12 @@ def test_the_books_are_compared_when_nothing_is_under_way(bench):
     assert (books["open"], books["failed"]) == (0, 1)
 
 
+def test_streams_to_a_hub_are_left_out_where_there_is_none(bench):
+    phases = load("ceiling").phases
+    of_hubs = [each for each in phases if {stream.target for stream in each.streams} == {"hub"}]
+    assert [bench._phase(phase, run_of()) for phase in of_hubs] == [None] * len(of_hubs) != []
+
+
 def test_a_batch_is_as_many_labels_and_a_wait_has_one_of_its_own(bench, monkeypatch):
     """All of them are booked and announced."""
     bench._scenario = load("neighbour")

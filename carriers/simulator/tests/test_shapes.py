@@ -70,8 +70,8 @@ async def test_json_items_returns_the_first_label_again_at_once(clients, simulat
 
 async def test_json_items_voids_each_item_by_itself(clients):
     barcode = (await clients.buy("colibri", "c1")).data["results"][0]["barcode"]
-    answer = await clients.void_items(c1=barcode, c2=barcode)
-    assert [result["status"] for result in answer.data["results"]] == ["ok", "error"]
+    answer = await clients.void_items(c2=barcode, c1=barcode)
+    assert [result["status"] for result in answer.data["results"]] == ["error", "ok"]
     assert (await clients.void_items(c1=barcode)).data["results"][0]["status"] == "error"
 
 

@@ -16,6 +16,7 @@ from deploy.live.canary import PATH, Canary
 from deploy.live.collector import Collector, Rate
 from deploy.live.target import Target
 from deploy.live.window import OVERDUE, SPAN, Window, percentile
+from deploy.ports import free_port
 
 
 class Clock:
@@ -140,15 +141,17 @@ async def test_a_server_that_is_gone_is_no_quick_answer(tmp_path):
 
     app = web.Application()
     app.router.add_get(PATH, answer)
-    server = TestServer(app)
-    await server.start_server()
+    server = TestServer(app, port=free_port())
     keys = tmp_path / "accounts.env"
     keys.write_text("PUBLIC_KEY=p\nSECRET_KEY=s\n")
     target = Target({"PORT": str(server.port), "ACCOUNTS_FILE": str(keys)}, list)
     async with ClientSession() as session:
         canary = Canary(session, target)
         await canary._sing()
-        assert canary.read() is not None
+        assert canary.read() == 0.0  # not up yet
+        await server.start_server()
+        await canary._sing()
+        assert canary.read() == canary._last > 0.0
         await canary._sing()
         assert canary.read() is None
         await canary._sing()

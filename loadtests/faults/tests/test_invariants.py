@@ -255,6 +255,12 @@ def test_a_delivery_of_no_event() -> None:
     assert broken(journals) == {"I11"}
 
 
+def test_a_delivery_of_another_status_than_its_event_s() -> None:
+    journals = sound()
+    journals.events.append(Event("e1", 1, 91))
+    assert broken(journals) == {"I11"}
+
+
 @pytest.mark.parametrize("state", ["pending", "announcing", "unknown"])
 def test_a_row_that_never_ends(state: str) -> None:
     journals = sound()

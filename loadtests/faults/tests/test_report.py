@@ -1,6 +1,7 @@
 """The table and the report: what was not run is missing, and a green control is a failure."""
 
 import json
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 
@@ -121,6 +122,17 @@ def test_a_run_replaces_its_own_result_only(faults: dict[str, type[Fault]], tmp_
     write([replace(GREEN, seed=8)], faults, tmp_path)
     runs = json.loads((tmp_path / "results.json").read_text())
     assert [(run["control"], run["seed"]) for run in runs] == [("", 8), ("unknown", 7)]
+
+
+def test_lanes_that_write_at_once_lose_nothing(
+    faults: dict[str, type[Fault]], tmp_path: Path
+) -> None:
+    made, lanes = facts(), [f"lane {number}" for number in range(20)]
+    with ThreadPoolExecutor(len(lanes)) as pool:
+        for lane in lanes:
+            pool.submit(write, [replace(GREEN, database=lane)], faults, tmp_path, made=made)
+    runs = json.loads((tmp_path / "results.json").read_text())
+    assert sorted(run["database"] for run in runs) == sorted(lanes)
 
 
 def test_a_control_that_stays_green_is_named(
