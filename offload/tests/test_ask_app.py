@@ -11,26 +11,35 @@ from offload.tests.processes import SECRET, free_port
 pytestmark = pytest.mark.integration
 
 
+class App(HTTPServer):
+    """It has no answers: it says `status` to all; `asked` has each method and path."""
+
+    def __init__(self):
+        super().__init__(("127.0.0.1", 0), Handler)
+        self.asked: list[str] = []
+        self.status = 200
+        self.url = f"http://127.0.0.1:{self.server_port}/answers"
+
+
+class Handler(BaseHTTPRequestHandler):
+    server: App
+
+    def do_POST(self):
+        self.server.asked.append(f"{self.command} {self.path}")
+        self.send_response(self.server.status)
+        self.send_header("Location", "/elsewhere")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    do_GET = do_POST
+
+    def log_message(self, *_):
+        pass
+
+
 @pytest.fixture
 def app():
-    """An app without answers: it says `status` to all; `asked` has each method and path."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self):
-            self.server.asked.append(f"{self.command} {self.path}")
-            self.send_response(self.server.status)
-            self.send_header("Location", "/elsewhere")
-            self.end_headers()
-            self.wfile.write(b"{}")
-
-        do_GET = do_POST
-
-        def log_message(self, *_):
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.asked, server.status = [], 200
-        server.url = f"http://127.0.0.1:{server.server_port}/answers"
+    with App() as server:
         thread = threading.Thread(target=server.serve_forever, args=[0.01])
         thread.start()
         yield server

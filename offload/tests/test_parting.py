@@ -78,7 +78,7 @@ async def test_the_server_has_its_signals_again_after_the_shutdown(server_stands
 
 async def test_a_hub_ends_idle_connections_at_once():
     """Their front has another one; a server in front of clients waits for requests on their way."""
-    done = asyncio.Queue()
+    done: asyncio.Queue[str] = asyncio.Queue()
     closed = SimpleNamespace(close=lambda: done.put_nowait("socket closed"))
 
     class Server:

@@ -104,7 +104,9 @@ def test_eager_gives_the_real_outcome_at_once():
 def test_the_first_release_of_a_hold_counts_there_too(offload_eager, hold_id):
     for said in (b"first", b"second"):
         offload.release(hold_id, HttpResponse(said))
-    assert offload.wait(hold_id, 0).content == b"first"
+    response = offload.wait(hold_id, 0)
+    assert response is not None
+    assert response.content == b"first"
 
 
 def test_the_pytest_fixture(offload_eager):
