@@ -52,6 +52,22 @@ def test_a_plain_user_is_told_what_is_skipped_and_how_to_install_it(setup, tmp_p
     assert not (tmp_path / "apt.log").exists()
 
 
+def test_it_looks_from_any_folder(tmp_path):
+    """As a plain user it only says what is missing."""
+    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
+    (tmp_path / "id").chmod(0o755)
+    done = subprocess.run(
+        ["bash", str(ROOT / "deploy" / "setup.sh")],
+        cwd=tmp_path,
+        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=60,
+    )
+    assert done.stderr == ""
+
+
 def test_a_mac_is_told_lines_that_its_shell_runs(tmp_path):
     """What Homebrew doesn't have is in no line, casks have one of their own."""
     text = (ROOT / "deploy" / "setup.sh").read_text()
