@@ -19,6 +19,7 @@ from parcels.models import Account, Announcement, Document, Parcel, State, Webho
 from parcels.models.announcement import OPEN
 from parcels.papers.files import StorageAway, contents
 from parcels.papers.labels import as_png
+from parcels.query import is_id
 from parcels.services import webhooks
 from parcels.statuses import WITHOUT_LABEL, Status
 from parcels.timeline import timeline, what_to_do
@@ -28,8 +29,6 @@ from parcels.views.staff import staff_with
 PER_PAGE = 50
 # Dots per inch: sharp enough to read an address on a screen.
 LABEL_DPI = 150
-# The widest integer of the id's column: a longer one would be an error of the database.
-LARGEST_ID = 2**63 - 1
 
 
 @require_GET
@@ -80,7 +79,7 @@ def _named(text: str, among: QuerySet[Parcel]) -> list[int]:
 
 
 def _number(text: str) -> int:
-    return int(text) if text.isdecimal() and int(text) <= LARGEST_ID else -1
+    return int(text) if is_id(text) else -1
 
 
 @require_GET
