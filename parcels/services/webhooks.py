@@ -25,8 +25,9 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.shortcuts import get_object_or_404
 from django.utils import timezone
-from rest_framework.exceptions import NotFound, ValidationError
+from rest_framework.exceptions import ValidationError
 
 from parcels import limits, metrics
 from parcels.models import (
@@ -317,13 +318,11 @@ def update_endpoint(
     """Change what is given, and try it again; switched off, what waits for it fails when due.
 
     Raises:
-        NotFound: it was deleted meanwhile.
+        Http404: it was deleted meanwhile.
     """
     with transaction.atomic():
         # Locked: others may have written since it was read.
-        row = WebhookEndpoint.objects.select_for_update().filter(pk=endpoint.pk).first()
-        if row is None:
-            raise NotFound("No WebhookEndpoint matches the given query.")
+        row = get_object_or_404(WebhookEndpoint.objects.select_for_update(), pk=endpoint.pk)
         row.url = url or row.url
         if secret:  # the former one need not be readable
             row.secret = secret

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 from django.db import IntegrityError, connection
+from django.http import Http404
 from django.utils import timezone
-from rest_framework.exceptions import NotFound
 
 from parcels import limits
 from parcels.models import (
@@ -136,7 +136,7 @@ def test_a_change_writes_nothing_else_and_revives_nothing(shop: Shop) -> None:
     endpoint.refresh_from_db()
     assert (endpoint.url, endpoint.base_url) == (f"{URL}2", "https://by-another.example")
     WebhookEndpoint.objects.all().delete()
-    with pytest.raises(NotFound):
+    with pytest.raises(Http404):
         webhooks.update_endpoint(**change)
     assert not WebhookEndpoint.objects.exists()
 
