@@ -1,6 +1,7 @@
 """Announcing in an event loop: groups of what comes together, and no thread for a call."""
 
 import asyncio
+import functools
 import os
 import subprocess
 import sys
@@ -16,8 +17,8 @@ import uvloop
 from structlog import contextvars
 
 from carriers import transport_async
+from parcels.services import announce, protect
 from parcels.services import announcer as module
-from parcels.services import protect
 from parcels.services.announcer import Grouped, Loop
 
 POSTNL = "announce.postnl"
@@ -95,6 +96,21 @@ async def test_what_is_asked_for_meanwhile_is_done_together() -> None:
     slow.go.set()
     assert await asyncio.gather(*first, *rest) == [2, 4, 6, 8, 10]
     assert slow.groups == [[1], [2, 3, 4], [5]]
+
+
+async def test_what_one_event_loop_announces_at_once_is_claimed_together(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    claimed: list[list[int]] = []
+
+    def prepare(announcement_ids: Sequence[int]) -> list[None]:
+        claimed.append([*announcement_ids])
+        return [None] * len(announcement_ids)
+
+    monkeypatch.setattr(announce, "_prepare", prepare)
+    monkeypatch.setattr(announce, "_groups", functools.cache(announce._groups.__wrapped__))
+    await asyncio.gather(*map(announce.announce_async, (1, 2, 3)))
+    assert claimed == [[1, 2, 3]]
 
 
 async def test_what_comes_soon_after_a_group_waits_for_more(

@@ -172,7 +172,10 @@ def test_an_endpoint_that_fails_for_days_is_switched_off_with_a_notice(
     endpoint = failing(shop.account, days=5.1, failures=10)
     waiting = [delivery_for(shop.account) for _ in range(3)]
     tried = refuse(monkeypatch)
+    off = metrics.WEBHOOKS_OFF.labels("failing")._value
+    before = off.get()
     webhooks.deliver(waiting[0].pk)
+    assert off.get() == before + 1
     shown = shop.get("webhooks").json()["webhooks"][0]
     assert shown["active"] is False
     assert shown["disabled_reason"].startswith("every try has failed since 20")

@@ -117,6 +117,7 @@ TEXTS = {
 }
 NUMBERS = {
     "parcels": ["parcel_status"],
+    "parcels/1": ["wait"],
     "parcels/1/documents/label": ["dpi"],
     "labels/normal_printer/1": ["start_from"],
     "shipping_methods": ["sender_address", "service_point_id"],

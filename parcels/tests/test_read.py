@@ -103,6 +103,7 @@ def test_filters(shop: Shop) -> None:
         "updated_after=yesterday",
         "updated_after=2026-13-45",
         "ids=1,x",
+        "ids=²",
         "ids=" + ",".join(["1"] * 101),
         "order_number=%00",
     ],

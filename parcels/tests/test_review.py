@@ -85,6 +85,15 @@ def test_a_spare_label_is_adopted(operator: Client, doubt: Announcement, spare: 
     assert spare.state == SpareState.KEPT
 
 
+def test_a_spare_label_that_was_settled_is_not_offered(
+    operator: Client, doubt: Announcement, spare: SpareLabel
+) -> None:
+    assert review.settle_by_hand(spare, by="operator")
+    act(operator, "adopt_label", doubt, adopt="Adopt", spare=spare.pk)
+    doubt.refresh_from_db()
+    assert doubt.state == State.NEEDS_REVIEW
+
+
 def test_a_label_is_typed_in(operator: Client, doubt: Announcement) -> None:
     Parcel.objects.update(status=Status.ANNOUNCEMENT_FAILED)  # overdue, and shown as failed
     label = SimpleUploadedFile("label.pdf", PDF)

@@ -36,7 +36,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
-from parcels.services import carrier_guards, holds, sweep, void, webhooks
+from parcels.services import carrier_guards, holds, partitions, sweep, void, webhooks
 from parcels.services.claim import claim, prepare
 from parcels.statuses import Status
 from parcels.tests.factories import AccountFactory, AnnouncementFactory
@@ -321,6 +321,20 @@ def test_the_feed_is_read_once_at_a_time_also_after_a_thread_that_could_not_star
     finally:
         go_on.set()
         sweeper.end()
+
+
+def test_the_feed_and_the_partitions_have_intervals_of_their_own(
+    sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seen: list[str] = []
+    monkeypatch.setattr(sweeper, "_beside", lambda _, work: seen.append(work.__name__))
+    monkeypatch.setattr(partitions, "tend", lambda: seen.append("tend"))
+    for moment in (0, 2, 4, 20, 3601):
+        monkeypatch.setattr(command, "monotonic", lambda now=moment: now)
+        for look in sweeper.rare:
+            look()
+    # Without a storage there are no files of labels.
+    assert [seen.count(name) for name in ("catch_up", "tend", "tidy")] == [4, 2, 0]
 
 
 def hold_of(announcement: Announcement, number: int, age: float) -> Hold:

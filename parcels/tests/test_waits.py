@@ -45,6 +45,14 @@ def occupy(monkeypatch: pytest.MonkeyPatch) -> Occupy:
     return occupy
 
 
+def test_a_worker_that_waits_is_counted() -> None:
+    busy = metrics.WORKERS.labels("waiting")._value
+    before = busy.get()
+    with metrics.waiting():
+        assert busy.get() == before + 1
+    assert busy.get() == before
+
+
 def test_reads_leave_half_of_the_threads(occupy: Occupy) -> None:
     assert occupy(1, 20, False) == 5
     assert occupy(2, 20, False) == 3  # and so on: there is always one left

@@ -3,14 +3,15 @@
 import socket
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from importlib import import_module
 from typing import Any
 
 import pytest
 from celery import current_app
 
 from carriers.redis_guard import RedisGuard
-from parcels.services import wake
+from parcels.services import reconcile, void, wake, webhooks
 
 
 @pytest.fixture(autouse=True)
@@ -20,6 +21,20 @@ def _fresh() -> Iterator[None]:
     yield
     wake._quiet_until, wake._away = 0.0, False
     wake._broker_at.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("task", "service"),
+    [
+        ("reconcile", reconcile.reconcile),
+        ("void", void.void),
+        ("spread_event", webhooks.spread),
+        ("deliver", webhooks.deliver),
+    ],
+)
+def test_a_message_names_its_service(task: str, service: Callable[..., object]) -> None:
+    import_module("parcels.tasks")
+    assert current_app.tasks[f"parcels.tasks.{task}"].run is service
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import sys
 import pytest
 from django.core.management import call_command
 
+from deploy import loopback
 from deploy.child import Child
 from deploy.plan import ROOT
 from deploy.ports import free_port
@@ -185,6 +186,13 @@ def test_without_a_run_the_next_command_is_said(monkeypatch):
     monkeypatch.delenv("SIMULATOR_URL", raising=False)
     with pytest.raises(Trouble, match="Next: make run"):
         simulation.ask("GET", "/carriers")
+
+
+def test_what_the_simulator_refuses_is_said(monkeypatch):
+    monkeypatch.setenv("SIMULATOR_URL", "http://127.0.0.1:1")
+    monkeypatch.setattr(loopback, "ask", lambda *_, **__: (404, b'{"error": "no such carrier"}'))
+    with pytest.raises(Trouble, match=r"(?s)no such carrier.*outage --help"):
+        simulation.ask("GET", "/carriers/hare")
 
 
 @pytest.mark.integration

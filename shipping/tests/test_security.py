@@ -109,6 +109,11 @@ def test_what_is_over_its_bound_ends_the_start(tmp_path: Path, name: str, most: 
     assert done.returncode == 0, done.stderr
 
 
+def test_the_default_wait_is_not_over_the_longest(tmp_path: Path) -> None:
+    done = run(tmp_path, "check", WAIT_MAXIMUM="30")
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize(("name", "most"), [("WAIT_MAXIMUM", 120), ("CARRIER_CALL_DEADLINE", 30)])
 def test_what_a_stop_would_cut_is_refused_outside_the_lab(
     tmp_path: Path, name: str, most: int
