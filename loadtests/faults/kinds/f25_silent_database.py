@@ -73,7 +73,12 @@ class SilentDatabase(Fault):
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         return [
-            Measure(name, round(seconds, 1) or "never", f"{WORKING:g}", 0 < seconds <= WORKING)
+            Measure(
+                name,
+                round(seconds, 1) if seconds else "never",
+                f"{WORKING:g}",
+                0 < seconds <= WORKING,
+            )
             for name, seconds in ((WORKER, self.worker), (SWEEPER, self.sweeper))
         ]
 

@@ -1,5 +1,7 @@
 """Numbers of the newer faults against what the product and the carriers promise."""
 
+from typing import Any, cast
+
 import pytest
 
 from carriers import registry
@@ -9,6 +11,7 @@ from loadtests.faults.journals import Journals, Told
 from loadtests.faults.kinds import f08_carrier_black_hole as f08
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
+from loadtests.faults.kinds import f25_silent_database as f25
 from loadtests.faults.kinds import f28_poison as f28
 from loadtests.faults.kinds import f29_machines as f29
 from loadtests.faults.rig import DEADLINE
@@ -48,6 +51,24 @@ def test_a_product_that_refuses_everything_is_red(kind: type[Fault]) -> None:
 def test_a_quick_refusal_is_no_quick_answer() -> None:
     told = [Told("F8.during-1", 0, sent_at=0.0, answered_at=0.1, status=503)]
     assert f08.p99(Journals(told=told), "during") == 999
+
+
+@pytest.mark.parametrize(("factor", "limit", "met"), [(1.1, "1.2", False), (1.2, "1.3", True)])
+def test_during_a_fault_it_may_be_slower_by_a_factor(factor: float, limit: str, met: bool) -> None:
+    parcel = [{"id": 1, "tracking_number": "3S1"}]
+    told = [
+        Told(f"F8.{when}-1", 0, sent_at=0.0, answered_at=took, status=200, parcels=parcel)
+        for when, took in (("before", 1.0), ("during", 1.25))
+    ]
+    _, during = f08.compared(Journals(told=told), "others'", factor)
+    assert (during.value, during.wanted, during.met) == (1.25, limit, met)
+
+
+def test_work_that_is_back_within_a_moment_is_back() -> None:
+    fault = f25.SilentDatabase(f25.SilentDatabase.doses["short"])
+    fault.worker, rig = 0.03, cast(Any, None)  # it asks nothing of it
+    values = [(each.value, each.met) for each in fault.measure(rig, Journals())]
+    assert values == [(0.0, True), ("never", False)]
 
 
 def test_a_client_waits_from_its_first_request_to_its_parcel() -> None:
