@@ -240,8 +240,8 @@ class Sweeper:
         except Exception:
             log.exception("%s%s failed", work.__qualname__, given)
         finally:
+            room.release()  # first: closing may raise, where the database is away
             connection.close()
-            room.release()
 
 
 def seldom(step: Callable[[], int | None], every: float = SELDOM) -> Callable[[], None]:
