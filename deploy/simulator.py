@@ -44,9 +44,10 @@ class Simulator:
         """Set after how long a booking is listed."""
         self._ask(f"/carriers/{carrier}", {"lookup_lag": seconds}, "PUT")
 
-    def heal(self, carrier: str = "") -> None:
+    def heal(self, carrier: str | None = None) -> None:
         """End all of a carrier's faults, or of all carriers'."""
-        self._ask(f"/carriers/{carrier}/faults" if carrier else "/faults", method="DELETE")
+        place = "" if carrier is None else f"/carriers/{carrier}"
+        self._ask(f"{place}/faults", method="DELETE")
 
     def reset(self) -> None:
         """Put faults, latencies and settings back to how the process began."""
