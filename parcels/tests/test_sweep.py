@@ -236,6 +236,21 @@ def test_a_round_outlives_its_database(monkeypatch: pytest.MonkeyPatch) -> None:
     sweeper.end()
 
 
+def test_work_beside_the_round_frees_its_room_however_it_ends(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Closing a connection may raise, too, where the database is away."""
+    sweeper = Sweeper()
+
+    def gone() -> None:
+        raise OperationalError("the database is restarting")
+
+    monkeypatch.setattr(command, "connection", SimpleNamespace(close=gone))
+    assert sweeper._beside(sweeper.following, gone)
+    sweeper.pool.shutdown()
+    assert sweeper.following.acquire(blocking=False)
+
+
 def test_a_ready_file_that_cannot_be_written_ends_no_sweeper(
     settings: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
