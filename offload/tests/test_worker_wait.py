@@ -1,11 +1,13 @@
 import threading
 import time
+from types import SimpleNamespace
 
 import pytest
 from django.db import connection, connections
 from django.http import HttpResponse
 
 import offload
+from offload import inline
 from offload.tests import outcomes, releases
 
 pytestmark = pytest.mark.integration
@@ -120,6 +122,21 @@ def test_redis_away(redis_server, hold_id, trouble):
     start = time.monotonic()
     assert waiter.result() == b'{"final": 7}'
     assert time.monotonic() - start < LOST_WAKE_UP + 1
+
+
+def test_without_redis_a_wait_sleeps_no_longer_than_it_may_last(redis_server, hold_id, monkeypatch):
+    redis_server.kill()
+    slept = []
+
+    def sleep(seconds):
+        slept.append(seconds)
+        time.sleep(seconds)
+
+    clock = SimpleNamespace(monotonic=time.monotonic, time=time.time, sleep=sleep)
+    monkeypatch.setattr(inline, "time", clock)
+    assert offload.wait(hold_id, 0.3) is None
+    assert slept
+    assert max(slept) <= 0.3
 
 
 def test_as_many_wait_as_the_process_has_threads(redis_server, hold_id):
