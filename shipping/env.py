@@ -84,7 +84,7 @@ def _number(
     if not number >= minimum:
         raise ImproperlyConfigured(f"{name}={value!r} is under its minimum of {minimum}")
     if number > maximum:
-        raise ImproperlyConfigured(f"{name}={number:g} is over its maximum of {maximum:.12g}")
+        raise ImproperlyConfigured(f"{name}={number:.12g} is over its maximum of {maximum:.12g}")
     return number
 
 

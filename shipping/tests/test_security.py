@@ -100,6 +100,7 @@ def test_the_history_is_kept_for_as_long_as_a_cancellation_asks_it(tmp_path: Pat
         ("CARRIER_BREAKER_MIN_CALLS", 20),
         ("CARRIER_BREAKER_RAMP_FROM", 50),
         ("CARRIER_GUARD_TIMEOUT", 1),
+        ("ANNOUNCEMENT_LEASE", 3_153_600_000),  # shown with all its digits
     ],
 )
 def test_what_is_over_its_bound_ends_the_start(tmp_path: Path, name: str, most: int) -> None:
