@@ -35,7 +35,7 @@ class AdoptForm(forms.Form):
     def __init__(self, announcement: Announcement, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
         self._announcement = announcement
-        self.fields["spare"].queryset = announcement.spares.filter(  # type: ignore[attr-defined] # is one
+        self.fields["spare"].queryset = announcement.spares.filter(  # type: ignore[attr-defined] # a ModelChoiceField
             state=SpareState.OPEN
         )
 

@@ -25,7 +25,7 @@ settings.configure(
     },
 )
 
-from offload import get_asgi_application, hold, release  # noqa: E402
+from offload import get_asgi_application, hold, release  # noqa: E402 # after the settings
 
 outcomes: dict[str, str] = {}  # the database
 
