@@ -22,9 +22,12 @@ UNHURRIED = {
 
 def join_run() -> None:
     """Work on the `make run` that goes on here, where the caller says nothing else."""
+    run_dir = Path(os.environ.get("RUN_DIR") or ROOT / ".run")
+    # A shell that has taken in `demo.env` has the shop's key, which says nothing.
+    if os.environ.get("SECRET_KEY") == read_env_file(run_dir / "accounts.env").get("SECRET_KEY"):
+        os.environ.pop("SECRET_KEY", None)
     if any(os.environ.get(name) for name in SAID):
         return
-    run_dir = Path(os.environ.get("RUN_DIR") or ROOT / ".run")
     for name, value in read_env_file(run_dir / "manage.env").items():
         os.environ.setdefault(name, value)
     if len(sys.argv) > 1 and sys.argv[1] in HELPERS:

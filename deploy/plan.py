@@ -52,6 +52,19 @@ LARGE_BODIES = 16
 # at most): three addresses fill it by them.
 DOCUMENTS = 16
 
+# What the caller's environment may say otherwise.
+DEFAULTS = {
+    "DEBUG": "0",
+    "DEMO": "1",
+    "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
+    "BIND_HOST": "127.0.0.1",
+    "FRONT_CONNECTIONS_PER_ADDRESS": "0",  # all clients are here
+    "DJANGO_SETTINGS_MODULE": "shipping.settings",
+    "OFFLOAD_MAX_CONCURRENCY": str(MAX_CONCURRENCY),  # the live page draws a square for each
+    "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
+    **SIZES,
+}
+
 # The rest needs these to end its work in order, so they are stopped after it.
 BACKING = ("redis", "simulator")
 
@@ -108,7 +121,7 @@ def make_plan(
     ports = _ports(strategy, port)
     # A value of ours that happens to be in the caller's shell must not leak in.
     fixed = _fixed(strategy, run_dir, ports)
-    chosen = _defaults(run_dir) | fixed
+    chosen = DEFAULTS | fixed
     foreign = frozenset(outside) - {*chosen, *strategy.environment, "DATABASE_URL", "REDIS_URL"}
     chosen |= {name: value for name, value in outside.items() if name not in fixed}
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
@@ -161,22 +174,6 @@ def _ports(strategy: Strategy, port: int | None) -> dict[str, int]:
     return ports
 
 
-def _defaults(run_dir: Path) -> dict[str, str]:
-    """Return what the caller's environment may say otherwise."""
-    return {
-        **_kept_secrets(run_dir / "secrets.env"),
-        "DEBUG": "0",
-        "DEMO": "1",
-        "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
-        "BIND_HOST": "127.0.0.1",
-        "FRONT_CONNECTIONS_PER_ADDRESS": "0",  # all clients are here
-        "DJANGO_SETTINGS_MODULE": "shipping.settings",
-        "OFFLOAD_MAX_CONCURRENCY": str(MAX_CONCURRENCY),  # the live page draws a square for each
-        "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
-        **SIZES,
-    }
-
-
 def _kept_secrets(path: Path) -> dict[str, str]:
     """Return secrets of this run directory: what was encrypted yesterday must be readable today."""
     kept = read_env_file(path)
@@ -193,6 +190,8 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
     behind_front = any("APP_PORT" in line for line in strategy.processes.values())
     app = ports["APP_PORT" if behind_front else "PORT"]
     return {
+        # A shell that has taken in `demo.env` has the shop's SECRET_KEY.
+        **_kept_secrets(run_dir / "secrets.env"),
         **carriers,
         **{name: str(ports[name]) for name in ("PORT", "APP_PORT", *strategy.ports)},
         "APP_HOST": "127.0.0.1",

@@ -153,6 +153,13 @@ def test_secrets_stay_the_same_in_a_run_directory(strategy, plan, tmp_path):
     assert len(secret) == 64
 
 
+def test_the_shop_s_secret_key_of_a_shell_is_not_taken_for_ours(strategy, plan, tmp_path):
+    """The README has a shell take in `demo.env`."""
+    shell = {"PUBLIC_KEY": "the shop's", "SECRET_KEY": "the shop's"}
+    again = make_plan(strategy, run_dir=tmp_path / "run", redis_url=REDIS, inherited=shell)
+    assert again.environment["SECRET_KEY"] == plan.environment["SECRET_KEY"]
+
+
 def test_more_workers_are_processes_with_names_of_their_own(strategy, tmp_path):
     plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": "3"})
     workers = {each.name: each for each in plan.processes if each.name.startswith("worker")}

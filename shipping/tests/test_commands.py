@@ -275,6 +275,15 @@ def test_who_says_what_to_work_on_joins_no_run(tmp_path):
     assert "No run was found here" in done.stderr
 
 
+def test_the_shop_s_keys_in_a_shell_say_nothing(tmp_path):
+    """The README has it take in `demo.env`; the run's folder knows them, also when it has ended."""
+    (tmp_path / "accounts.env").write_text("PUBLIC_KEY=a\nSECRET_KEY=the-shop-s\n")
+    done = manage("outage", "colibri", "hang", RUN_DIR=str(tmp_path), SECRET_KEY="the-shop-s")
+    assert "No run was found here" in done.stderr
+    done = manage("outage", "colibri", "hang", RUN_DIR=str(tmp_path), SECRET_KEY="ours")
+    assert "OFFLOAD_SECRET is not set" in done.stderr
+
+
 def test_other_commands_still_ask_for_their_secrets(tmp_path):
     done = manage("migrate", RUN_DIR=str(tmp_path))
     assert done.returncode == 1
