@@ -22,6 +22,9 @@ State = Literal["failed", "pending", "unknown", "needs_review"]
 # Refused by our own guards: the carrier was not tried, so the tries don't count it.
 OWN_GUARDS = frozenset({"breaker_open", "bulkhead_full", "send_forbidden"})
 
+# This process has reached a limit of its own: nothing was sent, and the carrier isn't to blame.
+OWN_LIMITS = frozenset({"no_descriptors", "no_thread"})
+
 # The same request can't be built tomorrow either.
 PERMANENT = frozenset({"unbuildable"})
 

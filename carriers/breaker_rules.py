@@ -19,11 +19,11 @@ the gate with the same ramp. A 429 says nothing of the carrier's health, so it i
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from carriers.backoff import OWN_GUARDS, PERMANENT
+from carriers.backoff import OWN_GUARDS, OWN_LIMITS, PERMANENT
 from carriers.outcomes import LookupResult, NotSent, Outcome, Throttled, Unknown, VoidResult
 
 # The carrier was not called, or the answer says nothing about its health.
-SILENT = OWN_GUARDS | PERMANENT | {"no_descriptors", "no_lookup", "credentials"}
+SILENT = OWN_GUARDS | OWN_LIMITS | PERMANENT | {"no_lookup", "credentials"}
 Mode = Literal["closed", "open", "half_open"]
 
 

@@ -6,6 +6,7 @@
     ├── CarrierNotSent                 nothing of this request left us
     │   ├── CarrierUnreachable         DNS, refused, connect time-out
     │   ├── NoDescriptors              this process has none left for a connection
+    │   ├── NoThread                   nor a thread to keep its deadline
     │   ├── CarrierTlsError            the handshake failed
     │   ├── SendForbidden              the guard said no before the first byte
     │   └── RequestUnbuildable         our own data doesn't fit in HTTP
@@ -46,6 +47,12 @@ class NoDescriptors(CarrierNotSent):
     """This process has no file descriptor left for a connection"""
 
     reason = "no_descriptors"
+
+
+class NoThread(CarrierNotSent):
+    """This process can start no thread to keep a call's deadline"""
+
+    reason = "no_thread"
 
 
 class CarrierTlsError(CarrierNotSent):

@@ -156,7 +156,10 @@ def _causes(error: BaseException | None) -> Iterator[BaseException]:
 @functools.cache
 def default_tls() -> ssl.SSLContext:
     """Return the trust in the public authorities; once, as reading certifi's file takes 10 ms."""
-    return ssl.create_default_context(cafile=certifi.where())
+    try:
+        return ssl.create_default_context(cafile=certifi.where())
+    except OSError as error:
+        raise not_connected(f"TLS: {error}") from error
 
 
 class _Wire(HTTPAdapter):

@@ -60,8 +60,8 @@ async def perform(
     ends_at = time.monotonic() + deadline
     call = Call(base_url.rstrip("/"), ends_at, connect_timeout, buys_until)
     url = urlsplit(call.base_url)
-    context = (tls or default_tls()) if url.scheme == "https" else None
     try:
+        context = (tls or default_tls()) if url.scheme == "https" else None
         async with asyncio.timeout(deadline):
             call.begin(next(steps))
             while True:

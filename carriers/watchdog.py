@@ -18,7 +18,7 @@ import socket
 import threading
 import time
 
-from carriers.errors import CarrierNotSent
+from carriers.errors import NoDescriptors, NoThread
 
 
 class Watch:
@@ -64,7 +64,10 @@ class Watchdog:
         with self._wake:
             if self._thread is None:
                 self._start()
-            watch = Watch(connection.dup(), self._wake)
+            try:
+                watch = Watch(connection.dup(), self._wake)
+            except OSError as error:
+                raise NoDescriptors from error
             heapq.heappush(self._heap, (ends_at, next(self._order), watch))
             if self._heap[0][2] is watch:
                 self._wake.notify()
@@ -75,7 +78,7 @@ class Watchdog:
         try:
             thread.start()
         except RuntimeError as error:  # the system has no thread left
-            raise CarrierNotSent("no thread to keep the deadline") from error
+            raise NoThread from error
         self._thread = thread
 
     def _run(self) -> None:

@@ -208,6 +208,7 @@ BLAME = [
     (NotSent("bulkhead_full"), None, "likewise"),
     (NotSent("unbuildable"), None, "our own data"),
     (NotSent("no_descriptors"), None, "our own process"),
+    (NotSent("no_thread"), None, "likewise"),
     (Unknown("credentials"), None, "one account's wrong password stops no others"),
     (answer(403, None, None, Phase.BUYING, Promises()), None, "a revoked key, without words"),
     (answer(403, None, None, Phase.BEFORE, Promises()), None, "likewise, at a login"),

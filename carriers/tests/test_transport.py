@@ -25,12 +25,12 @@ from carriers.tests.transport_cases import (
     asking,
     buying,
     closed_port,
+    descriptors_left,
     fits,
     is_not_sent,
-    no_descriptor_left,
     steps,
 )
-from carriers.transport import perform
+from carriers.transport import default_tls, perform
 from carriers.watchdog import Watchdog
 
 pytestmark = pytest.mark.integration  # real sockets on loopback
@@ -97,10 +97,18 @@ def test_a_refused_connection_is_not_sent():
     assert is_not_sent(talk(f"http://127.0.0.1:{closed_port()}", buying()), "unreachable")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+@pytest.mark.parametrize("host", ["http://127.0.0.1", "http://localhost", "https://localhost"])
 def test_a_process_without_a_descriptor_does_not_blame_the_carrier(host):
-    with servers.silent() as (_, port), no_descriptor_left():
-        outcome = talk(f"http://{host}:{port}", buying())
+    default_tls.cache_clear()  # it reads a file
+    with servers.silent() as (_, port), descriptors_left(0):
+        outcome = talk(f"{host}:{port}", buying())
+    assert is_not_sent(outcome, "no_descriptors")
+
+
+@pytest.mark.parametrize("scheme", ["http", "https"])
+def test_nor_does_one_without_a_descriptor_to_keep_the_deadline(scheme):
+    with socket.create_server(("127.0.0.1", 0)) as carrier, descriptors_left(1):
+        outcome = talk(f"{scheme}://127.0.0.1:{carrier.getsockname()[1]}", buying())
     assert is_not_sent(outcome, "no_descriptors")
 
 
@@ -210,7 +218,7 @@ def test_nothing_is_sent_without_a_thread_that_keeps_the_deadline(monkeypatch):
     monkeypatch.setattr("carriers.transport.WATCHDOG", Watchdog())
     monkeypatch.setattr(threading.Thread, "start", once_full)
     with servers.serving(servers.trickle_body) as served:
-        assert is_not_sent(talk(served.url, buying()), "not_sent")
+        assert is_not_sent(talk(served.url, buying()), "no_thread")
         assert fits(talk(served.url, buying()), {"timeout"})
         assert len(served.requests) == 1
 

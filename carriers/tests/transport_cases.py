@@ -192,11 +192,11 @@ def closed_port():
 
 
 @contextmanager
-def no_descriptor_left():
-    """Let this process open no file and no socket."""
+def descriptors_left(number):
+    """Let this process open so many files and sockets."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     os.close(lowest := os.dup(0))
-    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, hard))
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest + number, hard))
     try:
         yield
     finally:

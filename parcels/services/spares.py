@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from carriers.backoff import OWN_GUARDS, PERMANENT
+from carriers.backoff import OWN_GUARDS, OWN_LIMITS, PERMANENT
 from carriers.messages import Purchase
 from carriers.outcomes import (
     Absent,
@@ -55,7 +55,7 @@ LISTED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
 # Reasons for which a void can't have reached the carrier. Of a reset one can't tell: no purchase
 # was under way, so the transport calls it not sent.
-NEVER_LEFT = OWN_GUARDS | PERMANENT | {"no_descriptors", "unreachable", "tls"}
+NEVER_LEFT = OWN_GUARDS | OWN_LIMITS | PERMANENT | {"unreachable", "tls"}
 
 
 def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:

@@ -272,6 +272,7 @@ def test_a_void_whose_look_up_fails_is_asked_again(
         (NotSent("unreachable"), Status.CANCELLATION_FAILED),
         (NotSent("tls"), Status.CANCELLATION_FAILED),
         (NotSent("no_descriptors"), Status.CANCELLATION_FAILED),
+        (NotSent("no_thread"), Status.CANCELLATION_FAILED),
     ],
 )
 def test_a_refused_void_after_a_try_without_answer_at_a_carrier_that_can_t_be_asked(
