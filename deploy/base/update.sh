@@ -11,7 +11,7 @@ set -eu
 
 # shellcheck disable=SC2086 # it may be two words
 compose() { ${COMPOSE:-docker-compose} "$@"; }
-count() { compose ps -q "$1" | wc -l; }
+count() { echo $(($(compose ps -q "$1" | wc -l))); } # a Mac's wc pads with blanks
 : "${TAG:?the new image}"
 
 services=web

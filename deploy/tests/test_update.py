@@ -39,6 +39,13 @@ def update(folder, running="1", **given):
     return done, (folder / "calls").read_text().splitlines()
 
 
+@pytest.fixture(autouse=True)
+def wc(tmp_path):
+    """Pad the number with blanks, as a Mac's does: `docker compose` refuses such a number."""
+    (tmp_path / "wc").write_text("#!/bin/sh\nprintf '%8d\\n' \"$(grep -c '')\"\n")
+    (tmp_path / "wc").chmod(0o755)
+
+
 @pytest.mark.parametrize(
     ("given", "said"),
     [({}, "docker-compose"), ({"COMPOSE": "docker compose"}, "docker compose")],
