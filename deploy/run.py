@@ -8,6 +8,7 @@ start (the message says what to do next).
 """
 
 import argparse
+import errno
 import os
 import signal
 import sys
@@ -36,6 +37,8 @@ ROOTS_PORTS = 1024
 # Seconds between two looks: how late a restart may come.
 TICK_SECONDS = 0.1
 GAVE_UP, REFUSED = 1, 2
+# A full disk, a run directory of another user's.
+UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 MANAGE_FILE = "manage.env"
 # Of the demo's accounts.
 KEYS = ("PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
@@ -62,6 +65,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _list() if options.list else _run(options)
     except REFUSALS as refusal:
         print(refusal, file=sys.stderr)
+        return REFUSED
+    except OSError as error:
+        if error.errno not in UNWRITABLE:
+            raise
+        print(f"{options.run_dir} can't be written to: {error.strerror}", file=sys.stderr)
         return REFUSED
     except KeyboardInterrupt:
         print("Stopped.")

@@ -1,3 +1,5 @@
+import errno
+import os
 import socket
 from unittest import mock
 
@@ -56,6 +58,16 @@ def test_an_unknown_strategy_is_refused_with_the_known_ones(capsys, tmp_path):
     assert main(["--strategy", "magic", "--run-dir", str(tmp_path / "run")]) == 2
     assert "there are: asgi-hold" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EACCES])
+def test_a_run_directory_that_takes_no_files_is_named(capsys, monkeypatch, tmp_path, number):
+    """The disk is full, or an earlier run was root's."""
+    error = OSError(number, os.strerror(number))
+    monkeypatch.setattr(run, "claimed", mock.Mock(side_effect=error))
+    monkeypatch.setattr(run.signal, "signal", lambda *_: None)  # pytest's stay
+    assert main(["--run-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"{tmp_path} can't be written to: {error.strerror}\n"
 
 
 def test_a_strategy_that_lacks_something_is_refused(capsys, monkeypatch):
