@@ -63,7 +63,8 @@ class Task(Generic[Row]):
         newer wait is left to that one.
         """
         alias = router.db_for_write(self.model)  # a replica may not have the row yet
-        row = self.model._base_manager.using(alias).filter(pk=pk, hold_id=hold_id).first()
+        rows = self.model._base_manager.using(alias).filter(pk=pk, hold_id=hold_id)
+        row = rows.first()
         if row is None:
             logger.warning("%s: nobody waits for %s any more", self.path, pk)
             return
@@ -87,10 +88,16 @@ class Task(Generic[Row]):
                 changed = ["hold_state"]
         # PostgreSQL tells of the release at the commit; Redis would before.
         at_commit = conf.current().in_database and conf.current().database == alias
-        with transaction.atomic(using=alias):
-            row.save(update_fields=changed)  # of nothing it is nothing
-            if at_commit:
-                failure = _release(row, within=True) or failure
+        try:
+            with transaction.atomic(using=alias):
+                row.save(update_fields=changed)  # of nothing it is nothing
+                if at_commit:
+                    failure = _release(row, within=True) or failure
+        except Exception as error:
+            failure, at_commit = error, False
+            row.hold_state = HoldState.FAILED
+            # Not where only the commit's answer was lost.
+            rows.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
         if not at_commit:
             failure = _release(row, within=False) or failure
         if failure is not None:

@@ -5,7 +5,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
-from django.db import IntegrityError, connection, models, transaction
+from django.db import DatabaseError, IntegrityError, connection, models, transaction
 from django.http import HttpResponse, JsonResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path
@@ -155,6 +155,29 @@ def test_only_the_store_s_own_database_is_released_in_the_transaction(
     monkeypatch.setattr("offload.tasks.AGAIN", 0.0)
     buy_label.work(str(order.pk), str(order.hold_id))
     assert at == [within]
+
+
+def too_much(order):
+    order.parts = {"not JSON": object()}
+
+
+def deleted(order):
+    Order.objects.filter(pk=order.pk).delete()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("store", ["redis", "postgresql"])
+@pytest.mark.parametrize("work", [too_much, deleted])
+def test_changes_that_the_database_refuses_are_a_failure(stored, offload_settings, store, work):
+    """The client waited for its whole time, and the row for ANSWER_TTL more."""
+    offload_settings(STORE=store, BACKEND="inline")
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    with mock.patch.object(buy_label, "_function", work), pytest.raises((TypeError, DatabaseError)):
+        buy_label.work(str(order.pk), str(order.hold_id))
+    assert [answer.status for answer in stored.values()] == [500]
+    states = Order.objects.filter(pk=order.pk).values_list("hold_state", flat=True)
+    assert [*states] == ["failed"] * (work is too_much)
 
 
 class Primary:
