@@ -86,6 +86,7 @@ class Task(Generic[Row]):
                 failure = error
                 row.hold_state = HoldState.FAILED
                 changed = ["hold_state"]
+            give_connections_back()  # the server may have cut one that the work has used
         # PostgreSQL tells of the release at the commit; Redis would before.
         at_commit = conf.current().in_database and conf.current().database == alias
         try:

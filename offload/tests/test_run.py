@@ -252,14 +252,14 @@ def test_only_what_the_work_changed_is_written(stored):
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_work_begins_without_a_connection_of_ours(stored, monkeypatch):
+def test_no_connection_is_kept_for_the_work_nor_from_it(stored, monkeypatch):
     order = Order.objects.create()
     order.begin_hold(30, "")
     done = []
     monkeypatch.setattr(connection, "close", lambda: done.append("closed"))
     monkeypatch.setattr(buy_label, "_function", lambda _: done.append("work"))
     buy_label.work(str(order.pk), str(order.hold_id))
-    assert done == ["closed", "work"]
+    assert done == ["closed", "work", "closed"]
 
 
 def test_a_coroutine_is_no_task():
