@@ -60,7 +60,15 @@ def test_what_comes_behind_chunks_is_no_request(port, request_, statuses):
 
 @pytest.mark.parametrize(
     ("length", "statuses"),
-    [("2", ["401", "200"]), ("-2", ["400"]), ("+2", ["400"]), ("0_2", ["400"])],
+    [
+        ("2", ["401", "200"]),
+        ("-2", ["400"]),
+        ("+2", ["400"]),
+        ("0_2", ["400"]),
+        ("90\r\nContent-Length: 2", ["400"]),
+        ("90\r\n 2", ["400"]),
+    ],
+    ids=["plain", "negative", "with a plus", "in groups", "two", "continued"],
 )
 def test_what_comes_behind_a_length_that_is_no_number_is_no_request(port, length, statuses):
     with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:

@@ -4,10 +4,15 @@ import os
 import signal
 import sys
 
+from cheroot import server as cheroot_server
 from cheroot.server import KnownLengthRFile
 from cheroot.wsgi import Gateway_10, Server
 
 from shipping.wsgi import application
+
+# Of two lengths Cheroot takes the last one, and a proxy before it perhaps the first: what comes
+# behind the shorter would be a request of its own. Joined they are no number, and a 400.
+cheroot_server.comma_separated_headers.append(b"Content-Length")  # type: ignore[attr-defined]
 
 
 class Gateway(Gateway_10):
