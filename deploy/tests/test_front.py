@@ -26,7 +26,7 @@ from deploy.prepare import render_templates
 from deploy.readiness import wait_until_ready
 from deploy.tests.fixtures import absent
 from deploy.tests.waiting import until
-from offload import conf
+from offload import conf, idle
 
 FRONTED = [name for name in strategies.names() if has_front(strategies.load(name))]
 # Its app has no front of its own: the composition puts one before it.
@@ -200,6 +200,11 @@ def hold(port, app, count, **others):
     before = len(app.taken)
     app.clients += [send(port, **others) for _ in range(count)]
     until(lambda: len(app.taken) == before + count, "the app has them", 20)
+
+
+def test_a_connection_opened_ahead_lives_as_long_as_uvicorn_s():
+    text = (ROOT / "deploy/base/nginx/http.conf").read_text()
+    assert f"client_header_timeout {idle.LIMIT:.0f}s;" in text
 
 
 def test_without_a_limit_there_is_no_directive():

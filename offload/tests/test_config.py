@@ -9,6 +9,7 @@ import subprocess
 import pytest
 from django.core.management import call_command
 
+from offload import idle
 from offload.management.commands.offload_config import KINDS, TEMPLATES, Command
 from offload.tests import releases
 from offload.tests.processes import Process, answers_at, free_port, start_hub, until
@@ -70,6 +71,11 @@ def test_no_request_makes_a_server_a_dead_one(kind):
     servers = re.findall(r"^ +server (?!\{).*", printed(kind), re.MULTILINE)
     assert len(servers) == (2 if kind in WITH_HUB else 1)
     assert all(server.endswith(" max_fails=0;") for server in servers), servers
+
+
+@pytest.mark.parametrize("kind", NGINX)
+def test_a_connection_opened_ahead_lives_as_long_as_uvicorn_s(kind):
+    assert f" client_header_timeout {idle.LIMIT:.0f}s;" in printed(kind)
 
 
 @pytest.mark.parametrize("kind", NGINX)

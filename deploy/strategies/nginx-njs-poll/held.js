@@ -22,10 +22,12 @@ function answer(r, reply) {
     r.finish();
 }
 
-// A subrequest whose answer is cut off ends as any other one.
+// A subrequest whose answer is cut off ends as any other one, and one without an answer as a 502 or 504
+// of nginx' own: the client's own answer may be one, too.
 function isWhole(reply) {
     const length = reply.headersOut["Content-Length"];
-    return length === undefined || reply.responseBuffer.length == length;
+    return reply.variables.upstream_header_time != "-"
+        && (length === undefined || reply.responseBuffer.length == length);
 }
 
 // Milliseconds between two polls: the published interval.
@@ -46,7 +48,7 @@ async function wait(r) {
     while (failures < FAILURES) {
         await pause();
         reply = await r.subrequest("/_offload/poll/" + ticket, { method: "GET" });
-        if (reply.status == 502 || reply.status == 504 || !isWhole(reply)) {
+        if (!isWhole(reply)) {
             failures += 1;
         } else if (reply.status == 204 && reply.headersOut["Retry-After"]) {
             failures = 0;

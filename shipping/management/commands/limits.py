@@ -97,7 +97,7 @@ def rows() -> list[Row]:
         ),
         Row(
             "Time for headers, for a refused body's rest, or without reading of the answer",
-            f"{idle.LIMIT:.0f} s; at nginx 60 s",
+            f"{idle.LIMIT:.0f} s; at nginx 30 s for the rest, 60 s for the answer",
             "The connection is closed",
         ),
         Row(
