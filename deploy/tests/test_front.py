@@ -373,7 +373,7 @@ HELD = b"HTTP/1.1 %d Held\r\nX-Offload-Ticket: t\r\n\r\n"
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("status", "body"),
-    [(503, b""), (404, b""), (302, b""), (302, b"there"), (204, b""), (201, b"\xff")],
+    [(503, b""), (502, b""), (404, b""), (302, b""), (302, b"there"), (204, b""), (201, b"\xff")],
 )
 def test_a_poll_s_answer_is_the_app_s(status, body, tmp_path, app):
     app.status, app.words = 418, HELD
@@ -386,14 +386,16 @@ def test_a_poll_s_answer_is_the_app_s(status, body, tmp_path, app):
 
 
 @pytest.mark.integration
-def test_a_poll_s_answer_that_is_cut_is_asked_for_again(tmp_path, app):
+@pytest.mark.parametrize("at", [b"Length", b"ole"], ids=["in its headers", "in its body"])
+def test_a_poll_s_answer_that_is_cut_is_asked_for_again(at, tmp_path, app):
     app.status, app.words = 418, HELD
-    app.polled = b"HTTP/1.1 200 OK\r\nX-Status: %d\r\nContent-Length: 5\r\n\r\nwh"
+    whole = b"HTTP/1.1 502 Released\r\nX-Status: %d\r\nContent-Length: 5\r\n\r\nwhole"
+    app.polled = whole.partition(at)[0]
     with nginx("nginx-njs-poll", tmp_path, app) as port, ThreadPoolExecutor(1) as pool:
         asked = pool.submit(ask, port, "POST")
         until(lambda: len(app.heads) > 2 or asked.done(), "another poll", 20)
-        app.polled += b"ole"
-        assert asked.result()[::2] == (200, b"whole")
+        app.polled = whole
+        assert asked.result()[::2] == (502, b"whole")
 
 
 @pytest.mark.integration
