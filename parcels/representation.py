@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal
 
 from django.core.signing import BadSignature, Signer
@@ -61,28 +61,24 @@ class Question:
 
 def final_answer(question: Question, parcels: Sequence[Parcel]) -> HttpResponse:
     """Answer with the parcels as they are, in the order of the question."""
-    shown = [
-        (parcel, parcel_payload(parcel, question.base, errors=question.errors))
-        for parcel in (parcels if question.many else parcels[:1])
-    ]
-    refused: list[Parcel] = []
-    if question.errors == "verbose-carrier":
-        refused = [parcel for parcel in parcels if parcel.status == Status.ANNOUNCEMENT_FAILED]
+    asked_for = parcels if question.many else parcels[:1]
+    show = partial(parcel_payload, base=question.base, errors=question.errors)
+    failed = Status.ANNOUNCEMENT_FAILED if question.errors == "verbose-carrier" else None
+    refused = [parcel for parcel in asked_for if parcel.status == failed]
     status, payload = 200, dict[str, Any]()
     if question.many:
-        payload["parcels"] = [each for parcel, each in shown if parcel not in refused]
+        payload["parcels"] = [show(parcel) for parcel in asked_for if parcel not in refused]
         if question.errors:
             payload["failed_parcels"] = question.failed + [
-                {"parcel": each, "errors": {"non_field_errors": [parcel.carrier_error]}}
-                for parcel, each in shown
-                if parcel in refused
+                {"parcel": show(parcel), "errors": {"non_field_errors": [parcel.carrier_error]}}
+                for parcel in refused
             ]
     elif refused and question.creates:
-        message = f"non_field_errors: '{parcels[0].carrier_error}'"
+        message = f"non_field_errors: '{refused[0].carrier_error}'"
         path = question.path.lstrip("/")
         status, payload = 400, {"error": {"code": 400, "request": path, "message": message}}
     else:
-        payload["parcel"] = shown[0][1]
+        payload["parcel"] = show(parcels[0])
     # JSON exactly as the API's renderer writes it.
     content = JSONRenderer().render(payload)
     return HttpResponse(content, status=status, content_type="application/json")

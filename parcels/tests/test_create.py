@@ -125,6 +125,19 @@ def test_verbose_errors_name_a_reference_that_is_taken(shop: Shop) -> None:
     assert Parcel.objects.count() == 3
 
 
+def test_an_answer_about_one_parcel_says_what_the_carrier_said_of_it(shop: Shop) -> None:
+    """Not of another collo of its order, of which the answer shows nothing."""
+    order = {"parcel": body(external_reference="order-1", quantity=2)}
+    first = shop.post("parcels", order).json()["parcel"]
+    refused = Parcel.objects.exclude(pk=first["id"])
+    refused.update(status=Status.ANNOUNCEMENT_FAILED, carrier_error="no such street")
+    again = shop.post("parcels?errors=verbose-carrier", order)
+    assert (again.status_code, again.json()) == (200, {"parcel": first})
+    Parcel.objects.update(status=Status.ANNOUNCEMENT_FAILED, carrier_error="no such street")
+    again = shop.post("parcels?errors=verbose-carrier", order)
+    assert (again.status_code, "no such street" in again.content.decode()) == (400, True)
+
+
 def test_verbose_errors_name_what_cannot_be_announced(shop: Shop) -> None:
     heavy = body(request_label_async=True, shipment=8, weight="900")
     response = shop.post("parcels?errors=verbose", {"parcels": [heavy]})
