@@ -14,7 +14,8 @@ from parcels.statuses import Status
 def sort_out(order: Order, owned: Owned, known: dict[str, list[Parcel]]) -> None:
     """Raise a ValidationError where storing it would fail: it alone is refused, not its batch.
 
-    `known` are the colli of the references of those before it. One collo stands for all.
+    `known` are the colli of the references of those before it. Of a new order one collo stands for
+    all.
     """
     reference = order.fields.get("external_reference")
     if reference and reference not in known:
@@ -24,7 +25,8 @@ def sort_out(order: Order, owned: Owned, known: dict[str, list[Parcel]]) -> None
         colli = new_colli(replace(order, colli=1), owned)
     elif colli[0].fingerprint != order.fingerprint:
         raise ValidationError({"external_reference": ["It names another parcel of yours."]})
-    if order.mode is not Mode.STORE and colli[0].status == Status.NO_LABEL:
-        make_announceable(colli[0], owned.account)
+    if order.mode is not Mode.STORE:
+        for parcel in (each for each in colli if each.status == Status.NO_LABEL):
+            make_announceable(parcel, owned.account)
     if reference:
         known[reference] = colli

@@ -125,6 +125,43 @@ def test_verbose_errors_name_a_reference_that_is_taken(shop: Shop) -> None:
     assert Parcel.objects.count() == 3
 
 
+def test_verbose_errors_name_a_reference_that_is_taken_meanwhile(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By another request, after each order was looked at and before it is stored."""
+    asked = [body(external_reference=name) for name in "abc"]
+    others = iter("ac")
+
+    def create(**given: Any) -> Any:
+        if name := next(others, None):
+            ParcelFactory.create(account=shop.account, external_reference=name)
+        return accept.create_parcels(**given)
+
+    monkeypatch.setattr("parcels.views.create.create_parcels", create)
+    answer = shop.post("parcels?errors=verbose", {"parcels": asked})
+    assert answer.status_code == 200, answer.content
+    assert [each["external_reference"] for each in answer.json()["parcels"]] == ["b"]
+    failed = answer.json()["failed_parcels"]
+    assert [each["parcel"] for each in failed] == [asked[0], asked[2]]
+    assert {each["errors"]["external_reference"][0] for each in failed} == {
+        "It names another parcel of yours."
+    }
+
+
+def test_verbose_errors_name_an_order_of_which_a_later_collo_cannot_be_announced(
+    shop: Shop, no_broker: Sent
+) -> None:
+    order = body(external_reference="order-1", shipment=8, quantity=2)
+    colli = shop.post("parcels", {"parcels": [order]}).json()["parcels"]
+    changed = {"parcel": {"id": colli[1]["id"], "weight": "99"}}
+    assert shop.put("parcels", changed).status_code == 200
+    batch = {"parcels": [order | LATER, body(name="Good")]}
+    answer = shop.post("parcels?errors=verbose", batch)
+    assert answer.status_code == 200, answer.content
+    assert [each["name"] for each in answer.json()["parcels"]] == ["Good"]
+    assert list(answer.json()["failed_parcels"][0]["errors"]) == ["weight"]
+
+
 def test_an_answer_about_one_parcel_says_what_the_carrier_said_of_it(shop: Shop) -> None:
     """Not of another collo of its order, of which the answer shows nothing."""
     order = {"parcel": body(external_reference="order-1", quantity=2)}

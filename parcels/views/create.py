@@ -13,7 +13,7 @@ from parcels import limits
 from parcels.json_values import check_sizes
 from parcels.selectors import Owned
 from parcels.serializers import PARCEL_IN
-from parcels.services.accept import Mode, Order, create_parcels, order_of
+from parcels.services.accept import Mode, Order, ReferenceTaken, create_parcels, order_of
 from parcels.services.answering import replay
 from parcels.services.holds import Asked
 from parcels.services.idempotency import find, read_key
@@ -44,15 +44,19 @@ class CreateView(APIView):
             raise ValidationError({"parcels": ["A list with at least one parcel is needed."]})
         if len(bodies) > limits.PARCELS:
             raise ValidationError({"parcels": [f"At most {limits.PARCELS} parcels at once."]})
-        length = len(request.body)
-        if length > limits.ITEMS_IN_ALL:  # a shorter body can't have too many, nor too large a one
+        if (length := len(request.body)) > limits.ITEMS_IN_ALL:  # no shorter one is over a limit
             check_sizes(bodies, length)
         how = asked(request, many=many)
         orders, failed = read_orders(how, bodies)
-        colli = sum(order.colli for order in orders)
-        if colli > 1:
+        if (colli := sum(order.colli for order in orders)) > 1:
             count(how.account, "write", charge=colli - 1)
-        return create_parcels(asked=how, orders=orders, failed=failed, key=key)
+        while True:
+            try:
+                return create_parcels(asked=how, orders=orders, failed=failed, key=key)
+            except ReferenceTaken:  # by another request, since they were sorted out
+                if not (many and how.question.errors == "verbose"):
+                    raise
+                orders, failed = read_orders(how, bodies)
 
 
 def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[str, Any]]]:
