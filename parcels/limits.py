@@ -11,6 +11,9 @@ DEPTH = 50
 VALUES = 50_000
 # Characters of a number. The longest that a client means is a double's or a 64-bit integer's 20.
 NUMBER = 64
+# Of a number with a fraction or an exponent, and one by it: PostgreSQL's JSON writes them out, in
+# each answer, 1e308 as 309 digits.
+MAGNITUDE = 1e16
 
 # A sheet of 25 label pages; also what keeps a body within its limit. Counts colli, too.
 PARCELS = 100

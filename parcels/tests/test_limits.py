@@ -140,7 +140,7 @@ EXCESS: dict[str, Callable[[int, str], list[Call]]] = {
         '{"a":' * (limits.DEPTH - 1 + over) + "1" + "}" * (limits.DEPTH - 1 + over),
     ),
     "Number in a body": lambda over, x: to_readers(
-        "9" * (limits.NUMBER + over), "0." + "9" * (limits.NUMBER - 2 + over), f"1e{308 + over}"
+        "9" * (limits.NUMBER + over), "0." + "9" * (limits.NUMBER - 2 + over), f"1e{16 + over}"
     ),
     "Text in a body": lambda over, x: to_readers(
         json.dumps("\0" + x), json.dumps("\ud800" * over), json.dumps({"\udfff": x})

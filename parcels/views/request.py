@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import logging
-import math
 import re
 from collections.abc import Mapping
 from typing import IO, TYPE_CHECKING, Any, cast
@@ -113,7 +112,7 @@ def _number(literal: str) -> int | float:
     if literal.lstrip("-").isdecimal():
         return int(literal)
     value = float(literal)
-    if not math.isfinite(value):
+    if value and not 1 / limits.MAGNITUDE <= abs(value) <= limits.MAGNITUDE:
         raise ValueError("a number is out of range")
     return value
 

@@ -30,7 +30,10 @@ def rows() -> list[Row]:
         Row("Body", _bytes(settings.DATA_UPLOAD_MAX_MEMORY_SIZE), "413, unread"),
         Row("Values in a body", f"{limits.VALUES:,} commas and opening brackets"),
         Row("Depth of a body", f"{limits.DEPTH} arrays and objects inside one another"),
-        Row("Number in a body", f"{limits.NUMBER} characters, and finite"),
+        Row(
+            "Number in a body",
+            f"{limits.NUMBER} characters; with a fraction or an exponent 1e-16 to 1e16",
+        ),
         Row("Text in a body", "UTF-8 without NUL and half surrogate pairs"),
         Row("Parcels in a request", f"{limits.PARCELS}, counting colli"),
         Row("Parcel", f"{_bytes(limits.PARCEL)} of JSON"),
