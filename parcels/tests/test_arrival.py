@@ -1,6 +1,7 @@
 """A client's wait counts from its request's arrival, not from the view's beginning."""
 
 from time import monotonic
+from typing import Any
 
 import pytest
 from django.http import HttpResponse
@@ -27,6 +28,19 @@ def ask(account: Account, *, noted: bool = True, wait: float = 10) -> Asked:
     wrapped = Request(request)
     wrapped.user = account  # type: ignore[assignment] # as our authentication sets it
     return asked(wrapped, wait=wait)
+
+
+@pytest.mark.parametrize(
+    ("prefer", "seconds"),
+    [("wait=7", 7), ("wait=9999999", 120), ("Wait=7;x, wait=8", 7), ("wait=-1", 55), ("", 55)],
+)
+def test_a_preference_is_for_the_maximum_at_most(
+    account: Account, settings: Any, prefer: str, seconds: float
+) -> None:
+    settings.WAIT_DEFAULT, settings.WAIT_MAXIMUM = 55, 120
+    request = Request(RequestFactory().post("/api/v2/parcels", headers={"Prefer": prefer}))
+    request.user = account  # type: ignore[assignment] # as above
+    assert asked(request).seconds == seconds
 
 
 @pytest.mark.parametrize(("noted", "left"), [(True, 6.0), (False, 10.0)])

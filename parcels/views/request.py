@@ -37,7 +37,7 @@ _READING = ("GET", "HEAD", "OPTIONS")
 _SUSPECT = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 TOO_DEEP = f"JSON parse error - nested deeper than {limits.DEPTH}"
 ERROR_MODES = ("", "verbose", "verbose-carrier")
-_WAIT = re.compile(r"^wait\s*=\s*\"?(\d{1,6})\"?$", re.IGNORECASE)
+_WAIT = re.compile(r"^wait\s*=\s*\"?(\d+)\"?$", re.IGNORECASE)
 
 
 class AccountThrottle(BaseThrottle):
