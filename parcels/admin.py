@@ -32,6 +32,7 @@ from parcels.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
+from parcels.pagination import Newest
 from parcels.query import is_id
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
@@ -66,6 +67,7 @@ class Rows(ReadOnly, admin.ModelAdmin):
     """A list, newest first, of a table that may be too long to be counted for it."""
 
     ordering = ("-id",)
+    paginator = Newest
     show_full_result_count = False
 
     def do_to_each(

@@ -82,6 +82,20 @@ def test_each_filter_leaves_what_fits(staff):
     assert listed(staff, {"q": str(ready.pk)}) == {ready.pk}
 
 
+@pytest.mark.parametrize("page", ["/operator/parcels", "/admin/parcels/parcel/"])
+def test_a_list_counts_no_more_than_it_shows(staff, monkeypatch, page):
+    """Millions take seconds to be counted, and nobody turns so many pages."""
+    monkeypatch.setattr("parcels.pagination.NEWEST", 3)
+    parcels = [ParcelFactory.create() for _ in range(5)]
+    with CaptureQueriesContext(connection) as executed:
+        answer = staff.get(page)
+    rows = answer.context["cl"].result_list if "cl" in answer.context else answer.context["page"]
+    assert [row.pk for row in rows][:3] == [parcel.pk for parcel in parcels[:1:-1]]
+    counts = [each["sql"] for each in executed if "COUNT(" in each["sql"]]
+    assert [sql for sql in counts if "parcels_parcel" in sql and "LIMIT 3" not in sql] == []
+    assert "newest 3" in answer.content.decode() or "admin" in page
+
+
 def test_of_many_that_are_called_the_same_the_filter_finds_each(staff):
     parcels = [ParcelFactory.create(order_number="1") for _ in range(PER_PAGE + 1)]
     for parcel in parcels:

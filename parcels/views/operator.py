@@ -15,6 +15,7 @@ from django.views.decorators.http import require_GET, require_POST
 from rest_framework.exceptions import NotFound
 
 from carriers import registry
+from parcels import pagination
 from parcels.models import Account, Announcement, Document, Parcel, State, WebhookDelivery
 from parcels.models.announcement import OPEN
 from parcels.papers.files import StorageAway, contents
@@ -37,11 +38,12 @@ def parcel_list(request: HttpRequest) -> HttpResponse:
     """List parcels, newest first, by the filters in the query."""
     given = request.GET
     found = _filtered(given)
-    page = Paginator(found, PER_PAGE).get_page(given.get("page"))
+    page = pagination.Newest(found, PER_PAGE).get_page(given.get("page"))
     query = given.copy()
     query.pop("page", None)
     return render(request, "parcels/operator/parcels.html", {
         "page": page,
+        "newest": page.paginator.count == pagination.NEWEST and pagination.NEWEST,
         "given": given,
         "query": query.urlencode(),
         "statuses": Status.choices,
