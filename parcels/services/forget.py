@@ -47,7 +47,9 @@ DOCUMENTS_AT_ONCE = 500
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What became of a request. `left` is under way, as are `waiting` answers; try again.
+    """What became of a request. `left` is under way, or in one of the `waiting` answers.
+
+    A client may still fetch these, also of an announcement that has ended: try again.
 
     `answered` is False where Redis could not be told to delete what it has.
     """

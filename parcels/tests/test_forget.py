@@ -232,7 +232,7 @@ def test_who_waits_for_another_of_the_same_batch_is_told_first(account: Account)
     Hold.objects.all().delete()
     hold = hold_of(other, seconds=30)
     Hold.objects.update(question=question(other.parcel_id, row.parcel_id))
-    with pytest.raises(CommandError, match=f"{row.parcel_id}.*1 answers"):
+    with pytest.raises(CommandError, match=f"left: {row.parcel_id}, and 1 answers.*may still"):
         call_command("forget", str(account.pk), "--parcel", str(row.parcel_id))
     aged(hold, deadline_at=timedelta(minutes=1))
     call_command("forget", str(account.pk), "--parcel", str(row.parcel_id))

@@ -46,7 +46,8 @@ class Command(BaseCommand):
             raise CommandError("Redis failed: its answers expire in five minutes")
         if done.left or done.waiting:
             raise CommandError(
-                f"still running: {_listed(done.left)}, and {done.waiting} answers; run it again"
+                f"left: {_listed(done.left)}, and {done.waiting} answers: they are under way, or a "
+                "client may still fetch the answer, for three minutes at most; run it again"
             )
 
 
