@@ -129,10 +129,13 @@ def write(
             new = result.as_json() | dict(made)
             runs = [run for run in runs if _key(run) != _key(new)] + [new]
         runs.sort(key=lambda run: (int(run["fault"][1:]), *map(str, _key(run))))
-        # One run a line: a diff shows which were made anew.
+        # One run a line: a diff shows which were made anew. Both before the file is emptied: what
+        # can't be written must not take the others' hours with it.
+        text = "[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n"
+        report = render(runs, faults, str(made["commit"]))
         file.truncate(0)
-        file.write("[\n" + ",\n".join(map(json.dumps, runs)) + "\n]\n")
-        (folder / "report.md").write_text(render(runs, faults, str(made["commit"])))
+        file.write(text)
+        (folder / "report.md").write_text(report)
 
 
 def _key(run: Mapping[str, Any]) -> Run:

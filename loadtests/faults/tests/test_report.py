@@ -4,6 +4,7 @@ import json
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 
@@ -122,6 +123,16 @@ def test_a_run_replaces_its_own_result_only(faults: dict[str, type[Fault]], tmp_
     write([replace(GREEN, seed=8)], faults, tmp_path)
     runs = json.loads((tmp_path / "results.json").read_text())
     assert [(run["control"], run["seed"]) for run in runs] == [("", 8), ("unknown", 7)]
+
+
+def test_a_result_that_can_t_be_written_loses_no_other(
+    faults: dict[str, type[Fault]], tmp_path: Path
+) -> None:
+    write([GREEN], faults, tmp_path)
+    before = (tmp_path / "results.json").read_text()
+    with pytest.raises(TypeError):
+        write([replace(GREEN, seed=cast(int, b"7"))], faults, tmp_path)
+    assert (tmp_path / "results.json").read_text() == before
 
 
 def test_lanes_that_write_at_once_lose_nothing(
