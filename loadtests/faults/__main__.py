@@ -31,12 +31,16 @@ def in_order(known: Mapping[str, type[Fault]]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the chosen faults and their controls; return 0 when all is as it must be."""
     known = all_faults()
-    options = _options(known).parse_args(arguments)
-    lane, lanes = map(int, options.lane.split("/"))
-    chosen = [id_.upper() for id_ in options.faults] or in_order(known)
+    parser = _parser(known)
+    options = parser.parse_args(arguments)
+    lane, lanes = options.lane
+    chosen = (options.faults or in_order(known))[lane - 1 :: lanes]
+    runs = list(_runs([known[id_] for id_ in chosen], options))
+    if not runs:  # else it would pass
+        parser.error("no run: not in this lane, on this database, or without this guard")
     results: list[Result] = []
     broken: list[Run] = []
-    for run in _runs([known[id_] for id_ in chosen[lane - 1 :: lanes]], options):
+    for run in runs:
         print(f"{run} …", file=sys.stderr, flush=True)
         made = facts()  # before: somebody may commit meanwhile
         try:
@@ -62,9 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0 if passed(results) and not broken else 1
 
 
-def _options(known: Mapping[str, type[Fault]]) -> argparse.ArgumentParser:
+def _parser(known: Mapping[str, type[Fault]]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtests.faults", description=__doc__)
-    parser.add_argument("faults", nargs="*", metavar="F1", help=f"of {', '.join(known)}")
+    parser.add_argument("faults", nargs="*", metavar="F1", type=str.upper, choices=known)
     parser.add_argument("--dose", choices=("short", "full"), default="short")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--database", choices=DATABASES, default="", help="only it")
@@ -72,10 +76,17 @@ def _options(known: Mapping[str, type[Fault]]) -> argparse.ArgumentParser:
     parser.add_argument("--no-controls", action="store_true", help="leave the controls out")
     parser.add_argument("--control", default="", help="only the controls without this guard")
     parser.add_argument(
-        "--lane", default="1/1", help="2/3: the second of three that share the work"
+        "--lane", default="1/1", type=_lane, help="2/3: the second of three that share the work"
     )
     parser.add_argument("--report", action="store_true", help="write docs/faults")
     return parser
+
+
+def _lane(text: str) -> tuple[int, int]:
+    lane, lanes = map(int, text.split("/"))
+    if not 1 <= lane <= lanes:
+        raise ValueError
+    return lane, lanes
 
 
 def _runs(chosen: Sequence[type[Fault]], options: argparse.Namespace) -> Iterator[Run]:

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from loadtests.faults.__main__ import in_order
+from loadtests.faults.__main__ import in_order, main
 from loadtests.faults.fault import Fault, Measure, Result, all_faults, planned
 from loadtests.faults.invariants import INVARIANTS, Finding
 from loadtests.faults.report import facts, passed, table, write
@@ -35,6 +35,18 @@ def test_the_suite_s_order_has_each_once_and_times_last() -> None:
     assert sorted(order) == sorted(faults)
     alone = [faults[id_].alone for id_ in order]
     assert alone == sorted(alone)
+
+
+@pytest.mark.parametrize(
+    "asked",
+    ["F99", "F7 --lane 3/2", "F7 --lane 0/2", "F7 --lane 1", "F7 --lane 2/2",
+     "F7 --control nosuch", "F19 --database sqlite"],
+)  # fmt: skip
+def test_what_would_run_nothing_is_refused(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(asked.split())
+    assert ended.value.code == 2
+    assert "error: " in capsys.readouterr().err
 
 
 def test_the_readme_counts_as_the_report() -> None:
