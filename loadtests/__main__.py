@@ -22,7 +22,7 @@ from typing import Any
 from deploy.strategy import StrategyError
 from loadtests import results as raw
 from loadtests import scenario, suite
-from loadtests.bench import WORKERS, Bench, Wishes, available
+from loadtests.bench import WORKERS, Bench, Wishes, available, jobs
 from loadtests.pages import PAGE, write_page
 from loadtests.report import write_report
 from loadtests.scenario import Scenario, ScenarioError
@@ -130,6 +130,8 @@ def _planned(options: argparse.Namespace, overrides: dict[str, float]) -> suite.
 
 def _bench_all(parts: Sequence[suite.Planned], out: Path | None) -> int:
     """Run the parts into one report; an interrupt leaves out what has not begun."""
+    if not any(jobs(part.scenarios, part.wishes) for part in parts):  # else all would be measured
+        raise ScenarioError("nothing to run: no repeat, or no variant for these strategies")
     folder = out or RESULTS / time.strftime("%Y-%m-%d-%H%M%S", time.gmtime())
     print(suite.announcement(parts), file=sys.stderr)
     done, code = [], 0

@@ -29,15 +29,17 @@ REPEATS = 100
 Round = Mapping[str, Mapping[str, float]]
 
 
-def main() -> int:
+def main(arguments: Sequence[str] | None = None) -> int:
     """Fill both, measure in turn, print; return the exit status."""
     parser = argparse.ArgumentParser(prog="make bench-data", description=__doc__)
     parser.add_argument("--large", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
-    options = parser.parse_args()
+    options = parser.parse_args(arguments)
+    if options.large <= SMALL:
+        parser.error(f"--large is compared with {SMALL:,}: more than that")
     card = machine.card()
     print(f"{card['system']}, {card['cores']} x {card['processor']}, commit {card['commit']}")
-    counts = (SMALL, max(options.large, SMALL))
+    counts = (SMALL, options.large)
     with ExitStack() as opened:
         # fsync off: filling would take most of the time; what is measured writes next to nothing.
         postgresql = opened.enter_context(PostgresServer(fsync=False))

@@ -4,7 +4,7 @@ import time
 import pytest
 
 from loadtests import __main__ as command
-from loadtests import bench, scenario, suite
+from loadtests import bench, bench_data, scenario, suite
 from loadtests.bench import Bench, Job, Wishes, jobs
 from loadtests.deployment import ContractError
 from loadtests.generator import Progress
@@ -181,6 +181,23 @@ def test_the_exit_code_says_how_it_went(monkeypatch, tmp_path, capsys, runs, com
     why = f"1 of {len(runs)} runs are missing or invalid:\n  talk asgi-hold: it was late\n"
     assert (why in said) == (code == 1 and not twice)
     assert ("talk asgi-hold: labels were bought twice" in said) == twice
+
+
+@pytest.mark.parametrize(
+    "asked", [["talk", "--repeats", "0"], [str(scenario.FOLDER / "seeds" / "jobs.toml")]]
+)
+def test_what_would_run_nothing_is_refused(monkeypatch, tmp_path, capsys, asked):
+    monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold",))
+    monkeypatch.setattr(command, "_bench", lambda *_: ({"runs": []}, 0))
+    monkeypatch.setattr(command, "write_report", lambda results, folder: folder)
+    assert command.main(["run", *asked, "--out", str(tmp_path)]) == 2
+    assert "nothing to run" in capsys.readouterr().err
+
+
+def test_a_database_is_not_compared_with_itself(capsys):
+    with pytest.raises(SystemExit):
+        bench_data.main(["--large", "1000"])
+    assert "more than that" in capsys.readouterr().err
 
 
 def test_parameters_are_flags():
