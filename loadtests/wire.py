@@ -75,7 +75,7 @@ class Wire(asyncio.Protocol):
 
     def data_received(self, data: bytes) -> None:
         if self._waiter is None:
-            return  # nobody asked: the connection can't be trusted any more
+            return self.close()  # nobody asked: its rest would be the next answer
         if not self._answer.first_byte:
             self._answer.first_byte = time.monotonic()
         try:

@@ -94,3 +94,18 @@ async def test_a_connection_that_the_server_ends_is_not_used_again():
     )
     assert answer.status == 200
     assert not wire.usable
+
+
+async def test_a_connection_on_which_more_comes_than_was_asked_for_is_not_used_again():
+    more = b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n"
+    ended = []
+
+    async def waits(wire):
+        with suppress(TimeoutError):
+            async with asyncio.timeout(5):
+                while wire.usable:  # noqa: ASYNC110 # nothing tells it
+                    await asyncio.sleep(0)
+        ended.append(not wire.usable)
+
+    await exchange(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", more, then=waits)
+    assert ended == [True]
