@@ -4,6 +4,7 @@ import contextlib
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 from loadtests.faults.fault import Control, Dose, Fault, Measure, register
 from loadtests.faults.journals import Journals
@@ -39,41 +40,56 @@ class SlowLoris(Fault):
             "healthy p99 during, s", environment={"WEB_THREADS": "40"}, strategy="gunicorn-gthread"
         )
     }
+    kept = 0
 
     def strike(self, rig: Rig) -> None:
         for carrier in CARRIERS:
             rig.simulator.set_latency(carrier, {"fixed": CALL * rig.scale})
         self._healthy(rig, "before")
         stop = threading.Event()
-        lorises = threading.Thread(target=drip, args=(rig.port, self.dose.requests, stop))
-        lorises.start()
-        rig.note(f"{self.dose.requests} slow clients")
-        time.sleep(3)
-        if self.control:  # nobody would be answered while they are there
-            threading.Timer(CONTROL_LASTS, stop.set).start()
-        self._healthy(rig, "during")
-        stop.set()
-        lorises.join()
+        with ThreadPoolExecutor() as pool:
+            lorises = pool.submit(drip, rig.port, self.dose.requests, stop)
+            try:
+                time.sleep(3)
+                if self.control:  # nobody would be answered while they are there
+                    threading.Timer(CONTROL_LASTS, stop.set).start()
+                self._healthy(rig, "during")
+            finally:
+                stop.set()
+            self.kept = lorises.result()
+            rig.note(f"{self.kept} of {self.dose.requests} slow clients were kept")
 
     def _healthy(self, rig: Rig, prefix: str) -> None:
         wishes = rig.wishes(HEALTHY, synchronous=1.0, carriers=CARRIERS, prefix=prefix)
         rig.send(wishes, at_once=5).join()
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        return compared(journals, "healthy", 1.2)
+        most = self.dose.requests
+        return [
+            *compared(journals, "healthy", 1.2),
+            Measure("slow clients kept", self.kept, f"half of {most}", self.kept * 2 >= most),
+        ]
 
 
-def drip(port: int, count: int, stop: threading.Event) -> None:
-    """Open so many connections and send each a byte a second until told to stop."""
+def drip(port: int, count: int, stop: threading.Event) -> int:
+    """Send so many connections a byte a second each; return how many were kept until the end."""
     sockets = []
     for _ in range(count):
         with contextlib.suppress(OSError):
             connection = socket.create_connection(("127.0.0.1", port), timeout=5)
             connection.sendall(OPENING)
             sockets.append(connection)
+    kept = sockets
     while not stop.wait(1.0):
-        for connection in sockets:
-            with contextlib.suppress(OSError):
-                connection.sendall(b"X")
+        kept = [connection for connection in kept if _takes(connection)]
     for connection in sockets:
         connection.close()
+    return len(kept)
+
+
+def _takes(connection: socket.socket) -> bool:
+    try:
+        connection.sendall(b"X")
+    except OSError:
+        return False
+    return True
