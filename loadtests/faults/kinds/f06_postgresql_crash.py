@@ -3,8 +3,7 @@
 import signal
 import time
 
-from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, Measure, register
-from loadtests.faults.journals import Journals
+from loadtests.faults.fault import SOLD_TWICE, Control, Dose, Fault, register
 from loadtests.faults.rig import MIX, Rig
 
 # Seconds. A restart takes half a second; an answer that comes meanwhile waits 15 s for the database
@@ -44,8 +43,3 @@ class PostgresqlCrash(Fault):
             rig.cluster.start()
             time.sleep(2)
         load.join()
-
-    def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
-        failed = sum(not told.acknowledged for told in journals.told)
-        share = round(failed / len(journals.told), 4)
-        return [Measure("share of requests refused meanwhile", share, "under 0.5", share < 0.5)]
