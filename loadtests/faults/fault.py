@@ -268,7 +268,7 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
         result.measures.append(Measure("still to be done at the end", left, "0", met=False))
     result.schedule = rig.schedule
     _count(result, journals)
-    if not control and not all(finding.holds for finding in result.findings):
+    if not (control or result.green):
         rig.keep_logs(kind.id)
     result.seconds = round(time.monotonic() - begun, 1)
     return result
