@@ -48,9 +48,10 @@ class CarrierBlackHole(Fault):
         rig.fault("tortoise", "hang", calls="all", seconds=3600)
         rig.send(rig.wishes(sick, carriers=("tortoise",), prefix="sick"), at_once=50)
         others = rig.send(healthy(rig, half, "during"), at_once=8)
-        rig.wait_until(
+        if not rig.wait_until(
             lambda: rig.database.count(TIMED_OUT) >= OPENING, DEADLINE * rig.scale + STARTING
-        )
+        ):
+            raise RuntimeError("no ten calls have timed out: nothing could open the breaker")
         before = rig.simulated("tortoise")["buys"]
         others.join()
         rig.send(rig.wishes(sick // 2, carriers=("tortoise",), prefix="more"), at_once=50).join()

@@ -6,8 +6,9 @@ from loadtests.faults.kinds.f08_carrier_black_hole import compared, fix_latency,
 from loadtests.faults.rig import Rig
 
 HANGING = ("tortoise", "lantern")
-# Requests for both together: over two shipped bulkheads, and over the threads of the control.
-BACKLOG = 900
+# Requests for both together: over two shipped bulkheads, and over the threads of the control, which
+# are as many as one carrier's bulkhead and a quarter.
+BACKLOG, THREADS = 900, 500
 # Seconds between two looks at how many calls hang; equal ones mean that no more begin.
 STEADY = 1.0
 
@@ -23,9 +24,10 @@ class TwoHang(Fault):
     id = "F26"
     title = "two carriers hang at once, shipped bulkheads"
     doses = {"short": Dose(200), "full": Dose(1_000)}
-    # As many threads as one carrier's bulkhead and a quarter.
     controls = {
-        "threads": Control("others' p99 during, s", environment={"WORKER_CONCURRENCY": "500"})
+        "threads": Control(
+            "others' p99 during, s", environment={"WORKER_CONCURRENCY": str(THREADS)}
+        )
     }
     # Two full bulkheads take seconds to begin, whatever the scale: they must hang for longer.
     short_scale = 0.5
@@ -58,6 +60,7 @@ class TwoHang(Fault):
 
     def measure(self, rig: Rig, journals: Journals) -> list[Measure]:
         return [
-            Measure("calls that hung, at most", self.hanging, "-", True),
+            Measure("calls that hung, at most", self.hanging, f"over {THREADS}",
+                    self.hanging > THREADS),
             *compared(journals, "others'", 1.2),
-        ]
+        ]  # fmt: skip

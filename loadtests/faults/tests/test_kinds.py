@@ -1,6 +1,7 @@
 """Numbers of the newer faults against what the product and the carriers promise."""
 
 from typing import Any, cast
+from unittest.mock import MagicMock
 
 import pytest
 
@@ -12,6 +13,7 @@ from loadtests.faults.kinds import f08_carrier_black_hole as f08
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
 from loadtests.faults.kinds import f25_silent_database as f25
+from loadtests.faults.kinds import f26_two_hang as f26
 from loadtests.faults.kinds import f28_poison as f28
 from loadtests.faults.kinds import f29_machines as f29
 from loadtests.faults.rig import DEADLINE
@@ -62,6 +64,25 @@ def test_during_a_fault_it_may_be_slower_by_a_factor(factor: float, limit: str, 
     ]
     _, during = f08.compared(Journals(told=told), "others'", factor)
     assert (during.value, during.wanted, during.met) == (1.25, limit, met)
+
+
+def test_a_breaker_is_not_judged_before_ten_have_timed_out() -> None:
+    rig = MagicMock(scale=0.1)
+    rig.wait_until.return_value = False
+    with pytest.raises(RuntimeError, match="timed out"):
+        f08.CarrierBlackHole(f08.CarrierBlackHole.doses["short"]).strike(rig)
+
+
+@pytest.mark.parametrize(("hanging", "met"), [(0, False), (500, False), (640, True)])
+def test_two_carriers_hang_with_more_calls_than_the_control_has_threads(
+    hanging: int, met: bool
+) -> None:
+    fault = f26.TwoHang(f26.TwoHang.doses["short"])
+    fault.hanging = hanging
+    told = [Told(f"F26.{when}-1", 0, sent_at=0.0, answered_at=0.1, status=200)
+            for when in ("before", "during")]  # fmt: skip
+    measures = fault.measure(cast(Any, None), Journals(told=told))
+    assert next(each.met for each in measures if each.name.startswith("calls that hung")) is met
 
 
 def test_work_that_is_back_within_a_moment_is_back() -> None:
