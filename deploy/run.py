@@ -101,7 +101,8 @@ def _list() -> int:
 def _run(options: argparse.Namespace) -> int:
     strategy = strategies.load_available(options.strategy)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, lambda number, frame: sys.exit(128 + number))
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
     run_dir = options.run_dir.resolve()
     with claimed(run_dir):
         # What others read to find this run: people and tests the one, manage.py the other.

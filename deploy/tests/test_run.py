@@ -1,5 +1,6 @@
 import errno
 import os
+import signal
 import socket
 from unittest import mock
 
@@ -8,6 +9,7 @@ import pytest
 from deploy import run
 from deploy.ports import free_port
 from deploy.run import PortTakenError, choose_port, main
+from deploy.run_dir import RunDirInUseError
 from deploy.strategy import names
 
 
@@ -68,6 +70,16 @@ def test_a_run_directory_that_takes_no_files_is_named(capsys, monkeypatch, tmp_p
     monkeypatch.setattr(run.signal, "signal", lambda *_: None)  # pytest's stay
     assert main(["--run-dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"{tmp_path} can't be written to: {error.strerror}\n"
+
+
+def test_a_run_under_nohup_stays_deaf_to_a_closed_terminal(monkeypatch, tmp_path):
+    before = {signal.SIGTERM: signal.SIG_DFL, signal.SIGHUP: signal.SIG_IGN}
+    heard = []
+    monkeypatch.setattr(run.signal, "getsignal", before.get)
+    monkeypatch.setattr(run.signal, "signal", lambda number, _: heard.append(number))
+    monkeypatch.setattr(run, "claimed", mock.Mock(side_effect=RunDirInUseError))
+    assert main(["--run-dir", str(tmp_path)]) == 2
+    assert heard == [signal.SIGTERM]
 
 
 def test_a_strategy_that_lacks_something_is_refused(capsys, monkeypatch):
