@@ -6,7 +6,7 @@ carrier that recovers doesn't get all waiting calls at the same instant.
 
 import random
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, TypeGuard
 
 from carriers.base import Repeats
 from carriers.outcomes import (
@@ -27,6 +27,11 @@ OWN_LIMITS = frozenset({"no_descriptors", "no_thread"})
 
 # The same request can't be built tomorrow either.
 PERMANENT = frozenset({"unbuildable"})
+
+
+def was_turned_away(result: object) -> TypeGuard[NotSent]:
+    """Tell whether our own guards refused the call: it shows nothing, and counts as no try."""
+    return isinstance(result, NotSent) and result.reason in OWN_GUARDS
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,9 +14,9 @@ from django.db.models import F
 from django.utils import timezone
 
 from carriers import registry
-from carriers.backoff import OWN_GUARDS, Decision
+from carriers.backoff import Decision, was_turned_away
 from carriers.messages import Purchase
-from carriers.outcomes import Absent, Found, LookupResult, NotSent, Unknown
+from carriers.outcomes import Absent, Found, LookupResult, Unknown
 from parcels.books.compare import compare, ours_of
 from parcels.models import Announcement, State
 from parcels.services import protect
@@ -92,7 +92,7 @@ def _look_up(job: Job) -> None:
         first, *others = result.announced
         record([Result(job, first, duration, "lookup", others)])
         return
-    if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
+    if was_turned_away(result):
         move_on(announcement, State.UNKNOWN, 0.0, **UNUSED)
         return
     note_attempt(announcement, "lookup", result, duration)

@@ -11,7 +11,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from carriers.backoff import OWN_GUARDS, OWN_LIMITS, PERMANENT
+from carriers.backoff import OWN_GUARDS, OWN_LIMITS, PERMANENT, was_turned_away
 from carriers.messages import Purchase
 from carriers.outcomes import (
     Absent,
@@ -156,7 +156,7 @@ def _void(spare: SpareLabel, label: Purchase) -> None:
     row.update(tries=F("tries") + 1)  # before the call: a process that dies in it leaves no attempt
     young = row.filter(date_created__gt=DatabaseNow(-settling(job.carrier)))
     result, duration = call_void(job, label, tries=spare.tries + 1, young=young)
-    if isinstance(result, NotSent) and result.reason in OWN_GUARDS:
+    if was_turned_away(result):
         row.update(tries=F("tries") - 1, run_at=DatabaseNow(result.retry_after))
         return
     with transaction.atomic():

@@ -14,7 +14,7 @@ from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from carriers import registry
-from carriers.backoff import OWN_GUARDS
+from carriers.backoff import was_turned_away
 from carriers.messages import Purchase
 from carriers.outcomes import NotSent, Refused, Voided, VoidResult
 from parcels.models import Announcement, Parcel, State, TrackingEvent
@@ -87,7 +87,7 @@ def _claim(announcement_id: int) -> Job | None:
 
 def _record(job: Job, result: VoidResult, duration: float) -> None:
     announcement, parcel = job.announcement, job.announcement.parcel
-    turned_away = isinstance(result, NotSent) and result.reason in OWN_GUARDS
+    turned_away = was_turned_away(result)
     wait = result.retry_after if isinstance(result, NotSent) else 0.0
     again = wait or AGAIN * settings.TIME_SCALE
     with transaction.atomic():
