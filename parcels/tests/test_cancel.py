@@ -8,7 +8,7 @@ import pytest
 from django.utils import timezone
 
 from carriers.outcomes import Announced, Refused, Voided
-from parcels.models import Announcement, Hold, Parcel, State
+from parcels.models import Announcement, Hold, Parcel, State, WebhookEvent
 from parcels.representation import Question
 from parcels.services import cancel as cancelling
 from parcels.services import review, void
@@ -101,6 +101,20 @@ def test_a_refused_announcement_of_a_cancelled_parcel_ends_cancelled(shop: Shop)
     cancel(shop, announcement.parcel)
     finish([Result(job, Refused("ADDRESS_INVALID", "no"), 0.1)])
     assert status_of(announcement.parcel) == Status.CANCELLED
+    assert events() == [1999, 2000]
+
+
+def test_the_event_of_a_cancellation_that_ends_is_newer_than_that_of_its_request(
+    shop: Shop,
+) -> None:
+    """The host that was asked is a minute ahead; this one read the parcel before."""
+    announcement = AnnouncementFactory.create(parcel__account=shop.account)
+    [job] = prepare([announcement.pk])
+    cancel(shop, announcement.parcel)
+    ahead = timezone.now() + timedelta(minutes=1)
+    Parcel.objects.update(date_updated=ahead)
+    WebhookEvent.objects.update(date_created=ahead)
+    finish([Result(job, Refused("ADDRESS_INVALID", "no"), 0.1)])
     assert events() == [1999, 2000]
 
 
