@@ -14,16 +14,18 @@ class KeyedLimiter:
         self._inside: Counter[tuple[int, int]] = Counter()
         self._lock = Lock()
 
+    def has_room(self, *keys: int) -> bool:
+        """Tell whether one more could enter, by these keys alone where some are left out."""
+        places = enumerate((0, *keys))  # the first is common to all
+        pairs = zip(places, self._limits, strict=False)
+        return all(self._inside[place] < limit for place, limit in pairs)
+
     @contextmanager
     def enter(self, *keys: int) -> Iterator[bool]:
         """Yield whether there is room for all the keys, and hold it until the end."""
-        places = list(enumerate((0, *keys)))  # the first is common to all
+        places = list(enumerate((0, *keys)))
         with self._lock:
-            entered = all(
-                self._inside[place] < limit
-                for place, limit in zip(places, self._limits, strict=True)
-            )
-            if entered:
+            if entered := self.has_room(*keys):
                 self._inside.update(places)
         try:
             yield entered

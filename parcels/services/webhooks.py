@@ -12,8 +12,8 @@ they are until it works, so that however many there are, they cost nothing.
 import logging
 import random
 import time
-from collections import Counter
-from contextlib import ExitStack
+from collections import Counter, defaultdict, deque
+from contextlib import ExitStack, suppress
 from datetime import timedelta
 from functools import partial
 from itertools import zip_longest
@@ -70,9 +70,11 @@ ROWS_AT_ONCE = 200
 # Deliveries that a statement deletes: PostgreSQL takes 65,535 parameters, and ends it after 10 s.
 DELETED_AT_ONCE = 10_000
 # Sends at once in one process, for one account, and to one endpoint. Receivers that hang use only
-# their own account's share; the worker's other threads are for carriers. A delivery without a free
-# place is woken again by the sweeper.
+# their own account's share; the worker's other threads are for carriers.
 SENDING = KeyedLimiter(total=64, per_key=(16, 8))
+# By endpoint, what found no place in this process: whichever ends there wakes the next. Else a
+# burst for a slow receiver would have its share only when the sweeper wakes it, each WAKE_AGAIN.
+TURNED_AWAY: defaultdict[int, deque[int]] = defaultdict(lambda: deque(maxlen=ROWS_AT_ONCE))
 # Threads of a process that read and write these rows at once; all others wait for a receiver, or
 # for this. Few, as for announcing (`announcer`): a client waits for a label, and the thousand
 # events of one account must not queue before it for a connection.
@@ -102,6 +104,7 @@ def spread(event_id: UUID | str) -> int:
 
 def deliver(delivery_id: int) -> None:
     """Send a pending delivery that is due; does nothing when it isn't, or somebody else has it."""
+    following = None
     with ExitStack() as room:
         with AT_WORK:
             ready = _begin(delivery_id, room)
@@ -111,7 +114,10 @@ def deliver(delivery_id: int) -> None:
             answer = _send(delivery, body)
             with AT_WORK:
                 record(delivery, answer)
+                following = _next_in_line(delivery.endpoint) if answer.taken else None
                 connection.close()
+    if following is not None:
+        send("deliver", [following], WEBHOOK_QUEUE)
 
 
 def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] | None:
@@ -124,13 +130,25 @@ def _begin(delivery_id: int, room: ExitStack) -> tuple[WebhookDelivery, bytes] |
     if reason := _given_up(waiting):
         if due.update(state=DeliveryState.FAILED, last_error=reason):
             metrics.WEBHOOK_TRIES.labels(DeliveryState.FAILED).inc()
-    elif (
-        room.enter_context(SENDING.enter(endpoint.account_id, endpoint.pk))
-        and _may_be_tried(endpoint)
-        and (delivery := claim(delivery_id))
-    ):
+    elif not room.enter_context(SENDING.enter(endpoint.account_id, endpoint.pk)):
+        TURNED_AWAY[endpoint.pk].append(delivery_id)
+    elif _may_be_tried(endpoint) and (delivery := claim(delivery_id)):
         base = settings.PUBLIC_URL or endpoint.base_url
         return delivery, body_of(delivery.event, delivery.event.parcel, base)
+    return None
+
+
+def _next_in_line(endpoint: WebhookEndpoint) -> int | None:
+    """Return the first that found no place and is still due; None if no other place is free.
+
+    Ours is left to other accounts then, or to the account's other endpoints.
+    """
+    line = TURNED_AWAY.get(endpoint.pk)
+    if line and SENDING.has_room(endpoint.account_id):
+        with suppress(IndexError):
+            while not _due(first := line.popleft()).exists():
+                pass
+            return first
     return None
 
 

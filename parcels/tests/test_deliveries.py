@@ -2,6 +2,7 @@
 
 import json
 import threading
+from collections import defaultdict, deque
 from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import timedelta
@@ -234,6 +235,8 @@ def test_a_keyed_limiter_has_two_limits() -> None:
         assert (a, b, c) == (True, True, False)
         with limiter.enter(2) as d, limiter.enter(3) as e:
             assert (d, e) == (True, False)
+        assert limiter.has_room()
+        assert not limiter.has_room(1)
     with limiter.enter(1) as again:
         assert again
 
@@ -279,9 +282,45 @@ def test_a_receiver_that_hangs_leaves_its_delivery_for_later(
 ) -> None:
     delivery = delivery_for(shop.account)
     monkeypatch.setattr(webhooks, "SENDING", KeyedLimiter(total=1, per_key=(1, 0)))
+    monkeypatch.setattr(webhooks, "TURNED_AWAY", defaultdict(deque))
     webhooks.deliver(delivery.pk)
     delivery.refresh_from_db()
     assert (sent, delivery.tries) == ([], 0)
+
+
+@pytest.mark.parametrize(
+    ("limits", "answer", "wakes"),
+    [
+        ((2, 2, 1), TAKEN, True),
+        ((2, 2, 1), REFUSED, False),  # a failing endpoint is tried by one, and later
+        ((1, 2, 1), TAKEN, False),  # another account may wait for the only place
+        ((2, 1, 1), TAKEN, False),  # or another endpoint of this account
+    ],
+)
+def test_one_that_was_taken_wakes_the_next_that_found_no_place(
+    shop: Shop,
+    woken: list[Any],
+    monkeypatch: pytest.MonkeyPatch,
+    limits: tuple[int, int, int],
+    answer: Answer,
+    wakes: bool,
+) -> None:
+    """Else a burst for a slow receiver sends eight, and eight more when the sweeper looks again."""
+    first, second, third = (delivery_for(shop.account) for _ in range(3))
+    total, *per_key = limits
+    monkeypatch.setattr(webhooks, "SENDING", KeyedLimiter(total=total, per_key=tuple(per_key)))
+    monkeypatch.setattr(webhooks, "TURNED_AWAY", defaultdict(deque))
+
+    def meanwhile(*_: Any, **__: Any) -> Answer:
+        webhooks.deliver(second.pk)
+        webhooks.deliver(third.pk)
+        WebhookDelivery.objects.filter(pk=second.pk).update(state=DeliveryState.DELIVERED)
+        return answer
+
+    monkeypatch.setattr(webhooks, "post", meanwhile)
+    woken.clear()
+    webhooks.deliver(first.pk)
+    assert woken == [("deliver", third.pk)] * wakes
 
 
 def aged(delivery: WebhookDelivery, days: float, state: DeliveryState) -> WebhookEvent:
