@@ -35,9 +35,10 @@ def check_numbers(app_configs: Any, **_: Any) -> list[CheckMessage]:
             "Set LABELS_URL to file:///folder or s3://bucket/prefix.",
         ),
         (
-            not all(port.isdecimal() and 0 < int(port) < 65536 for port in s.WEBHOOK_PORTS),
+            not s.WEBHOOK_PORTS
+            or not all(port.isdecimal() and 0 < int(port) < 65536 for port in s.WEBHOOK_PORTS),
             "E005",
-            "WEBHOOK_PORTS has a value that is no port.",
+            "WEBHOOK_PORTS has no port, or a value that is none.",
             "Set ports separated by commas, like 443,8443.",
         ),
         (

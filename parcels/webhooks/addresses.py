@@ -45,10 +45,10 @@ class NotAllowed(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """What may be reached. Empty `ports`: any."""
+    """What may be reached; `ports` None: any."""
 
     schemes: frozenset[str] = frozenset({"https"})
-    ports: frozenset[int] = frozenset({443})
+    ports: frozenset[int] | None = frozenset({443})
     loopback: bool = False
     private: bool = False
 
@@ -66,7 +66,7 @@ def current_policy() -> Policy:
     """Return the policy of the settings. DEMO opens loopback: its receivers run beside it."""
     private = settings.WEBHOOK_ALLOW_PRIVATE
     if private or settings.DEMO:
-        return Policy(frozenset({"http", "https"}), frozenset(), True, private)
+        return Policy(frozenset({"http", "https"}), None, True, private)
     return Policy(ports=frozenset(map(int, settings.WEBHOOK_PORTS)))
 
 
@@ -120,7 +120,7 @@ def target(url: str, policy: Policy) -> Target:
         raise NotAllowed("credentials in the URL are not allowed")
     if port is None:
         port = 443 if parts.scheme == "https" else 80
-    if policy.ports and port not in policy.ports:
+    if policy.ports is not None and port not in policy.ports:
         raise NotAllowed(f"port {port} is not allowed")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return Target(parts.scheme, host, port, path, parts.netloc)

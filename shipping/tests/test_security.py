@@ -171,6 +171,7 @@ def test_what_is_unsafe_is_named(tmp_path: Path) -> None:
     ("name", "value", "check", "id_"),
     [
         ("WEBHOOK_PORTS", ["https"], checks.check_numbers, "shipping.E005"),
+        ("WEBHOOK_PORTS", [], checks.check_numbers, "shipping.E005"),
         ("WEBHOOK_PORTS", ["0"], checks.check_numbers, "shipping.E005"),
         ("ANNOUNCEMENT_LEASE", 1, checks.check_numbers, "shipping.E001"),
         ("CARRIERS", {"postnl": {"url": ""}}, checks.check_carriers, "shipping.E002"),

@@ -9,7 +9,7 @@ import pytest
 from parcels.webhooks.addresses import NotAllowed, Policy, is_public, resolve, target
 
 PUBLIC = Policy()
-OPEN = Policy(frozenset({"http", "https"}), frozenset(), loopback=True, private=True)
+OPEN = Policy(frozenset({"http", "https"}), None, loopback=True, private=True)
 
 CLOSED = [
     ("0.0.0.0", "this host, on Linux"),
@@ -101,6 +101,9 @@ def test_the_demo_opens_loopback_and_nothing_else(settings: Any) -> None:
     assert not policy.allows(ipaddress.ip_address("10.0.0.1"))
     settings.DEMO = False
     assert current_policy() == Policy(ports=frozenset({443, 8443}))
+    settings.WEBHOOK_PORTS = []  # not any port
+    with pytest.raises(NotAllowed, match="port 443"):
+        target("https://shop.example/hook", current_policy())
 
 
 @pytest.mark.parametrize(

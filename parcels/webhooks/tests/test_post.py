@@ -13,8 +13,8 @@ from parcels.webhooks.addresses import Policy
 from parcels.webhooks.post import Answer, post
 
 pytestmark = pytest.mark.integration
-OPEN = Policy(frozenset({"http", "https"}), frozenset(), loopback=True)
-CLOSED = Policy(frozenset({"http", "https"}), frozenset())
+OPEN = Policy(frozenset({"http", "https"}), None, loopback=True)
+CLOSED = Policy(frozenset({"http", "https"}), None)
 
 
 def send(url: str, *, policy: Policy = OPEN, deadline: float = 5, **options: Any) -> Answer:
