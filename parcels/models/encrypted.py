@@ -3,14 +3,18 @@
 import base64
 import hashlib
 import json
-from contextlib import suppress
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from cryptography.fernet import Fernet, InvalidToken, MultiFernet
 from django.conf import settings
+from django.core.exceptions import ValidationError
 from django.db import models
 from django.db.models.query_utils import DeferredAttribute
+
+# What Fernet begins a value with: its version, and zeros of the time.
+TOKEN = "gAAAAA"  # noqa: S105 # not a secret
+FOREIGN = "No key decrypts it: add the SECRET_KEY that it was dumped with to SECRET_KEY_FALLBACKS"
 
 
 @lru_cache(maxsize=4)
@@ -66,11 +70,17 @@ class EncryptedJSONField(_TextOfAnything):
             return model_instance.__dict__[self.attname]  # left as it is
 
     def to_python(self, value: Any) -> Any:
-        if isinstance(value, str):
-            with suppress(InvalidToken):
-                cipher().decrypt(value.encode())
-                return _Stored(value)  # a fixture's, from value_to_string
-        return value
+        """Take a fixture's, from `value_to_string`, as it is.
+
+        Raises: ValidationError: no key decrypts it. Encrypted again it would be a wrong value.
+        """
+        if not (isinstance(value, str) and value.startswith(TOKEN)):
+            return value
+        try:
+            cipher().decrypt(value.encode())
+        except InvalidToken:
+            raise ValidationError(FOREIGN) from None
+        return _Stored(value)
 
     def get_prep_value(self, value: Any) -> str | None:
         if isinstance(value, _Stored):

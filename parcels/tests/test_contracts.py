@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.core import serializers
+from django.core.serializers.base import DeserializationError
 from django.test import Client
 
 from parcels.admin import ContractForm
@@ -66,6 +67,20 @@ def test_a_fixture_brings_credentials_back_and_shows_none(contract: CarrierContr
     """As `dumpdata` writes one and `loaddata` reads it, into another database."""
     fixture = serializers.serialize("json", [contract])
     assert "hush" not in fixture
+    [loaded] = serializers.deserialize("json", fixture)
+    loaded.save()
+    contract.refresh_from_db()
+    assert contract.credentials == {"api_key": "hush-hush"}
+
+
+def test_a_fixture_of_another_secret_key_brings_no_other_credentials(
+    contract: CarrierContract, settings: Any
+) -> None:
+    fixture, former = serializers.serialize("json", [contract]), settings.SECRET_KEY
+    settings.SECRET_KEY = "another" * 10
+    with pytest.raises(DeserializationError, match="No key decrypts it"):
+        list(serializers.deserialize("json", fixture))
+    settings.SECRET_KEY_FALLBACKS = [former]
     [loaded] = serializers.deserialize("json", fixture)
     loaded.save()
     contract.refresh_from_db()
