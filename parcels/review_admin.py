@@ -15,8 +15,8 @@ from parcels.models import Announcement, Document, Parcel, SpareLabel, SpareStat
 from parcels.papers.files import StorageAway
 from parcels.services import review
 
-# A label's PDF is some 100 KB.
-LARGEST_LABEL = 5_000_000
+# A label's PDF is some 100 KB. Under the limit of all bodies, which answers without the form.
+LARGEST_LABEL = 2_000_000
 
 
 class AdoptForm(forms.Form):
@@ -45,7 +45,7 @@ class AdoptForm(forms.Form):
             return None
         content: bytes = upload.read(LARGEST_LABEL + 1)
         if len(content) > LARGEST_LABEL or not content.startswith(b"%PDF-"):
-            raise forms.ValidationError("A PDF of at most 5 MB is needed.")
+            raise forms.ValidationError("A PDF of at most 2 MB is needed.")
         return content
 
     def clean(self) -> dict[str, Any]:

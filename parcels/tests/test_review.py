@@ -20,6 +20,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
+from parcels.review_admin import LARGEST_LABEL
 from parcels.services import review, spares
 from parcels.statuses import Status
 from parcels.tests.factories import PDF, AnnouncementFactory, LabelledParcelFactory
@@ -103,6 +104,16 @@ def test_a_label_is_typed_in(operator: Client, doubt: Announcement) -> None:
     assert doubt.parcel.status == Status.READY_TO_SEND
     assert doubt.parcel.tracking_number == "3S9"
     assert bytes(Document.objects.get(parcel=doubt.parcel).content) == PDF
+
+
+def test_a_label_over_the_form_s_limit_is_refused_by_the_form(
+    operator: Client, doubt: Announcement
+) -> None:
+    """And not by the limit of all bodies, in JSON."""
+    label = SimpleUploadedFile("label.pdf", PDF + bytes(LARGEST_LABEL))
+    typed = {"tracking_number": "3S9", "carrier_id": "c-9", "label": label}
+    page = act(operator, "adopt_label", doubt, adopt="Adopt", **typed)
+    assert (page.status_code, "at most 2 MB" in page.content.decode()) == (200, True)
 
 
 def test_a_carrier_that_voids_by_id_wants_it(operator: Client, doubt: Announcement) -> None:
