@@ -234,10 +234,13 @@ def test_doctor_tells_a_run_in_trouble_from_what_is_missing(tmp_path):
     (tmp_path / "manage.env").write_text(
         "DEMO=1\nSIMULATOR_URL=http://127.0.0.1:1\nPORT=1\nREDIS_URL=redis://127.0.0.1:1/0\n"
         f"DATABASE_URL=postgresql://a@127.0.0.1:1/b\nRUN_DIR={tmp_path}\n"
+        "OFFLOAD_STORE=redis://127.0.0.1:1/1\nBROKER_URL=amqp://127.0.0.1:1//\n"
     )
     done = manage("doctor", RUN_DIR=str(tmp_path))
     assert done.returncode == 0, done.stderr
-    assert "This run has problems: redis, simulator, web, database." in done.stdout
+    words = "redis, OFFLOAD_STORE, simulator, web, database."
+    assert f"This run has problems: {words}" in done.stdout
+    assert "start the server that OFFLOAD_STORE names" in done.stdout
     assert f"{tmp_path}/web.log" in done.stdout
     assert done.stderr == ""  # no pool that tries for a quarter of a minute
 

@@ -15,6 +15,7 @@ from deploy import strategy as strategies
 from deploy.plan import ROOT
 from deploy.readiness import why_not_ready
 from deploy.stores import StoreMissingError, find_redis_server
+from parcels.services.wake import REDIS
 from shipping.ping import why_no_answer
 from shipping.terminal import TerminalCommand
 
@@ -23,6 +24,8 @@ SETUP = ROOT / "deploy" / "setup.sh"
 DESCRIPTORS = 20_000
 # The script asks for a dozen programs.
 SECONDS = 30
+# What to do about a server that is no part of the run.
+START = "start the server that {} names"
 
 Row = dict[str, Any]
 
@@ -111,13 +114,22 @@ def _run() -> list[Row]:
     simulator = os.environ.get("SIMULATOR_URL", "")
     if not simulator:
         return [{"what": "a run", "state": "none", "how to get it": "make run", "without it": ""}]
-    why = {
-        "redis": why_no_answer(settings.REDIS_URL),
+    # Those in use, by what names them: REDIS_URL itself where it is one.
+    stores = {
+        settings.GUARDS_URL: "GUARDS_URL",
+        str(settings.OFFLOAD["REDIS_URL"]): "OFFLOAD_STORE",
+        settings.BROKER_URL: "BROKER_URL",
+    }
+    stores |= {url: "redis" for url in stores if url == settings.REDIS_URL}
+    why = {name: why_no_answer(url) for url, name in stores.items() if url.startswith(REDIS)} | {
         "simulator": why_not_ready(f"GET {simulator}/healthz"),
         "web": why_not_ready(f"GET http://127.0.0.1:{os.environ['PORT']}/readyz"),
     }
     log = f"its last lines: {os.environ.get('RUN_DIR', '.run')}/{{}}.log; then `make run` again"
-    rows = [_part(name, reason, log.format(name)) for name, reason in why.items()]
+    rows = [
+        _part(name, reason, START.format(name) if name.isupper() else log.format(name))
+        for name, reason in why.items()
+    ]
     return [*rows, _part("database", *_database())]
 
 
@@ -137,7 +149,7 @@ def _database() -> tuple[str, str]:
     address = f"{server['HOST']}:{server['PORT']}"
     on_tcp = server["PORT"].isdecimal() and not server["HOST"].startswith("/")
     if on_tcp and (why := why_not_ready(f"port {address}")):
-        return why, "start the server that DATABASE_URL names"
+        return why, START.format("DATABASE_URL")
     return _why_not_migrated(), "make run migrates it"
 
 
