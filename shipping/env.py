@@ -131,6 +131,8 @@ def secret(name: str, *, development: str | None) -> str:
             return Path(path).read_text().strip()
         except OSError as error:
             raise ImproperlyConfigured(f"{name}_FILE={path!r} can't be read: {error}") from None
+        except UnicodeDecodeError:  # whose words show a piece of it
+            raise ImproperlyConfigured(f"{name}_FILE={path!r} is no text in UTF-8") from None
     return text(name, development)
 
 

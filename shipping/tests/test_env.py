@@ -139,6 +139,10 @@ def test_a_secret_may_come_from_a_file(monkeypatch: pytest.MonkeyPatch, tmp_path
     monkeypatch.setenv("SOME_NAME_FILE", str(file))
     with pytest.raises(ImproperlyConfigured, match="SOME_NAME_FILE"):
         optional_secret("SOME_NAME")
+    file.write_bytes(b"\xfe" * 32)  # random bytes are no text
+    with pytest.raises(ImproperlyConfigured, match="SOME_NAME_FILE") as refused:
+        optional_secret("SOME_NAME")
+    assert "fe" not in str(refused.value)
     file.write_text("from the file\n")
     assert optional_secret("SOME_NAME") == "from the file"
 
