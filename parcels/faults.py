@@ -48,28 +48,29 @@ def passing(point: str, company: str = KILL) -> None:
     receiver's company. After "before_send" a call is under way, which passes "after_send".
     """
     if settings.FAULT_CRASH_AT:
-        _strike(point, company, settings.FAULT_CRASH_AT, signal.SIGKILL)
+        _strike(point, company, "FAULT_CRASH_AT", signal.SIGKILL)
     if settings.FAULT_PAUSE_AT:
-        _strike(point, company, settings.FAULT_PAUSE_AT, signal.SIGSTOP)
+        _strike(point, company, "FAULT_PAUSE_AT", signal.SIGSTOP)
     if point == "before_send" and settings.FAULT_CRASH_AT.startswith("after_send"):
         timer = threading.Timer(UNDER_WAY, passing, ["after_send"])
         timer.daemon = True
         timer.start()
 
 
-def parse(text: str) -> tuple[str, int]:
+def parse(setting: str) -> tuple[str, int]:
     """Read `point:n`, each n-th passing of a point; ImproperlyConfigured where it is neither."""
+    text = getattr(settings, setting)
     if not (wanted := _WANTED.fullmatch(text)):
         raise ImproperlyConfigured(
-            f"{text!r} is not one of {', '.join(POINTS)}, with :n for each n-th"
+            f"{setting}={text!r} is not one of {', '.join(POINTS)}, with :n for each n-th"
         )
     return wanted[1], int(wanted[2] or 1)
 
 
-def _strike(point: str, company: str, wanted: str, number: signal.Signals) -> None:
+def _strike(point: str, company: str, setting: str, number: signal.Signals) -> None:
     if company.strip().upper() != KILL:
         return
-    where, every = parse(wanted)
+    where, every = parse(setting)
     if where == point and next(_passed[point]) % every == 0:
         # To this thread and not to the process: the kernel could choose another thread, which would
         # stop or end this one some time later, when it has passed its point.
@@ -107,8 +108,9 @@ PLACES: Places = [
 
 def install() -> None:
     """Put the points around the functions of PLACES, which know nothing of them; once, at start."""
-    for wanted in filter(None, (settings.FAULT_CRASH_AT, settings.FAULT_PAUSE_AT)):
-        parse(wanted)
+    for setting in ("FAULT_CRASH_AT", "FAULT_PAUSE_AT"):
+        if getattr(settings, setting):
+            parse(setting)
     for owner, name, before, after in PLACES:
         setattr(owner, name, _between(getattr(owner, name), before, after))
 

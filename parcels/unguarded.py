@@ -192,7 +192,9 @@ WITHOUT: dict[str, list[tuple[Any, str, Change]]] = {
 def take_away(*guards: str) -> list[tuple[Any, str, Any, Any]]:
     """Replace guards; return each with what it was and has become."""
     if unknown := [guard for guard in guards if guard not in WITHOUT]:  # nothing would be seen
-        raise ImproperlyConfigured(f"there is no guard {unknown[0]!r} in {', '.join(WITHOUT)}")
+        raise ImproperlyConfigured(
+            f"FAULT_GUARDS_OFF: there is no guard {unknown[0]!r} in {', '.join(WITHOUT)}"
+        )
     replaced: list[tuple[Any, str, Any, Any]] = []
     for owner, name, change in (each for guard in guards for each in WITHOUT[guard]):
         was = getattr(owner, name)

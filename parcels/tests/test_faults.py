@@ -47,7 +47,7 @@ def test_a_pause_is_a_stop(settings: Any, struck: list[int]) -> None:
 @pytest.mark.parametrize("name", ["FAULT_CRASH_AT", "FAULT_PAUSE_AT"])
 def test_a_point_that_is_not_there_ends_the_start(settings: Any, name: str, wanted: str) -> None:
     setattr(settings, name, wanted)
-    with pytest.raises(ImproperlyConfigured, match=f"'{wanted}' is not one of before_intent"):
+    with pytest.raises(ImproperlyConfigured, match=f"{name}='{wanted}' is not one of before"):
         faults.install()
 
 

@@ -46,7 +46,7 @@ def test_a_test_keeps_the_bound_that_it_checks() -> None:
 
 
 def test_a_guard_that_is_not_there_ends_the_start() -> None:
-    with pytest.raises(ImproperlyConfigured, match="there is no guard 'luck'"):
+    with pytest.raises(ImproperlyConfigured, match="FAULT_GUARDS_OFF: there is no guard 'luck'"):
         unguarded.take_away("claims", "luck")
     assert claim.MAX_CLAIMS == 5
 
