@@ -127,6 +127,13 @@ def test_a_host_that_is_none_of_ours_is_refused_in_the_error_shape(client: Clien
     assert answer.json()["error"]["code"] == 400
 
 
+def test_a_browser_that_asks_for_an_icon_gets_none_and_asks_no_more(client: Client) -> None:
+    """As on the admin's pages, which name none: a 404 would be in the log each time."""
+    answer = client.get("/favicon.ico")
+    assert (answer.status_code, answer.content) == (204, b"")
+    assert answer["Cache-Control"] == "max-age=86400"
+
+
 @pytest.mark.parametrize("accept", ["", " , "])
 def test_an_empty_accept_is_as_none(client: Client, accept: str) -> None:
     assert client.get("/api/v2/user", headers={"accept": accept}).status_code == 401
