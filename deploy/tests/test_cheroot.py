@@ -2,9 +2,9 @@
 
 import os
 import re
-import shlex
 import socket
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -12,9 +12,9 @@ from deploy.child import Child
 from deploy.plan import ROOT
 from deploy.ports import free_port
 from deploy.stores import START_SECONDS
+from deploy.strategy import load
 
 pytestmark = pytest.mark.integration
-SERVER = ROOT / "deploy" / "strategies" / "cheroot" / "serve_cheroot.py"
 LONG = "POST /api/v2/parcels HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: {}\r\n\r\n{{}}"
 POST = "POST /api/v2/parcels HTTP/{}\r\nHost: 127.0.0.1\r\nTransfer-Encoding: chunked\r\n"
 HIDDEN = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
@@ -24,11 +24,13 @@ HIDDEN = "GET /healthz HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"
 def port(tmp_path_factory):
     found = free_port()
     given = {"BIND_HOST": "127.0.0.1", "PORT": str(found), "WEB_THREADS": "2"}
+    # As `make run` starts it in a shell that has a PYTHONPATH of its own.
+    given |= {"PYTHONPATH": "/elsewhere", "PATH": str(Path(sys.executable).parent)}
     child = Child(
         "cheroot",
-        shlex.join([sys.executable, str(SERVER)]),
+        load("cheroot").processes["web"],
         log=tmp_path_factory.mktemp("cheroot") / "cheroot.log",
-        env={**os.environ, **given, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, **load("cheroot").environment, **given},
         cwd=ROOT,
     )
     try:
