@@ -24,7 +24,8 @@ def write(
     alias = conf.current().database
     # A savepoint inside the caller's transaction: an error here must not abort it.
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
-        for statement, rows in ((ADD, [*values]), (NOTIFY, [*wake_ups])):
+        # Sorted: two that add the same keys would wait for each other's rows.
+        for statement, rows in ((ADD, sorted(values)), (NOTIFY, [*wake_ups])):
             if rows:
                 cursor.execute(statement, [[*column] for column in zip(*rows, strict=True)])
         if keys := [*deleted]:

@@ -11,6 +11,7 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from urllib.parse import urlsplit
+from uuid import uuid4
 
 import pytest
 from django.db import connections, transaction
@@ -352,6 +353,25 @@ async def test_an_outcome_is_released_by_its_own_commit(server, waiters, hold_id
 
     await asyncio.to_thread(in_thread, work)
     assert (await task).body == b"a"
+
+
+@only_postgresql
+def test_holds_that_two_release_in_different_orders_are_released(server):
+    """Each waited for the other's row, until PostgreSQL ended one of them after a second."""
+    first, middle, last = sorted(uuid4().hex for _ in range(3))
+
+    def release(*hold_ids):
+        return in_thread(offload.release_many, {each: HttpResponse("a") for each in hold_ids})
+
+    with ThreadPoolExecutor(2) as pool:
+        with transaction.atomic(using=ALIAS):
+            offload.release(middle, HttpResponse("a"))
+            released = [
+                pool.submit(release, *ids) for ids in ((first, middle, last), (last, middle, first))
+            ]
+            waiting = "SELECT 1 FROM pg_stat_activity WHERE wait_event_type = 'Lock'"
+            until(lambda: len(server.run(waiting)) == 2)
+        assert [each.result() for each in released] == [True, True]
 
 
 @needs_postgresql
