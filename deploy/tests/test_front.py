@@ -538,6 +538,26 @@ def test_behind_a_proxy_an_address_is_the_client_s(name, tmp_path, app):
 
 
 @pytest.mark.integration
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::7"),
+        ("2001:db8:1::2:3:4", "2001:db8:1::5"),
+        ("2001:db8::1:2:3:4", "2001:db8::5"),
+    ],
+)
+def test_an_address_of_ipv6_is_its_network(one, other, tmp_path, app):
+    given = {"TRUSTED_PROXIES": "127.0.0.0/8", "FRONT_CONNECTIONS_PER_ADDRESS": "1"}
+    with contained(PLAIN, tmp_path, app, **given) as port:
+        hold(port, app, 1, X_Forwarded_For=one)
+        hold(port, app, 1, X_Forwarded_For="2001:db8:1:9::5")
+        for address in ("::ffff:192.0.2.1", "::ffff:192.0.2.2"):
+            hold(port, app, 1, X_Forwarded_For=address)
+        app.status = 200
+        assert error_of(ask(port, X_Forwarded_For=other)) == 429
+
+
+@pytest.mark.integration
 def test_nobody_else_says_who_the_client_is(tmp_path, app):
     with contained(PLAIN, tmp_path, app, FRONT_CONNECTIONS_PER_ADDRESS="1") as port:
         hold(port, app, 1, X_Forwarded_For="192.0.2.1")
