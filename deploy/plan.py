@@ -59,7 +59,6 @@ DEFAULTS = {
     "ALLOWED_HOSTS": "localhost,127.0.0.1,[::1]",
     "BIND_HOST": "127.0.0.1",
     "FRONT_CONNECTIONS_PER_ADDRESS": "0",  # all clients are here
-    "DJANGO_SETTINGS_MODULE": "shipping.settings",
     "OFFLOAD_MAX_CONCURRENCY": str(MAX_CONCURRENCY),  # the live page draws a square for each
     "WORKERS": "1",  # processes; each has its own WORKER_CONCURRENCY
     **SIZES,
@@ -195,6 +194,7 @@ def _fixed(strategy: Strategy, run_dir: Path, ports: Mapping[str, int]) -> dict[
         **carriers,
         **{name: str(ports[name]) for name in ("PORT", "APP_PORT", *strategy.ports)},
         "APP_HOST": "127.0.0.1",
+        "DJANGO_SETTINGS_MODULE": "shipping.settings",
         "STRATEGY": strategy.name,
         "PROJECT_DIR": str(ROOT),
         "RUN_DIR": str(run_dir),

@@ -160,6 +160,12 @@ def test_the_shop_s_secret_key_of_a_shell_is_not_taken_for_ours(strategy, plan, 
     assert again.environment["SECRET_KEY"] == plan.environment["SECRET_KEY"]
 
 
+def test_a_shell_may_be_set_up_for_another_project(strategy, tmp_path):
+    other = {"DJANGO_SETTINGS_MODULE": "shop.settings"}
+    plan = make_plan(strategy, run_dir=tmp_path / "run", redis_url=REDIS, inherited=other)
+    assert plan.environment["DJANGO_SETTINGS_MODULE"] == "shipping.settings"
+
+
 def test_more_workers_are_processes_with_names_of_their_own(strategy, tmp_path):
     plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited={"WORKERS": "3"})
     workers = {each.name: each for each in plan.processes if each.name.startswith("worker")}
