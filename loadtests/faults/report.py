@@ -17,6 +17,7 @@ from typing import Any
 from loadtests.faults.fault import Fault, Measure, Result, Run, engines, planned
 from loadtests.faults.invariants import INVARIANTS
 from loadtests.machine import card
+from loadtests.tables import Table, markdown
 
 FOLDER = Path(__file__).resolve().parents[2] / "docs" / "faults"
 # It changes while the suite runs.
@@ -182,8 +183,8 @@ def _invariants(runs: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[object]]) -> list[str]:
-    cells = [[str(cell).replace("|", "\\|") for cell in row] for row in rows]
-    return [f"| {' | '.join(line)} |" for line in [head, ["---"] * len(head), *cells]] + [""]
+    cells = tuple(tuple(map(str, row)) for row in rows)
+    return [*markdown(Table("", tuple(head), cells), "---|"), ""]
 
 
 def _where(runs: Sequence[Mapping[str, Any]], commit: str) -> list[str]:

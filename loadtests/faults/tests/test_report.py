@@ -158,6 +158,12 @@ def test_lanes_that_write_at_once_lose_nothing(
     assert sorted(run["database"] for run in runs) == sorted(lanes)
 
 
+def test_what_a_server_said_is_no_markup(faults: dict[str, type[Fault]], tmp_path: Path) -> None:
+    said = Measure("honoured", "200 <b>a|b</b>\n", "0", met=False)
+    write([replace(GREEN, dose="full", measures=[said])], faults, tmp_path)
+    assert "| honoured | 200 &lt;b>a\\|b&lt;/b>  | 0 | **missed** |" in report(tmp_path)
+
+
 def test_a_control_that_stays_green_is_named(
     faults: dict[str, type[Fault]], tmp_path: Path
 ) -> None:
