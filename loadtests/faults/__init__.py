@@ -1,4 +1,4 @@
-"""The fault suite: break something, then count in three journals what was lost or bought twice.
+"""The fault suite: break something, then count in the journals what was lost or bought twice.
 
 Black-box: it knows the API, the tables (read only) and the simulator's control API.
 """
