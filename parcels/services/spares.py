@@ -249,12 +249,17 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     return not is_moving and (lost or len(earlier) < tries - 1)
 
 
+def _still_open(spare: SpareLabel) -> QuerySet[SpareLabel]:
+    """Return the row, unless a person has settled it meanwhile."""
+    return SpareLabel.objects.filter(pk=spare.pk, state=SpareState.OPEN)
+
+
 def _close(spare: SpareLabel, state: SpareState) -> None:
-    SpareLabel.objects.filter(pk=spare.pk).update(state=state, error="", date_ended=timezone.now())
+    _still_open(spare).update(state=state, error="", date_ended=timezone.now())
 
 
 def _put_off(spare: SpareLabel, delay: float, error: str) -> None:
-    SpareLabel.objects.filter(pk=spare.pk).update(run_at=DatabaseNow(delay), error=error)
+    _still_open(spare).update(run_at=DatabaseNow(delay), error=error)
 
 
 def count_open() -> int:

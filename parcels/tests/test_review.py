@@ -8,7 +8,7 @@ from django.core.files.uploadedfile import SimpleUploadedFile
 from django.test import Client
 
 from carriers import transport
-from carriers.outcomes import Voided
+from carriers.outcomes import Unknown, Voided, VoidResult
 from parcels.models import (
     Announcement,
     Attempt,
@@ -236,5 +236,20 @@ def test_a_spare_is_settled_by_hand(operator: Client, spare: SpareLabel) -> None
     data = {"action": "settle_by_hand", "_selected_action": spare.pk}
     answer = operator.post("/admin/parcels/sparelabel/", data, follow=True)
     assert b"1 closed" in answer.content
+    spare.refresh_from_db()
+    assert (spare.state, spare.error) == (SpareState.GONE, "settled by operator")
+
+
+@pytest.mark.parametrize("result", [Voided(), Unknown("timeout")])
+def test_what_a_person_has_settled_during_a_void_stays_so(
+    monkeypatch: pytest.MonkeyPatch, doubt: Announcement, spare: SpareLabel, result: VoidResult
+) -> None:
+    def void(*_: Any, **__: Any) -> VoidResult:
+        assert review.settle_by_hand(spare, by="operator")
+        return result
+
+    review.give_up(doubt, by="operator")
+    monkeypatch.setattr(transport, "perform", void)
+    spares.settle_spare(spare.pk)
     spare.refresh_from_db()
     assert (spare.state, spare.error) == (SpareState.GONE, "settled by operator")
