@@ -2,6 +2,7 @@
 
 import math
 import os
+import re
 import secrets
 import string
 import sys
@@ -20,6 +21,10 @@ ROOT = Path(__file__).resolve().parent.parent
 # Not imported: what measures the app from outside imports this, and none of the app.
 CARRIERS = tuple(
     sorted(file.stem.upper() for file in (ROOT / "carriers" / "adapters").glob("[a-z]*.py"))
+)
+# What the settings read, but for what has a carrier's name in it. As text, for the same reason.
+SETTINGS = frozenset(
+    re.findall(r'env\.\w+\((?: *#.*)?\s*"(\w+)"', (ROOT / "shipping" / "settings.py").read_text())
 )
 
 # What each process answers when it is ready; a strategy may say otherwise, by process.
@@ -121,7 +126,7 @@ def make_plan(
     # A value of ours that happens to be in the caller's shell must not leak in.
     fixed = _fixed(strategy, run_dir, ports)
     chosen = DEFAULTS | fixed
-    foreign = frozenset(outside) - {*chosen, *strategy.environment, "DATABASE_URL", "REDIS_URL"}
+    foreign = frozenset(outside) - {*chosen, *strategy.environment, *SETTINGS}
     chosen |= {name: value for name, value in outside.items() if name not in fixed}
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
     password = secrets.token_urlsafe(24)
