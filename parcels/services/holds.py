@@ -86,13 +86,13 @@ def unfinished_answer(
 ) -> HttpResponse:
     """Answer with the parcels as they are; with `Retry-After` (seconds) while one is announced.
 
-    A `late` answer, after a wait without outcome, is 202 to a POST or PUT.
+    A `late` answer, after a wait, is then 202 to a POST or PUT.
     """
     response = final_answer(question, parcels)
     seconds = retry_after(parcels)
     if seconds is not None:
         response["Retry-After"] = str(seconds)
-    if late and question.creates:
+    if late and question.creates and seconds is not None:
         response.status_code = 202
         ids = ",".join(map(str, question.parcels))
         where = f"/{ids}" if len(question.parcels) == 1 else f"?ids={ids}"

@@ -153,6 +153,23 @@ def test_no_call_is_made_for_a_client_that_waits_for_less_time(
     assert begun == []
 
 
+@pytest.mark.django_db
+@pytest.mark.parametrize(
+    ("status", "answered"), [(Status.READY_TO_SEND, 200), (Status.ANNOUNCEMENT_FAILED, 400)]
+)
+def test_an_outcome_whose_release_is_lost_is_no_late_answer(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, status: int, answered: int
+) -> None:
+    """Redis was away: at the end of the wait the client gets what it would have got."""
+    said = {"status": status, "carrier_error": "no such street", "tracking_number": "3S1"}
+    monkeypatch.setattr(offload, "wait", lambda *_: Parcel.objects.update(**said) and None)
+    payload = {"parcel": body(request_label=True, shipment={"id": 8})}
+    answer = shop.post("parcels?errors=verbose-carrier", payload, Prefer="wait=1")
+    assert answer.status_code == answered
+    assert answer.json().get("error", {"code": 200})["code"] == answered
+    assert "Location" not in answer
+
+
 def away(*_: Any) -> None:
     raise OperationalError("the connection was lost")
 
