@@ -56,7 +56,7 @@ PREFER: Shape = {
     "in": "header",
     "name": "Prefer",
     "schema": TEXT,
-    "description": "`respond-async`, or `wait=N` seconds at most (RFC 7240)",
+    "description": "`respond-async`, or `wait=N` seconds at most (RFC 7240); both: as `wait=N`",
 }
 IDEMPOTENCY_KEY: Shape = {
     "in": "header",

@@ -43,6 +43,17 @@ def test_a_preference_is_for_the_maximum_at_most(
     assert asked(request).seconds == seconds
 
 
+@pytest.mark.parametrize("prefer", ["respond-async, wait=7", "wait=7, Respond-Async"])
+def test_both_preferences_are_an_answer_without_the_label_after_the_wait(
+    account: Account, prefer: str
+) -> None:
+    """The example of RFC 7240, 4.3."""
+    request = Request(RequestFactory().post("/api/v2/parcels", headers={"Prefer": prefer}))
+    request.user = account  # type: ignore[assignment] # as above
+    how = asked(request)
+    assert (how.respond_async, how.seconds, how.question.preferred) == (False, 7, "wait=7")
+
+
 @pytest.mark.parametrize(("noted", "left"), [(True, 6.0), (False, 10.0)])
 def test_what_it_queued_for_is_taken_off(account: Account, noted: bool, left: float) -> None:
     # Without the note, the control: it would wait for ten seconds more.

@@ -134,16 +134,14 @@ def base_url(request: Request) -> str:
 def asked(request: Request, *, many: bool = False, wait: float | None = None) -> Asked:
     """Return how the client asked; `wait` in seconds, else a writing request's Prefer says.
 
-    An unknown value of `errors` is ignored, and what isn't understood of Prefer, as RFC 7240 asks.
+    An unknown value of `errors` is ignored, and what isn't understood of Prefer, as RFC 7240 asks;
+    with both preferences it is answered without the label after the wait.
     """
-    respond_async = False
-    if request.method not in _READING:
-        for preference in request.headers.get("Prefer", "").split(","):
-            name = preference.split(";")[0].strip()
-            if name.lower() == ASYNC:
-                respond_async = True
-            elif wait is None and (match := _WAIT.match(name)):
-                wait = float(match[1])
+    said = "" if request.method in _READING else request.headers.get("Prefer", "")
+    preferences = [preference.split(";")[0].strip() for preference in said.split(",")]
+    if wait is None and (waits := [*filter(None, map(_WAIT.match, preferences))]):
+        wait = float(waits[0][1])
+    respond_async = wait is None and ASYNC in map(str.lower, preferences)
     seconds = float(min(settings.WAIT_DEFAULT if wait is None else wait, settings.WAIT_MAXIMUM))
     errors = request.query_params.get("errors", "")
     return Asked(
