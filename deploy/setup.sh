@@ -3,6 +3,7 @@
 # missing. Otherwise: says what is missing, what is skipped without it, and how to install it.
 # Under CI=true a missing component is a failure. Does nothing when all is there.
 set -euo pipefail
+cd "$(dirname "$0")/.."
 
 PATH="$PATH:/usr/local/sbin:/usr/sbin:/sbin"
 
@@ -30,7 +31,7 @@ chromedriver|has chromedriver|chromium-driver|cask:chromedriver|browser tests
 
 has() { command -v "$1" >/dev/null 2>&1; }
 any_file() { compgen -G "$1" >/dev/null; }
-has_njs() { sh "$(dirname "$0")/base/nginx/njs.sh" >/dev/null; }
+has_njs() { sh deploy/base/nginx/njs.sh >/dev/null; }
 has_postgresql() { { has postgres && has initdb; } || any_file '/usr/lib/postgresql/*/bin/initdb'; }
 has_rabbitmq() { has rabbitmq-server || any_file '/usr/lib/rabbitmq/bin/rabbitmq-server'; }
 # Root's is a daemon of the tests' own, which may have to make its images itself.

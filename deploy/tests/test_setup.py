@@ -24,7 +24,9 @@ def setup(tmp_path):
     before, _, rest = text.partition("COMPONENTS='\n")
     _, _, after = rest.partition("\n'\n")
     row = "unheard-of|has unheard-of|unheard-of-package|unheard-of-formula|its tests"
-    (tmp_path / "setup.sh").write_text(f"{before}COMPONENTS='\n{row}\n'\n{after}")
+    script = tmp_path / "deploy" / "setup.sh"
+    script.parent.mkdir()
+    script.write_text(f"{before}COMPONENTS='\n{row}\n'\n{after}")
 
     def run(user, **environment):
         tools = {"apt-get": APT, "id": f"#!/bin/sh\necho {user}\n"}
@@ -33,7 +35,7 @@ def setup(tmp_path):
             (tmp_path / name).chmod(0o755)
         path = f"{tmp_path}{os.pathsep}/usr/bin{os.pathsep}/bin"
         return subprocess.run(
-            ["bash", "setup.sh"],
+            ["bash", "deploy/setup.sh"],
             cwd=tmp_path,
             env={"PATH": path, "FOLDER": str(tmp_path), **environment},
             capture_output=True,
@@ -52,32 +54,41 @@ def test_a_plain_user_is_told_what_is_skipped_and_how_to_install_it(setup, tmp_p
     assert not (tmp_path / "apt.log").exists()
 
 
-def test_it_looks_from_any_folder(tmp_path):
-    """As a plain user it only says what is missing."""
-    (tmp_path / "id").write_text("#!/bin/sh\necho 1000\n")
-    (tmp_path / "id").chmod(0o755)
+def test_it_looks_in_its_own_project_from_any_folder(tmp_path):
+    """A bjoern of another one is none of ours; nginx' njs module is found by a script beside it."""
+    for name, script in {"setup.sh": None, "base/nginx/njs.sh": "echo there"}.items():
+        target = tmp_path / "deploy" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_text(script or (ROOT / "deploy" / name).read_text())
+    python = tmp_path / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text("#!/bin/sh\nexit 1\n")
+    python.chmod(0o755)
     done = subprocess.run(
-        ["bash", str(ROOT / "deploy" / "setup.sh")],
-        cwd=tmp_path,
-        env={"PATH": f"{tmp_path}{os.pathsep}{os.environ['PATH']}"},
+        ["bash", str(tmp_path / "deploy" / "setup.sh"), "--list"],
+        cwd="/",
         capture_output=True,
         text=True,
         check=True,
         timeout=60,
     )
     assert done.stderr == ""
+    states = dict(line.split("|")[:2] for line in done.stdout.splitlines())
+    assert (states["bjoern"], states["njs"]) == ("missing", "there")
 
 
 def test_a_mac_is_told_lines_that_its_shell_runs(tmp_path):
     """What Homebrew doesn't have is in no line, casks have one of their own."""
     text = (ROOT / "deploy" / "setup.sh").read_text()
-    (tmp_path / "setup.sh").write_text(re.sub(r"(?m)^([a-z0-9]+)\|[^|]+\|", r"\1|false|", text))
+    (tmp_path / "deploy").mkdir()
+    script = tmp_path / "deploy" / "setup.sh"
+    script.write_text(re.sub(r"(?m)^([a-z0-9]+)\|[^|]+\|", r"\1|false|", text))
     for name, script in {"brew": 'echo "$*" >>brew.log', "id": "echo 1000"}.items():
         (tmp_path / name).write_text(f"#!/bin/sh\n{script}\n")
         (tmp_path / name).chmod(0o755)
     path = {"PATH": f"{tmp_path}:/usr/bin:/bin"}
-    script = "bash setup.sh | sed -n 's/^Install with: //p' | sh"
-    subprocess.run(["sh", "-c", script], cwd=tmp_path, env=path, check=True, timeout=60)
+    line = "bash deploy/setup.sh | sed -n 's/^Install with: //p' | sh"
+    subprocess.run(["sh", "-c", line], cwd=tmp_path, env=path, check=True, timeout=60)
     formulae, casks = (tmp_path / "brew.log").read_text().splitlines()
     assert formulae.startswith("install docker-compose haproxy libev nginx ")
     assert casks == "install --cask chromedriver chromium docker"
@@ -88,11 +99,9 @@ def test_a_plain_user_s_bjoern_is_compiled_where_its_header_is(setup, tmp_path):
     python.parent.mkdir(parents=True)
     python.write_text(f'#!/bin/sh\necho "$*" >>{tmp_path}/pip.log\n[ "$1" != -c ]\n')
     python.chmod(0o755)
-    (tmp_path / "setup.sh").write_text(
-        (tmp_path / "setup.sh")
-        .read_text()
-        .replace("\nhas_chromium", "\nhas_libev() { :; }\nhas_chromium")
-    )
+    script = tmp_path / "deploy" / "setup.sh"
+    with_libev = "\nhas_libev() { :; }\nhas_chromium"
+    script.write_text(script.read_text().replace("\nhas_chromium", with_libev))
     setup(1000)
     assert "--require-hashes -r requirements-bjoern.txt" in (tmp_path / "pip.log").read_text()
 
