@@ -153,7 +153,8 @@ def _start(work: Task[Any], row: Awaited) -> None:
         alias = router.db_for_write(type(row), instance=row)
         # An answer of the broker's may be lost, and the work done.
         unbegun = type(row)._base_manager.using(alias).filter(pk=row.pk, hold_id=row.hold_id)
-        unbegun.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
+        if unbegun.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED):
+            release(str(row.hold_id), row.failure())  # others may have joined this wait
         raise
 
 

@@ -339,14 +339,19 @@ def test_work_of_an_earlier_wait_is_left_to_the_later_one(stored):
     assert order.hold_state == HoldState.WAITING
 
 
-def test_no_queue_is_an_error_now_and_not_a_wait(monkeypatch, django_capture_on_commit_callbacks):
+def test_no_queue_is_an_error_now_and_not_a_wait(
+    monkeypatch, stored, django_capture_on_commit_callbacks
+):
     def away(path, pk, hold_id):
         raise ConnectionError("no broker")
 
     monkeypatch.setitem(tasks.RUNNERS, "thread", away)
     with pytest.raises(ConnectionError), django_capture_on_commit_callbacks(execute=True):
         buy(RequestFactory().post("/"))
-    assert Order.objects.get().hold_state == HoldState.FAILED
+    order = Order.objects.get()
+    assert order.hold_state == HoldState.FAILED
+    # For those that joined its wait meanwhile.
+    assert [(key, answer.status) for key, answer in stored.items()] == [(order.hold_id, 500)]
 
 
 def test_a_broker_s_lost_answer_undoes_no_work(
@@ -360,6 +365,7 @@ def test_a_broker_s_lost_answer_undoes_no_work(
     with pytest.raises(ConnectionError), django_capture_on_commit_callbacks(execute=True):
         buy(RequestFactory().post("/"))
     assert Order.objects.get().hold_state == HoldState.DONE
+    assert [answer.status for answer in stored.values()] == [200]
 
 
 def test_resolve_tells_what_it_may():
