@@ -149,3 +149,19 @@ def test_a_user_s_type_checker_sees_its_types(installed, tmp_path):
     )
     assert 'theirs.py:6: error: Argument 1 to "release" has incompatible type "int"' in done.stdout
     assert "theirs.py:5" not in done.stdout
+
+
+DISCOVER = """
+import sys, unittest
+sys.modules["pytest"] = None
+print(unittest.TestLoader().discover("offload", top_level_dir=".").countTestCases())
+"""
+
+
+def test_a_project_that_has_the_folder_needs_no_pytest():
+    """`manage.py test` takes all that it finds below the project."""
+    command = [sys.executable, "-c", DISCOVER]
+    done = subprocess.run(
+        command, cwd=SOURCE.parent, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.stdout == "0\n", done.stderr
