@@ -1,3 +1,5 @@
+import runpy
+
 import pytest
 
 from deploy import strategy as strategies
@@ -110,3 +112,14 @@ def test_only_braced_upper_case_is_filled_in():
 def test_a_variable_without_a_value_is_refused():
     with pytest.raises(StrategyError, match=r"nginx.conf: \$\{PORTT\} has no value"):
         fill_in("listen ${PORTT};", {"PORT": "8000"}, "nginx.conf")
+
+
+@pytest.mark.parametrize("threads", ["100", "1500"])
+def test_gunicorn_keeps_connections_beyond_its_threads(threads, monkeypatch):
+    """Its default counts both, and is 1,000: more threads would be idle, and no connection kept."""
+    for name, value in {"BIND_HOST": "", "PORT": "1", "WEB_WORKERS": "1"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("WEB_THREADS", threads)
+    file = load("gunicorn-gthread").folder / "gunicorn.conf.py.in"
+    config = runpy.run_path(str(file))
+    assert config.get("worker_connections", 1000) >= int(threads) + 100
