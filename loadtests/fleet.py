@@ -86,6 +86,7 @@ class _Member:
         self.pipe, theirs = SPAWN.Pipe(duplex=False)
         self.progress = Progress()
         self.report: Report | None = None
+        self._interrupted = False
         self._process = SPAWN.Process(target=_work, args=(plan, number, of, theirs), daemon=True)
         self._process.start()
         theirs.close()
@@ -99,6 +100,9 @@ class _Member:
             message: Any = self.pipe.recv()
         except EOFError:
             self._process.join()
+            if self._interrupted:  # before it could hear of it: it has measured nothing
+                self.report = Report()
+                return
             code = self._process.exitcode
             raise GeneratorError(f"a generator ended with {code} before its report") from None
         if isinstance(message, Report):
@@ -107,6 +111,7 @@ class _Member:
             self.progress = message
 
     def interrupt(self) -> None:
+        self._interrupted = True
         if self._process.pid and self._process.is_alive():
             os.kill(self._process.pid, signal.SIGINT)
 

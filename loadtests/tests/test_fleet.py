@@ -71,6 +71,21 @@ def test_a_generator_that_is_told_to_end_hands_over_what_it_has():
     assert sum(sample.ok for sample in report.samples) >= 20
 
 
+@pytest.mark.usefixtures("interruptible")
+def test_an_interrupt_while_generators_start_is_an_interrupt(monkeypatch):
+    """They have measured nothing; what earlier phases did must be kept, and no other run begin."""
+    wait = fleet.wait
+
+    def interrupted_at_once(*_, **__):
+        monkeypatch.setattr(fleet, "wait", wait)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(fleet, "wait", interrupted_at_once)
+    _, report, interrupted = fleet.send(planned(0, Closed(2, 100)), generators=2)
+    assert interrupted
+    assert report.samples == []
+
+
 def interrupt_when(shop):
     while shop.creates < 25:
         time.sleep(0.05)
