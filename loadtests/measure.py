@@ -157,9 +157,12 @@ class _Bench:
         end = time.monotonic() + (0 if run.interrupted else self._scenario.settle)
         while states := database.states():
             open_ = any(states.get(state, 0) for state in OPEN)
-            if not (open_ or self._simulator.in_flight()) or time.monotonic() > end:
-                break
-            time.sleep(0.2)
+            try:
+                if not (open_ or self._simulator.in_flight()) or time.monotonic() > end:
+                    break
+                time.sleep(0.2)
+            except KeyboardInterrupt:  # the phases have been measured
+                run.interrupted, end = True, 0.0
         database.close()
         books = self._simulator.books() - before
         labels = {

@@ -105,6 +105,17 @@ def test_who_interrupts_a_run_does_not_wait_for_what_is_under_way(bench):
     assert Database.looks == 1
 
 
+def test_an_interrupt_while_it_settles_keeps_what_was_measured(bench, monkeypatch):
+    def interrupted(seconds):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(measure.time, "sleep", interrupted)
+    run = run_of(sample("labels"))
+    assert bench._settle(Books(0, 0), run)["open"] == 1  # of a last look, and no further
+    assert run.interrupted
+    assert Database.looks == 2
+
+
 def test_a_run_says_how_large_its_web_processes_were(bench, monkeypatch):
     web = ("WEB_WORKERS", "WEB_THREADS", "WEB_GREENLETS", "OFFLOAD_MAX_CONCURRENCY")
     sizes = dict.fromkeys((*web, "HUB_WORKERS"), "3")
