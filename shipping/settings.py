@@ -30,8 +30,9 @@ _hosts = {env.text("BIND_HOST", "127.0.0.1"), *ALLOWED_HOSTS}
 if DEMO and not _hosts <= {"localhost", "127.0.0.1", "::1", "[::1]"}:
     raise ImproperlyConfigured("DEMO=1 is for loopback, and BIND_HOST or ALLOWED_HOSTS is not")
 PUBLIC_URL = env.origin("PUBLIC_URL")
-# Seconds of a wait and of a call. The shipped servers and containers cut longer ones when they stop
-# or reload: docs/operations.md says what else to raise. A measurement stops nothing meanwhile.
+# Seconds of a wait, and of a call to a carrier or receiver. The shipped servers and containers cut
+# longer ones when they stop or reload: docs/operations.md says what else to raise. A measurement
+# stops nothing meanwhile.
 _LONGEST_WAIT, _LONGEST_CALL = (env.LONGEST, env.LONGEST) if DEBUG or DEMO else (120, 30)
 
 INSTALLED_APPS = [
@@ -203,7 +204,10 @@ CARRIER_BREAKER_RAMP_FROM = env.seconds(
 )
 # A probe buys nothing, so it may be cut short.
 CARRIER_PROBE_DEADLINE = env.seconds(
-    "CARRIER_PROBE_DEADLINE", min(10 * TIME_SCALE, CARRIER_CALL_DEADLINE), minimum=0.1
+    "CARRIER_PROBE_DEADLINE",
+    min(10 * TIME_SCALE, CARRIER_CALL_DEADLINE),
+    minimum=0.1,
+    maximum=_LONGEST_CALL,
 )
 # Seconds. Redis answers in under a millisecond or is in trouble, and then each process guards by
 # itself. Longer, and one that hangs would delay every call.
@@ -281,7 +285,7 @@ OFFLOAD = {
 
 # Webhooks ------------------------------------------------------------------------------------
 # Seconds for one try at a receiver: a slower one should answer first and work later.
-WEBHOOK_DEADLINE = env.seconds("WEBHOOK_DEADLINE", 10, minimum=0.1)
+WEBHOOK_DEADLINE = env.seconds("WEBHOOK_DEADLINE", 10, minimum=0.1, maximum=_LONGEST_CALL)
 # Opens private networks, loopback, plain HTTP and every port to webhooks; see docs/operations.md.
 WEBHOOK_ALLOW_PRIVATE = env.boolean("WEBHOOK_ALLOW_PRIVATE", False)
 WEBHOOK_PORTS = env.words("WEBHOOK_PORTS", "443,8443")

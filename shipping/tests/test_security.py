@@ -115,7 +115,15 @@ def test_the_default_wait_is_not_over_the_longest(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize(("name", "most"), [("WAIT_MAXIMUM", 120), ("CARRIER_CALL_DEADLINE", 30)])
+@pytest.mark.parametrize(
+    ("name", "most"),
+    [
+        ("WAIT_MAXIMUM", 120),
+        ("CARRIER_CALL_DEADLINE", 30),
+        ("CARRIER_PROBE_DEADLINE", 30),
+        ("WEBHOOK_DEADLINE", 30),
+    ],
+)
 def test_what_a_stop_would_cut_is_refused_outside_the_lab(
     tmp_path: Path, name: str, most: int
 ) -> None:
