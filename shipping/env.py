@@ -239,7 +239,8 @@ def directory(name: str, default: Path) -> Path:
 
     For libraries that read the environment by themselves.
     """
-    path = Path(os.environ.setdefault(name, str(default)))
+    path = Path(os.environ.get(name) or default)  # "" would be where the process was started
+    os.environ[name] = str(path)
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:

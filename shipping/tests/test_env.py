@@ -1,5 +1,6 @@
 """A wrong value ends the process at its start, with the variable's name."""
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -200,3 +201,19 @@ def test_credentials_that_are_none_are_named_and_not_shown(
         optional_credentials("SOME_NAME")
     assert "k3y" not in str(raised.getrepr(showlocals=False, style="value"))
     assert raised.value.__cause__ is raised.value.__context__ is None
+
+
+@pytest.mark.parametrize("given", [None, ""])
+def test_a_folder_that_is_not_named_is_the_default(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, given: str | None
+) -> None:
+    """An empty name would be the folder in which the process was started."""
+    if given is None:
+        monkeypatch.setenv("SOME_NAME", "")  # what is set below ends with the test
+        monkeypatch.delenv("SOME_NAME")
+    else:
+        monkeypatch.setenv("SOME_NAME", given)
+    default = tmp_path / "metrics"
+    assert env.directory("SOME_NAME", default) == default
+    assert os.environ["SOME_NAME"] == str(default)
+    assert default.is_dir()
