@@ -233,7 +233,7 @@ def test_doctor_says_that_a_run_lacks_a_redis(monkeypatch):
 def test_doctor_tells_a_run_in_trouble_from_what_is_missing(tmp_path):
     (tmp_path / "manage.env").write_text(
         "DEMO=1\nSIMULATOR_URL=http://127.0.0.1:1\nPORT=1\nREDIS_URL=redis://127.0.0.1:1/0\n"
-        f"DATABASE_URL=postgresql://a@127.0.0.1:1/b\nRUN_DIR={tmp_path}\n"
+        f"DATABASE_URL=postgresql://a@[::1]:1/b\nRUN_DIR={tmp_path}\n"
         "OFFLOAD_STORE=redis://127.0.0.1:1/1\nBROKER_URL=amqp://127.0.0.1:1//\n"
     )
     done = manage("doctor", RUN_DIR=str(tmp_path))

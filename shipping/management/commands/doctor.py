@@ -146,7 +146,8 @@ def _database() -> tuple[str, str]:
     """Return why it can't be used, and what to do."""
     server = connections["default"].settings_dict
     # The pool would try for a quarter of a minute, with a line for each attempt.
-    address = f"{server['HOST']}:{server['PORT']}"
+    host = f"[{server['HOST']}]" if ":" in server["HOST"] else server["HOST"]  # IPv6
+    address = f"{host}:{server['PORT']}"
     on_tcp = server["PORT"].isdecimal() and not server["HOST"].startswith("/")
     if on_tcp and (why := why_not_ready(f"port {address}")):
         return why, START.format("DATABASE_URL")
