@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import digits
+from urllib.parse import quote
 
 from deploy.env_file import read_env_file, write_env_file
 from deploy.ports import LOWEST, free_ports, take
@@ -128,7 +129,7 @@ def make_plan(
     chosen = DEFAULTS | fixed
     foreign = frozenset(outside) - {*chosen, *strategy.environment, *SETTINGS}
     chosen |= {name: value for name, value in outside.items() if name not in fixed}
-    chosen["DATABASE_URL"] = database_url or f"sqlite:///{run_dir}/db.sqlite3"
+    chosen["DATABASE_URL"] = database_url or f"sqlite:///{quote(str(run_dir))}/db.sqlite3"
     password = secrets.token_urlsafe(24)
     chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"
     # A PATH whose `python` is the one that runs this.

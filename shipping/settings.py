@@ -4,6 +4,7 @@ The variables are listed with their meaning in docs/operations.md.
 """
 
 from pathlib import Path
+from urllib.parse import quote
 
 from django.conf import global_settings
 from django.core.exceptions import ImproperlyConfigured
@@ -88,7 +89,7 @@ TEMPLATES = [
 # statements takes a second; waiting longer for a lock is useless. PostgreSQL counts in 32 bits of
 # milliseconds.
 DATABASE_STATEMENT_TIMEOUT = env.seconds("DATABASE_STATEMENT_TIMEOUT", 10, maximum=2_000_000)
-DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{RUN_DIR / 'db.sqlite3'}")}
+DATABASES = {"default": env.database("DATABASE_URL", f"sqlite:///{quote(str(RUN_DIR))}/db.sqlite3")}
 if DATABASES["default"]["ENGINE"].endswith("sqlite"):
     DATABASES["default"]["OPTIONS"] = {
         # A deferred transaction that turns into a writer can't wait for the lock: it fails at once.

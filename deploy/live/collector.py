@@ -7,6 +7,7 @@ from collections import defaultdict, deque
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 from aiohttp import ClientSession, TCPConnector
 
@@ -61,7 +62,8 @@ class Watch:
         self._guards = Guards(target)
         url = target.environment["DATABASE_URL"]
         self._database = database_of(url)
-        self._file = Path(url.removeprefix("sqlite:///")) if url.startswith("sqlite") else None
+        path = unquote(url.removeprefix("sqlite:///"))
+        self._file = Path(path) if url.startswith("sqlite") else None
         self._usage = Usage(0, 0, None)
         self._usage_at = float("-inf")
         self._rates: defaultdict[str, Rate] = defaultdict(Rate)

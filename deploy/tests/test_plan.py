@@ -3,19 +3,24 @@ import os
 import re
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from unittest import mock
 from urllib.parse import urlsplit
 
 import pytest
 
 from deploy import plan as plan_module
+from deploy.live.collector import Watch
+from deploy.live.target import Target
 from deploy.plan import ROOT, make_plan
 from deploy.ports import LOWEST, is_free
 from deploy.prepare import PrepareError, prepare
 from deploy.processes import Processes
+from deploy.rows import SQLite
 from deploy.strategy import StrategyError, load, names
 from deploy.tests.tiny import tiny_strategy
 from deploy.tests.waiting import alive, until
@@ -99,6 +104,22 @@ def test_the_database_is_sqlite_unless_one_is_given(strategy, plan, tmp_path):
     assert plan.environment["DATABASE_URL"] == f"sqlite:///{plan.run_dir}/db.sqlite3"
     given = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, database_url="postgresql://x/y")
     assert given.environment["DATABASE_URL"] == "postgresql://x/y"
+
+
+def test_a_folder_may_have_any_name(strategy, tmp_path):
+    """A # would end the path there: all would work on a file beside the folder."""
+    folder = tmp_path / "c# 100%25"
+    plan = make_plan(strategy, run_dir=folder, redis_url=REDIS, inherited={})
+    code = "from shipping.settings import DATABASES as d; print(d['default']['NAME'])"
+    for given in (plan.environment, {"DEBUG": "1", "RUN_DIR": str(folder)}):
+        done = subprocess.run([sys.executable, "-c", code], env=given, cwd=ROOT,
+                              capture_output=True, text=True, check=True)  # fmt: skip
+        assert done.stdout == f"{folder}/db.sqlite3\n"
+    (folder / "db.sqlite3").touch()
+    watch = Watch(mock.Mock(), Target(plan.environment, list))
+    assert watch._file == folder / "db.sqlite3"
+    assert isinstance(watch._database, SQLite)
+    sqlite3.connect(watch._database._uri, uri=True).close()
 
 
 def test_ports_never_meet(plan):
