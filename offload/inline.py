@@ -18,7 +18,7 @@ from django.http import HttpResponse
 
 from offload import conf, resolving, store
 from offload.counting import here
-from offload.doubts import ASK_TIMEOUT, REREAD
+from offload.doubts import ASK_TIMEOUT, DOUBT, REREAD
 from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
 from offload.protocol import Answer, Hold, Message, check_hold_id, decode_answer, merge
 from offload.redis_clients import address, shared_client
@@ -68,16 +68,22 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
 
         wait_on_store = partial(wait_on_postgresql, store.url(), ask_app=_ask_app, idle=REREAD)
         trouble = TROUBLE
+    end, doubt = deadline, 0.0
     while True:
         try:
-            return wait_on_store(hold_id, deadline)
+            answer = wait_on_store(hold_id, end)  # which asks the app at its end
+            if answer is not None or end == deadline:
+                return answer
         except trouble as error:
             where = address(store.url())
             logger.warning("%s is in doubt, the app is asked: %r", where, error)
-        answer = _ask_app(hold_id)
-        if answer is not None or time.monotonic() >= deadline:
-            return answer
-        time.sleep(min(REREAD, max(0.0, deadline - time.monotonic())))
+            doubt = time.monotonic() + DOUBT
+            answer = _ask_app(hold_id)
+            if answer is not None or time.monotonic() >= deadline:
+                return answer
+            time.sleep(min(REREAD, max(0.0, deadline - time.monotonic())))
+        now = time.monotonic()
+        end = min(now + REREAD, deadline) if now < doubt else deadline
 
 
 def _wait_on_redis(hold_id: str, deadline: float) -> Answer | None:

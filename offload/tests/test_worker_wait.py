@@ -9,6 +9,7 @@ from django.http import HttpResponse
 import offload
 from offload import inline
 from offload.tests import outcomes, releases
+from offload.tests.processes import until
 
 pytestmark = pytest.mark.integration
 
@@ -43,12 +44,13 @@ def settled(offload_settings, redis_server):
 
 def waiting(redis_server, hold_id, seconds=20):
     waiter = Waiter(hold_id, seconds)
-    channel = f"offload:released:{hold_id}"
-    end = time.monotonic() + 10
-    while dict(redis_server.client.pubsub_numsub(channel))[channel.encode()] == 0:
-        assert time.monotonic() < end
-        time.sleep(0.01)
+    listening(redis_server, hold_id)
     return waiter
+
+
+def listening(redis_server, hold_id):
+    channel = f"offload:released:{hold_id}"
+    until(lambda: dict(redis_server.client.pubsub_numsub(channel))[channel.encode()])
 
 
 def wake(redis_server, hold_id):
@@ -118,6 +120,19 @@ def test_flushall(redis_server, hold_id):
 def test_redis_away(redis_server, hold_id, trouble):
     waiter = waiting(redis_server, hold_id)
     getattr(redis_server, trouble)()
+    outcomes.known[hold_id] = 7
+    start = time.monotonic()
+    assert waiter.result() == b'{"final": 7}'
+    assert time.monotonic() - start < LOST_WAKE_UP + 1
+
+
+def test_what_was_not_released_while_redis_came_back_is_asked_for(redis_server, hold_id):
+    """A process that has just failed to release leaves Redis alone for a moment."""
+    waiter = waiting(redis_server, hold_id)
+    redis_server.kill()
+    until(lambda: outcomes.asked, what="the first question")
+    redis_server.start()
+    listening(redis_server, hold_id)
     outcomes.known[hold_id] = 7
     start = time.monotonic()
     assert waiter.result() == b'{"final": 7}'
