@@ -14,6 +14,7 @@ from django.db.models import QuerySet
 from django.http import HttpRequest, HttpResponse
 
 from carriers import registry
+from parcels import pagination
 from parcels.models import (
     Account,
     Announcement,
@@ -32,7 +33,6 @@ from parcels.models import (
     WebhookDelivery,
     WebhookEndpoint,
 )
-from parcels.pagination import Newest
 from parcels.query import is_id
 from parcels.review_admin import ReviewActions
 from parcels.services import review, webhooks
@@ -67,15 +67,18 @@ class Rows(ReadOnly, admin.ModelAdmin):
     """A list, newest first, of a table that may be too long to be counted for it."""
 
     ordering = ("-id",)
-    paginator = Newest
+    paginator = pagination.Newest
     show_full_result_count = False
 
     def do_to_each(
         self, request: HttpRequest, rows: QuerySet[Any], act: Callable[[Any], bool], done: str
     ) -> list[Any]:
-        """Do it to each row together with its log entry; return those that it was done to."""
+        """Do it to each row together with its log entry; return those that it was done to.
+
+        "All" are as many as the list has, and as its page says.
+        """
         changed = []
-        for row in rows:
+        for row in rows[: pagination.NEWEST]:
             with transaction.atomic():
                 if act(row):
                     self.log_change(request, row, done)

@@ -313,6 +313,16 @@ def test_nothing_is_sent_again_to_a_webhook_that_is_off(staff, by):
     assert not LogEntry.objects.exists()
 
 
+def test_all_that_are_chosen_are_no_more_than_the_list_has(staff, monkeypatch):
+    monkeypatch.setattr("parcels.services.webhooks.send", lambda *message: True)
+    monkeypatch.setattr("parcels.pagination.NEWEST", 2)
+    deliveries = [parcel_with_a_life()[1] for _ in range(3)]
+    chosen = {"action": "send_again", "_selected_action": deliveries[0].pk, "select_across": 1}
+    assert staff.post("/admin/parcels/webhookdelivery/", chosen).status_code == 302
+    again = WebhookDelivery.objects.filter(state="pending").values_list("pk", flat=True)
+    assert sorted(again) == [delivery.pk for delivery in deliveries[1:]]
+
+
 def test_a_webhook_of_another_parcel_is_not_found(staff):
     _, delivery = parcel_with_a_life()
     other = ParcelFactory.create()
