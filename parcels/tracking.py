@@ -48,7 +48,7 @@ _PARENTS: dict[int, str] = {
 
 
 class Step(NamedTuple):
-    """One step of a parcel. `message` is the carrier's own, and may name people."""
+    """One step of a parcel. `message` is its status' label: a carrier's own may name people."""
 
     key: str
     status: int
