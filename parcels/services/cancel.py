@@ -111,15 +111,21 @@ def _delete(parcel: Parcel) -> bool:
         if row is None:
             return False
         row.delete()
-        if row.external_reference and row.collo_count > 1:
-            # The order's, which its first collo has, goes to the next one: the order that is
-            # repeated must find those that are left.
-            others = locked.filter(colli_uuid=row.colli_uuid, collo_count__gt=1)
-            heir = others.order_by("collo_nr").first()
-            if heir and heir.collo_nr > row.collo_nr and heir.external_reference is None:
-                heir.external_reference = row.external_reference
-                heir.save(update_fields=["external_reference", "date_updated"])
+        pass_on_reference(row)
         return True
+
+
+def pass_on_reference(deleted: Parcel) -> None:
+    """Give the order's reference, which its first collo had, to the next one.
+
+    The order that is repeated must find those that are left. Call it in the transaction.
+    """
+    if deleted.external_reference and deleted.collo_count > 1:
+        others = Parcel.objects.filter(colli_uuid=deleted.colli_uuid, collo_count__gt=1)
+        heir = others.select_for_update().order_by("collo_nr").first()
+        if heir and heir.collo_nr > deleted.collo_nr and heir.external_reference is None:
+            heir.external_reference = deleted.external_reference
+            heir.save(update_fields=["external_reference", "date_updated"])
 
 
 def withdraw_pending(parcel: Parcel) -> bool:

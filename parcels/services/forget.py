@@ -19,6 +19,7 @@ import offload
 from offload.tickets import TICKET_GRACE
 from parcels.models import Account, Announcement, Attempt, Document, Hold, IdempotencyKey, Parcel
 from parcels.models.announcement import OPEN
+from parcels.services.cancel import pass_on_reference
 from parcels.services.tidy import discard
 from parcels.statuses import Status
 
@@ -99,7 +100,11 @@ def forget(parcel_ids: Sequence[int]) -> tuple[list[int], list[int]]:
         deleted = [pk for pk, status in found.items() if status == Status.NO_LABEL]
         removed = [pk for pk in found if pk not in deleted]
         discard(Document.objects.filter(parcel__in=found))
-        Parcel.objects.filter(pk__in=deleted).delete()
+        drafts = Parcel.objects.filter(pk__in=deleted)
+        of_several = list(drafts.filter(collo_count__gt=1))
+        drafts.delete()
+        for each in of_several:
+            pass_on_reference(each)
         _remove(removed)
     return removed, deleted
 

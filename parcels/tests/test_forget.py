@@ -284,6 +284,18 @@ def test_a_forgotten_parcel_is_shown_and_its_reference_stays_taken(
     assert shop.post("parcels", made).status_code == 409
 
 
+def test_an_order_of_which_a_draft_is_deleted_is_not_made_again(
+    account: Account, shop: Shop
+) -> None:
+    """Its other collo was bought: the first one's reference stays taken."""
+    made = {"parcels": [body(email=EMAIL, shipment=8, external_reference="r-1", quantity=2)]}
+    draft, bought = shop.post("parcels", made).json()["parcels"]
+    Parcel.objects.filter(pk=bought["id"]).update(status=Status.READY_TO_SEND)
+    call_command("forget", str(account.pk), "--email", EMAIL)
+    assert list(Parcel.objects.values_list("pk", flat=True)) == [bought["id"]] != [draft["id"]]
+    assert shop.post("parcels", made).status_code == 409
+
+
 def test_redis_that_is_away_is_told(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     a_receiver(account)
     monkeypatch.setattr("offload.forget", lambda _: False)
