@@ -80,6 +80,7 @@ PUBLIC = {
     "alive",
     "ready",
     "metrics",
+    "icon",
 }
 Rows = dict[type[Model], Model]
 _numbers = count()
