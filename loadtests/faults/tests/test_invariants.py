@@ -1,6 +1,8 @@
 """Each invariant shown red on journals that were made to break it, and green on sound ones."""
 
+import json
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -14,6 +16,7 @@ from loadtests.faults.journals import (
     ParcelRow,
     SpareRow,
     Told,
+    read_ledger,
 )
 
 PARCEL = {"id": 1, "order_number": "one", "tracking_number": "T1"}
@@ -371,3 +374,15 @@ def test_a_cancellation_that_failed_is_no_end_of_its_own() -> None:
     journals.outbox = [Event("e1", 1, 94)]
     journals.events = [Event("e1", 1, 94)]
     assert broken(journals) == set()
+
+
+def test_only_a_ledger_s_last_line_may_be_torn(tmp_path: Path) -> None:
+    """A booking that can't be read would be one less that was sold twice."""
+    names = ("carrier", "reference", "tracking_number", "event")
+    sold = json.dumps({name: getattr(SOLD, name) for name in names} | {"shipment_id": "s1"})
+    ledger = tmp_path / "ledger.jsonl"
+    ledger.write_text(f"{sold}\n{sold[:20]}")
+    assert read_ledger(ledger) == [SOLD]
+    ledger.write_text(f"{sold[:20]}\n{sold}\n")
+    with pytest.raises(json.JSONDecodeError):
+        read_ledger(ledger)
