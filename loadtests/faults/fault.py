@@ -251,6 +251,8 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
     fault.strike(rig)
     for load in rig.loads:
         load.join(timeout=600)
+        if len(load.told) < len(load.wishes):  # its thread has died: nothing was lost, as none came
+            raise RuntimeError(f"{len(load.told)} of {len(load.wishes)} requests were sent")
     rig.note("all clients answered")
     # What a control has broken need not come to rest: a sale too many is seen at once.
     own = rig.scale * fault.rest

@@ -7,7 +7,7 @@ import pytest
 
 from carriers import registry
 from carriers.base import Carrier
-from loadtests.faults.fault import Fault, all_faults, refused
+from loadtests.faults.fault import Dose, Fault, all_faults, execute_on, refused
 from loadtests.faults.journals import Journals, Told
 from loadtests.faults.kinds import f08_carrier_black_hole as f08
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
@@ -16,7 +16,7 @@ from loadtests.faults.kinds import f25_silent_database as f25
 from loadtests.faults.kinds import f26_two_hang as f26
 from loadtests.faults.kinds import f28_poison as f28
 from loadtests.faults.kinds import f29_machines as f29
-from loadtests.faults.rig import DEADLINE
+from loadtests.faults.rig import DEADLINE, Rig
 from parcels import faults
 
 
@@ -48,6 +48,23 @@ def test_a_product_that_refuses_everything_is_red(kind: type[Fault]) -> None:
     most = int(kind.may_refuse * 20)
     stored = Told("three", 0, sent_at=0.0, answered_at=0.1, status=202)
     assert refused(kind, Journals(told=[stored] * (20 - most) + told[20 - most :])).met
+
+
+class Nothing(Fault):
+    id, title, doses = "F0", "nothing", {"short": Dose(2)}
+
+    def strike(self, rig: Rig) -> None:
+        pass
+
+
+def test_clients_that_were_never_sent_are_no_green_run() -> None:
+    load = MagicMock(wishes=["one", "two"], told=[])
+    rig = MagicMock(scale=0.1, database_kind="postgresql", broker_kind="", loads=[load])
+    rig.journals.return_value = Journals()
+    with pytest.raises(RuntimeError, match="0 of 2"):
+        execute_on(rig, Nothing, "short", seed=1)
+    load.told = ["one", "two", "two"]  # a client that repeats has been told more
+    assert execute_on(rig, Nothing, "short", seed=1).green
 
 
 def test_a_quick_refusal_is_no_quick_answer() -> None:
