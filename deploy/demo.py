@@ -3,11 +3,11 @@
     python -m deploy.demo [--short] [--strategies uwsgi-prefork asgi-hold] [--report DIR]
 
 What it says is read from the collector that feeds the live page, never from a script. Exit codes:
-0 shown, or stopped by Ctrl-C; 1 a stack did not start; 2 refused to start; 143 after SIGTERM.
+0 shown, or stopped by Ctrl-C; 1 a stack did not start; 2 refused to start; 143, 129 after
+SIGTERM, SIGHUP.
 """
 
 import argparse
-import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -23,6 +23,7 @@ from deploy.live.access import HEADER
 from deploy.loopback import ask_json, events
 from deploy.prepare import PrepareError
 from deploy.readiness import NotReadyError
+from deploy.run import end_by_signals
 from deploy.stack import Stack
 from deploy.stores import StoreMissingError
 from deploy.strategy import StrategyError, load_available
@@ -70,7 +71,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except StrategyError as error:
         print(error, file=sys.stderr)
         return REFUSED
-    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    end_by_signals()
     demo = Demo(console, SHORT if options.short else FULL, options.strategies)
     try:
         parts = demo.run()

@@ -100,9 +100,7 @@ def _list() -> int:
 
 def _run(options: argparse.Namespace) -> int:
     strategy = strategies.load_available(options.strategy)
-    for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
-            signal.signal(number, lambda number, frame: sys.exit(128 + number))
+    end_by_signals()
     run_dir = options.run_dir.resolve()
     with claimed(run_dir):
         # What others read to find this run: people and tests the one, manage.py the other.
@@ -125,6 +123,13 @@ def _run(options: argparse.Namespace) -> int:
             for file in files:
                 file.unlink(missing_ok=True)
     return GAVE_UP
+
+
+def end_by_signals() -> None:
+    """Have SIGTERM, and SIGHUP of a closed terminal, end this process in order."""
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) != signal.SIG_IGN:  # as nohup has it
+            signal.signal(number, lambda number, frame: sys.exit(128 + number))
 
 
 def choose_port(wanted: int | None) -> int:

@@ -6,7 +6,7 @@ from unittest import mock
 
 import pytest
 
-from deploy import run
+from deploy import demo, run
 from deploy.ports import free_port
 from deploy.run import PortTakenError, choose_port, main
 from deploy.run_dir import RunDirInUseError
@@ -80,6 +80,18 @@ def test_a_run_under_nohup_stays_deaf_to_a_closed_terminal(monkeypatch, tmp_path
     monkeypatch.setattr(run, "claimed", mock.Mock(side_effect=RunDirInUseError))
     assert main(["--run-dir", str(tmp_path)]) == 2
     assert heard == [signal.SIGTERM]
+
+
+def test_a_demo_ends_in_order_with_its_terminal(monkeypatch):
+    """Else its folder, with a database and secrets, stays below the system's temporary one."""
+    heard = []
+    monkeypatch.setattr(signal, "getsignal", lambda _: signal.SIG_DFL)
+    monkeypatch.setattr(signal, "signal", lambda number, _: heard.append(number))
+    monkeypatch.setattr(demo, "load_available", lambda name: None)
+    monkeypatch.setattr(demo, "Demo", mock.Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        demo.main([])
+    assert heard == [signal.SIGTERM, signal.SIGHUP]
 
 
 def test_a_strategy_that_lacks_something_is_refused(capsys, monkeypatch):
