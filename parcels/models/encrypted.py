@@ -47,7 +47,11 @@ class _DecryptedWhenRead(DeferredAttribute):
     def __get__(self, instance: models.Model | None, cls: type[models.Model] | None = None) -> Any:
         value = super().__get__(instance, cls)
         if instance is not None and isinstance(value, _Stored):
-            value = json.loads(cipher().decrypt(value.encode()))
+            try:
+                value = json.loads(cipher().decrypt(value.encode()))
+            except InvalidToken as error:  # whose own words are none
+                row = f"{instance._meta.verbose_name} {instance.pk}"
+                raise InvalidToken(f"no key decrypts {self.field.attname} of {row}") from error
             self.__set__(instance, value)
         return value
 

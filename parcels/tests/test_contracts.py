@@ -1,11 +1,13 @@
 """An account's contracts: their ids can be found, their credentials can't."""
 
 import json
+from io import StringIO
 from typing import Any
 
 import pytest
 from django.contrib.auth.models import Permission, User
 from django.core import serializers
+from django.core.management import CommandError, call_command
 from django.core.serializers.base import DeserializationError
 from django.test import Client
 
@@ -85,6 +87,13 @@ def test_a_fixture_of_another_secret_key_brings_no_other_credentials(
     loaded.save()
     contract.refresh_from_db()
     assert contract.credentials == {"api_key": "hush-hush"}
+
+
+def test_what_no_key_decrypts_is_named(contract: CarrierContract, settings: Any) -> None:
+    settings.SECRET_KEY = "another" * 10
+    named = f"no key decrypts credentials of carrier contract {contract.pk}$"
+    with pytest.raises(CommandError, match=named):
+        call_command("dumpdata", "parcels.carriercontract", stdout=StringIO())
 
 
 def test_an_id_from_the_list_can_be_ordered_with(shop: Shop, contract: CarrierContract) -> None:
