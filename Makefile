@@ -110,8 +110,11 @@ clean: ## Remove the run directory and all caches; the virtual environment stays
 	rm -rf .run .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -not -path './.venv/*' -prune -exec rm -rf {} +
 
-.venv/runtime.stamp: requirements.txt requirements-redis.txt
+.venv/runtime.stamp: requirements.txt requirements-redis.txt $(PYTHON)
 	@sh deploy/venv.sh runtime
 
-.venv/dev.stamp: requirements.txt requirements-redis.txt requirements-dev.txt
+.venv/dev.stamp: requirements.txt requirements-redis.txt requirements-dev.txt $(PYTHON)
 	@sh deploy/venv.sh dev
+
+# A link to a Python that is gone is no file: then both are made anew.
+$(PYTHON): ;

@@ -158,3 +158,22 @@ def test_a_virtual_environment_that_broke_is_made_anew(checkout):
     venv(checkout)
     (checkout / ".venv" / "bin" / "python").write_text("#!/bin/sh\nexit 127\n")
     assert "Making .venv" in venv(checkout).stdout
+
+
+def test_make_notices_that_its_python_is_gone(checkout):
+    """A newer one has taken its place: the link in .venv leads nowhere, and no lock has changed."""
+    shutil.copy(ROOT / "Makefile", checkout)
+    python(checkout, "python3", "3.12")
+    make = [shutil.which("make") or "make", "doctor"]
+    for _ in range(2):
+        done = subprocess.run(
+            make,
+            cwd=checkout,
+            env={"PATH": str(checkout / "bin")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr
+        assert "Making .venv" in done.stdout
+        (checkout / ".venv" / "bin" / "python").unlink()
