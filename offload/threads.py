@@ -85,7 +85,7 @@ def make_environ(scope: Any, body: Any) -> Environ:
         CLIENT: scope.get(CLIENT),
     }
     if scope.get("client"):
-        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = scope["client"]
+        environ["REMOTE_ADDR"], environ["REMOTE_PORT"] = map(str, scope["client"])
     for raw_name, raw_value in scope["headers"]:
         name, value = raw_name.decode("latin-1"), raw_value.decode("latin-1")
         if "_" in name:  # it would be taken for the name with a hyphen

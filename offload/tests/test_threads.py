@@ -4,6 +4,7 @@ import asyncio
 import contextvars
 import threading
 import time
+from wsgiref import validate
 
 import pytest
 
@@ -211,3 +212,13 @@ async def test_a_request_that_got_no_thread_is_not_served_later(monkeypatch):
 async def test_other_protocols_are_refused():
     with pytest.raises(ValueError, match="websocket"):
         await call(app_of([]), scope={"type": "websocket"})
+
+
+async def test_it_speaks_wsgi_by_the_word():
+    def app(environ, start_response):
+        body = environ["wsgi.input"].read(2)
+        start_response("200 OK", [("Content-Type", "text/plain"), ("Content-Length", "2")])
+        return [body]
+
+    _, body, *_ = await call(validate.validator(app), b"a", b"b")
+    assert body["body"] == b"ab"
