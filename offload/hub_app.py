@@ -1,7 +1,7 @@
 """The hub: holds the clients that a front sends it, each named by the ticket in its path.
 
     OFFLOAD_SECRET=… python -m offload.hub --bind 127.0.0.1:8100 --workers 2 \\
-        --redis redis://127.0.0.1:6379/0 --resolve-url http://127.0.0.1:8000/_offload/answers
+        --store redis://127.0.0.1:6379/0 --resolve-url http://127.0.0.1:8001/_offload/answers
 
 Plain ASGI without Django. It listens where clients can't reach.
 """
