@@ -119,19 +119,21 @@ class Numbered(admin.ModelAdmin):
         return super().get_search_results(request, queryset, search_term)
 
 
-class SwitchedOff(admin.ModelAdmin):
-    """Not deleted here, at most switched off: that page loads each row that belongs to it.
-
-    `kept` can't be changed once it is made: what belongs to it is of that account.
-    """
+class Owned(admin.ModelAdmin):
+    """An account's: `kept` can't be changed once it is made, as what belongs to it is of that
+    account."""
 
     kept: tuple[str, ...] = ("account",)
 
-    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
-        return False
-
     def get_readonly_fields(self, request: HttpRequest, obj: Any = None) -> tuple[Any, ...]:
         return (*self.readonly_fields, *(self.kept if obj else ()))
+
+
+class SwitchedOff(Owned):
+    """Not deleted here, at most switched off: that page loads each row that belongs to it."""
+
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
+        return False
 
 
 class AttemptInline(ReadOnly, admin.TabularInline):
@@ -216,13 +218,13 @@ class TrackingEventAdmin(Rows, Numbered):
 
 
 @admin.register(SenderAddress)
-class SenderAddressAdmin(admin.ModelAdmin):
+class SenderAddressAdmin(Owned):
     list_display = ("account", "company_name", "contact_name", "city", "country", "brand")
     list_select_related = ("account", "brand")
 
 
 @admin.register(Brand)
-class BrandAdmin(admin.ModelAdmin):
+class BrandAdmin(Owned):
     list_display = ("account", "name", "domain", "return_portal_url")
     # Django 6 does this by default, and warns until then.
     formfield_overrides = {models.URLField: {"assume_scheme": "https"}}

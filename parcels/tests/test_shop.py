@@ -73,6 +73,21 @@ def test_an_address_s_country_is_one(
     assert (found and found.country) == stored
 
 
+def test_an_address_and_a_brand_stay_their_account_s(
+    shop: Shop, other_shop: Shop, admin_client: Client, address: SenderAddress
+) -> None:
+    """Moved, a default address would be on the labels of two accounts."""
+    fields = {"street": "Kade", "postal_code": "3526 KL", "city": "Delft", "country": "NL"}
+    for row in (address, address.brand):
+        assert row is not None
+        page = f"/admin/parcels/{row._meta.model_name}/{row.pk}/change/"
+        moved = fields | {"name": "Wharf", "account": other_shop.account.pk}
+        assert admin_client.post(page, moved).status_code == 302
+        row.refresh_from_db()
+        assert row.account == shop.account
+    assert address.city == "Delft"
+
+
 def test_addresses_brands_and_integrations_are_listed(shop: Shop, address: SenderAddress) -> None:
     Integration.objects.create(account=shop.account, shop_name="Webshop", system="api")
     senders = shop.get("user/addresses/sender").json()["sender_addresses"]
