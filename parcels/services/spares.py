@@ -53,9 +53,10 @@ REFUSED_AGAIN = 3600.0
 # Seconds after which a list can't lag behind a void any more.
 LISTED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
-# Reasons for which a void can't have reached the carrier. Of a reset one can't tell: no purchase
-# was under way, so the transport calls it not sent.
+# Reasons for which a void that was "not sent" can't have reached the carrier. Of a reset one can't
+# tell: no purchase was under way, so the transport calls it not sent.
 NEVER_LEFT = OWN_GUARDS | OWN_LIMITS | PERMANENT | {"unreachable", "tls"}
+NEVER_LEFT |= {"server_error", "credentials"}  # the answer to a login that comes before it
 
 
 def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:
@@ -243,7 +244,7 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     if ended and ended < timezone.now() - timedelta(seconds=settings.HISTORY_KEEP):
         return False
     lost = any(
-        outcome in ("unknown", "not_sent") and reason not in NEVER_LEFT
+        outcome == "unknown" or (outcome == "not_sent" and reason not in NEVER_LEFT)
         for outcome, reason in earlier
     )
     return not is_moving and (lost or len(earlier) < tries - 1)

@@ -273,6 +273,9 @@ def test_a_void_whose_look_up_fails_is_asked_again(
         (NotSent("tls"), Status.CANCELLATION_FAILED),
         (NotSent("no_descriptors"), Status.CANCELLATION_FAILED),
         (NotSent("no_thread"), Status.CANCELLATION_FAILED),
+        (NotSent("server_error"), Status.CANCELLATION_FAILED),  # the login before it
+        (NotSent("credentials"), Status.CANCELLATION_FAILED),  # likewise
+        (Unknown("server_error"), Status.CANCELLED),
     ],
 )
 def test_a_refused_void_after_a_try_without_answer_at_a_carrier_that_can_t_be_asked(
