@@ -53,8 +53,9 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No byte of a buying request was sent. `reason` is a `CarrierError.reason`.
+    """No byte of a buying request was sent.
 
+    `reason`: a `CarrierError.reason`, one of `backoff.OWN_GUARDS`, or how a login was answered.
     `retry_after` in seconds, where a guard of ours knows when asking again makes sense.
     """
 
@@ -67,8 +68,8 @@ class NotSent:
 class Unknown:
     """A label may or may not have been bought: reconcile, never just try again.
 
-    `reason`: timeout, reset, unreadable, server_error, conflict, throttled, credentials or
-    no_lookup. `retry_after` in seconds, where the carrier said so.
+    `reason`: a `CarrierError.reason`, one of `classify.unknown_reason`, or no_lookup.
+    `retry_after` in seconds, where the carrier said so.
     """
 
     reason: str
