@@ -191,7 +191,7 @@ def database(name: str, default: str) -> dict[str, Any]:
     try:
         url = urlsplit(given)
         options = dict(parse_qsl(url.query, keep_blank_values=True))
-        if url.scheme == "sqlite" and not options:
+        if url.scheme == "sqlite" and not (options or url.netloc) and url.path.strip("/"):
             return {"ENGINE": "shipping.sqlite", "NAME": unquote(url.path[1:])}
         # An @ there is a password's with a /, whose first part would be the port.
         named = url.path.strip("/") and "@" not in url.path

@@ -111,6 +111,8 @@ def test_a_good_value_is_read(
         (lambda name: env.database(name, ""), "postgresql://me:12/se@db/parcels"),
         (lambda name: env.database(name, ""), "postgresql://[::1/parcels"),
         (lambda name: env.database(name, ""), "sqlite:////tmp/db?timeout=5"),
+        (lambda name: env.database(name, ""), "sqlite://"),
+        (lambda name: env.database(name, ""), "sqlite://data/db"),  # it would be db
         (optional_secret, None),
     ],
 )
