@@ -166,10 +166,10 @@ def _no_label(parcel: Parcel, state: State, error: str) -> None:
     if state == State.CANCELLED:
         moved = set_status([parcel], _WITHDRAWN_FROM, Status.CANCELLED)
     else:
-        failed = Status.ANNOUNCEMENT_FAILED
-        moved = set_status([parcel], _FAILED_FROM, failed, carrier_error=error)
+        moved = set_status([parcel], _FAILED_FROM, Status.ANNOUNCEMENT_FAILED, carrier_error=error)
+        if not moved:
+            Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
     if not moved:
-        Parcel.objects.filter(pk=parcel.pk).update(carrier_error=error)
         parcel.refresh_from_db()  # the next event must be newer than its last one
         if state == State.FAILED:
             set_status([parcel], among(CANCELLING), Status.CANCELLED)
