@@ -49,6 +49,8 @@ class Keeper:
                 continue
             if deaths.restart_at is None:
                 ending = self._stack.cause_of_death(name)
+                # Its own workers. After the pause the group's number may be somebody else's.
+                self._stack.kill(name)
                 if deaths.note(now):
                     often = f"the {MAX_DEATHS}th time within {WINDOW_SECONDS:g} s"
                     raise GaveUpError(f"{ending}: {often}. Giving up")

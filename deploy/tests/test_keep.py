@@ -13,12 +13,16 @@ class Stack:
     def __init__(self):
         self.dead = set()
         self.launched = []
+        self.killed = []
 
     def running(self, name):
         return name not in self.dead
 
     def cause_of_death(self, name):
         return f"{name} ended with 3"
+
+    def kill(self, name):
+        self.killed.append(name)
 
     def launch(self, name):
         self.launched.append(name)
@@ -48,6 +52,14 @@ def test_what_died_is_started_again_after_a_pause(keeper, stack, said):
     keeper.look(10.5)
     keeper.look(10.6)
     assert (stack.launched, len(said)) == (["web"], 1)
+
+
+def test_what_outlived_a_process_goes_at_once(keeper, stack):
+    """After the pause its group's number may be another one's."""
+    stack.dead.add("web")
+    keeper.look(10.0)
+    keeper.look(10.1)
+    assert (stack.killed, stack.launched) == (["web"], [])
 
 
 def test_what_keeps_dying_is_given_up(keeper, stack):
