@@ -39,6 +39,7 @@ class Simulator:
         }
         self.control = Listener(control_app(self), settings.control)
         self._clock: asyncio.Task[None] | None = None
+        self._following = asyncio.Lock()
 
     async def start(self) -> None:
         """Listen on every port, the control API's last: who can reach it can reach all.
@@ -56,13 +57,14 @@ class Simulator:
 
     async def follow_faults(self) -> None:
         """Close and open the carriers' ports as their faults want it now."""
-        now = time.monotonic()
-        for code, carrier in self.carriers.items():
-            listener = self.listeners[code]
-            if carrier.refusing(now):
-                listener.refuse()
-            elif not listener.is_open:
-                await self._reopen(code, listener)
+        async with self._following:  # a port that is being opened can't be closed yet
+            now = time.monotonic()
+            for code, carrier in self.carriers.items():
+                listener = self.listeners[code]
+                if carrier.refusing(now):
+                    listener.refuse()
+                elif not listener.is_open:
+                    await self._reopen(code, listener)
 
     async def stop(self) -> None:
         """End within a second, whatever is in flight; what is being written is written."""

@@ -7,6 +7,8 @@ import time
 import aiohttp
 import pytest
 
+from carriers.simulator.fault import make
+from carriers.simulator.params import Params
 from carriers.simulator.tests.clients import PRODUCT, bearer
 
 # Real sockets on loopback: what a reset is can't be seen without one.
@@ -73,6 +75,16 @@ async def test_refuse_closes_the_port_and_opens_the_same_one_again(clients):
     await clients.control("DELETE", "/carriers/postnl/faults/refuse")
     assert clients.url("postnl") == url
     assert (await clients.buy("postnl", "r3")).status == 201
+
+
+async def test_refuse_closes_a_port_that_is_being_opened(simulator):
+    listener = simulator.listeners["postnl"]
+    listener.refuse()
+    tick = asyncio.create_task(simulator.follow_faults())
+    await asyncio.sleep(0)
+    simulator.carriers["postnl"].faults["refuse"] = make("refuse", Params({}))
+    await asyncio.gather(tick, simulator.follow_faults())
+    assert not listener.is_open
 
 
 async def test_refuse_ends_by_its_own_clock_and_lets_calls_in_flight_end(clients):
