@@ -66,7 +66,8 @@ class Stack:
         self.ready_seconds = ready_seconds
         self.stop_seconds = stop_seconds
         self.postgresql: PostgresServer | None = None
-        self._given_run_dir = run_dir
+        self._run_dir = run_dir
+        self._folder_is_ours = run_dir is None
         self._plan: Plan | None = None
         self._children: dict[str, Child] = {}
 
@@ -74,10 +75,8 @@ class Stack:
         """Make the stores, prepare, start all processes and wait until each is ready."""
         raise_descriptor_limit()
         try:
-            self._plan = self._make_plan(
-                run_dir=self._given_run_dir or Path(tempfile.mkdtemp(prefix="stack-")),
-                database_url=self._database_url(),
-            )
+            self._run_dir = self._run_dir or Path(tempfile.mkdtemp(prefix="stack-"))
+            self._plan = self._make_plan(run_dir=self._run_dir, database_url=self._database_url())
             self._children = {planned.name: self._child(planned) for planned in self._chosen()}
             prepare(self._plan, self.commands)
             self.start()
@@ -96,8 +95,9 @@ class Stack:
                 child.kill()
             if self.postgresql is not None:
                 self.postgresql.close()
-            if self._plan is not None and self._given_run_dir is None:
-                shutil.rmtree(self._plan.run_dir, ignore_errors=True)
+            if self._folder_is_ours and self._run_dir is not None:
+                shutil.rmtree(self._run_dir, ignore_errors=True)
+                self._run_dir = None
 
     def __enter__(self) -> Self:
         return self.open()

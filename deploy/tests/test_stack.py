@@ -5,6 +5,7 @@ import pytest
 
 from deploy.readiness import NotReadyError
 from deploy.stack import Stack
+from deploy.strategy import StrategyError
 from deploy.tests.tiny import tiny_strategy
 from deploy.tests.waiting import alive, get, until
 
@@ -96,6 +97,13 @@ def test_a_folder_of_its_own_goes_with_it(stack_of):
     with stack_of(WEB, run_dir=None) as stack:
         assert stack.plan.run_dir.exists()
     assert not stack.plan.run_dir.exists()
+
+
+def test_a_folder_of_its_own_goes_where_nothing_could_be_planned(stack_of, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    with pytest.raises(StrategyError, match="WORKERS"):
+        stack_of(WEB, run_dir=None, env={"WORKERS": "0"}).open()
+    assert not list(tmp_path.glob("stack-*"))
 
 
 def test_a_process_that_dies_shows_its_log_and_nothing_is_left(stack_of):
