@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import threading
@@ -272,6 +273,20 @@ def test_a_ready_file_that_cannot_be_written_ends_no_sweeper(
     assert written == [False, False, False, True]
     assert ended
     assert [each.levelname for each in caplog.records] == ["ERROR", "ERROR"]  # once per outage
+
+
+def test_a_signal_ends_the_sweeper_after_its_round(monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = Mock()
+    fake.round.side_effect = lambda: signal.raise_signal(signal.SIGTERM)
+    monkeypatch.setattr(command, "Sweeper", lambda: fake)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        call_command("sweeper", every=3600)
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+    fake.round.assert_called_once_with()
+    fake.end.assert_called_once_with()
 
 
 @pytest.fixture

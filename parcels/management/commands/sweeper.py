@@ -12,8 +12,10 @@ import signal
 from argparse import ArgumentParser
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from functools import cache, wraps
-from threading import BoundedSemaphore, Event
+from queue import Empty, SimpleQueue
+from threading import BoundedSemaphore
 from time import monotonic
 from typing import Any
 
@@ -71,12 +73,12 @@ class Command(BaseCommand):
         parser.add_argument("--hung", type=float, default=HUNG, help="longest round in seconds")
 
     def handle(self, *args: Any, every: float, rounds: int, hung: float, **options: Any) -> None:
-        stop = Event()
+        stop = SimpleQueue[None]()  # not an Event: a signal in its wait() would hang in its set()
         for number in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(number, lambda *_: stop.set())
+            signal.signal(number, lambda *_: stop.put(None))
         sweeper = Sweeper()
         done, told = 0, False
-        while not stop.is_set():
+        while True:
             # A thread in C: it strikes whatever this process is stuck in.
             faulthandler.dump_traceback_later(hung, exit=True)
             if sweeper.round():
@@ -92,7 +94,9 @@ class Command(BaseCommand):
             if done == rounds:
                 break
             # Jitter: several sweepers that were started together must not stay in step.
-            stop.wait(every * random.uniform(0.75, 1.25))
+            with suppress(Empty):
+                stop.get(timeout=every * random.uniform(0.75, 1.25))
+                break
         sweeper.end()
 
 
