@@ -194,9 +194,9 @@ def _where(runs: Sequence[Mapping[str, Any]], commit: str) -> list[str]:
     latest = max(runs, key=lambda run: str(run["at"]))
     machine = latest["machine"]
     versions = {**machine["packages"], **machine["programs"]}
-    changed = max(run["changed_files"] for run in runs)
+    changed = dict.fromkeys(run["fault"] for run in runs if run["changed_files"])
     return [
-        f"- Commit {commit}" + (f" with {changed} changed files" if changed else ""),
+        f"- Commit {commit}" + (f", but {', '.join(changed)} of changed files" if changed else ""),
         f"- {min(run['at'] for run in runs)} to {latest['at']}",
         f"- {machine['cores']} cores of {machine['processor']}, {machine['memory_gb']} GB,"
         f" {machine['system']}, Python {machine['python']}",

@@ -115,13 +115,23 @@ def test_what_was_not_run_is_missing(faults: dict[str, type[Fault]], tmp_path: P
 
 
 def test_the_report_is_of_one_commit(faults: dict[str, type[Fault]], tmp_path: Path) -> None:
-    before, after = facts() | {"commit": "aaa"}, facts() | {"commit": "bbb"}
+    clean = facts() | {"changed_files": 0}
+    before, after = clean | {"commit": "aaa"}, clean | {"commit": "bbb"}
     write([replace(GREEN, dose="full")], faults, tmp_path, made=before)
     write([replace(GREEN, fault="F1", dose="full")], faults, tmp_path, made=after)
     table_, _, missing = report(tmp_path).partition("## Missing")
-    assert "Commit bbb" in table_
+    assert "Commit bbb\n" in table_
     assert "| F7 " not in table_
     assert "- F7 guarded on postgresql, full dose: last run on commit aaa" in missing
+
+
+def test_the_report_names_runs_of_changed_files(
+    faults: dict[str, type[Fault]], tmp_path: Path
+) -> None:
+    clean = facts() | {"changed_files": 0}
+    write([GREEN], faults, tmp_path, made=clean)
+    write([replace(GREEN, fault="F1")], faults, tmp_path, made=clean | {"changed_files": 1})
+    assert f"- Commit {clean['commit']}, but F1 of changed files\n" in report(tmp_path)
 
 
 def test_a_run_s_commit_is_told_once_and_the_report_does_not_dirty_it() -> None:
