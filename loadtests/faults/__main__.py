@@ -68,7 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser(known: Mapping[str, type[Fault]]) -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m loadtests.faults", description=__doc__)
-    parser.add_argument("faults", nargs="*", metavar="F1", type=str.upper, choices=known)
+    names = f"of {', '.join(known)}"
+    parser.add_argument(
+        "faults", nargs="*", metavar="F1", type=str.upper, choices=known, help=names
+    )
     parser.add_argument("--dose", choices=("short", "full"), default="short")
     parser.add_argument("--seed", type=int, default=int(time.time()) % 100_000)
     parser.add_argument("--database", choices=DATABASES, default="", help="only it")
