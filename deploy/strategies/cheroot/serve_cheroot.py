@@ -12,7 +12,7 @@ from shipping.wsgi import application
 
 # Of two lengths Cheroot takes the last one, and a proxy before it perhaps the first: what comes
 # behind the shorter would be a request of its own. Joined they are no number, and a 400.
-cheroot_server.comma_separated_headers.append(b"Content-Length")  # type: ignore[attr-defined]
+cheroot_server.comma_separated_headers.append(b"Content-Length")  # type: ignore[attr-defined] # stubs lack it
 
 
 class Gateway(Gateway_10):
