@@ -32,3 +32,24 @@ def test_what_is_measured_beside_another_commit_s_takes_nothing_internal_from_it
     modules = {each.module or "" for each in body if isinstance(each, ast.ImportFrom)}
     ours = {module for module in modules if module.startswith("offload")}
     assert ours == {"offload.resolving", "offload.threads"}
+
+
+# A project's LOGGING, whose default is to disable the loggers that are there already.
+PLAIN = """
+import logging
+from django.conf import settings
+settings.configure(
+    SECRET_KEY="x" * 50,
+    INSTALLED_APPS=["offload"],
+    LOGGING={"version": 1},
+    OFFLOAD={"BACKEND": "asgi"},
+)
+from offload import get_asgi_application
+get_asgi_application()
+logging.getLogger("offload").warning("heard")
+"""
+
+
+def test_a_project_s_logging_does_not_silence_it():
+    done = subprocess.run([sys.executable, "-c", PLAIN], capture_output=True, text=True, check=True)
+    assert "heard" in done.stderr
