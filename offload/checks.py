@@ -1,12 +1,14 @@
 """System checks of settings.OFFLOAD and of the settings that it needs."""
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Any
 
 from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
+from django.db import connections
 from django.utils.module_loading import import_string
 
 from offload import conf, fronts
@@ -100,12 +102,14 @@ def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
             )
     elif not (
         apps.is_installed("offload.postgresql")
-        and "postgresql" in str(settings.DATABASES.get(offload.database, {}).get("ENGINE"))
+        and offload.database in settings.DATABASES
+        and connections[offload.database].vendor == "postgresql"
+        and find_spec("psycopg")
     ):
         yield Error(
-            "OFFLOAD['STORE'] = 'postgresql' has no table, or no PostgreSQL.",
-            hint="Add 'offload.postgresql' to INSTALLED_APPS, migrate, and let OFFLOAD['DATABASE'] "
-            "name a PostgreSQL of DATABASES.",
+            "OFFLOAD['STORE'] = 'postgresql' has no table, no PostgreSQL or no psycopg.",
+            hint="Add 'offload.postgresql' to INSTALLED_APPS, migrate, let OFFLOAD['DATABASE'] "
+            "name a PostgreSQL of DATABASES, and install psycopg 3: nothing waits by psycopg2.",
             id="offload.E011",
         )
 

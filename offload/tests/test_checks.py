@@ -1,5 +1,8 @@
+import sys
+
 import pytest
 from django.conf import settings
+from django.db import connections
 
 from offload import checks
 from offload.checks import MIDDLEWARE, check_offload
@@ -95,3 +98,23 @@ def test_kept_connections_under_asgi(offload_settings, monkeypatch):
     assert ids() == ["offload.W008"]
     offload_settings(BACKEND="accel")
     assert ids() == []
+
+
+@pytest.fixture
+def in_postgresql(offload_settings, monkeypatch):
+    monkeypatch.setattr(connections["default"], "vendor", "postgresql")
+    installed = {"INSTALLED_APPS": ["offload", "offload.postgresql"]}
+    offload_settings(installed, BACKEND="asgi", STORE="postgresql")
+
+
+@pytest.mark.usefixtures("in_postgresql")
+def test_an_engine_that_builds_on_django_s_is_postgresql():
+    """PostGIS' path doesn't say so."""
+    pytest.importorskip("psycopg")
+    assert ids() == []
+
+
+@pytest.mark.usefixtures("in_postgresql")
+def test_psycopg2_can_t_wait(monkeypatch):
+    monkeypatch.setitem(sys.modules, "psycopg", None)
+    assert ids() == ["offload.E011"]
