@@ -43,12 +43,16 @@ def wait(hold_id: UUID | str, seconds: float) -> HttpResponse | None:
 def wait_here(late: Any) -> HttpResponse:
     """Wait in this worker instead of a front, without a database connection."""
     hold: Hold = late.offload_hold
+    _leave_database()
+    return in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
+
+
+def _leave_database() -> None:
     if not give_connections_back() and store.eager is None:
         logger.warning(
             "waits inside a transaction: work that starts at its commit does not start; "
             "in a TestCase use offload.testing.eager()"
         )
-    return in_place_of(late, wait_for(hold.hold_id, hold.deadline - time.time()))
 
 
 def in_place_of(late: HttpResponse, answer: Answer | None) -> HttpResponse:
@@ -151,7 +155,7 @@ async def wait_async(hold_id: UUID | str, seconds: float) -> HttpResponse | None
 async def wait_in_this_loop(late: Any) -> HttpResponse:
     """As `wait_here`, for a coroutine."""
     hold: Hold = late.offload_hold
-    await sync_to_async(give_connections_back)()  # those of the thread in which a sync view ran
+    await sync_to_async(_leave_database)()  # those of the thread in which a sync view ran
     return in_place_of(late, await wait_in_loop(hold.hold_id, hold.deadline - time.time()))
 
 

@@ -6,9 +6,15 @@ import time
 from typing import Any
 
 import pytest
-from asgiref.sync import ThreadSensitiveContext, sync_to_async
+from asgiref.sync import ThreadSensitiveContext, async_to_sync, sync_to_async
 from django.http import HttpResponse, JsonResponse
-from django.test import AsyncRequestFactory, Client, RequestFactory, override_settings
+from django.test import (
+    AsyncClient,
+    AsyncRequestFactory,
+    Client,
+    RequestFactory,
+    override_settings,
+)
 from django.urls import path
 
 import offload
@@ -190,3 +196,14 @@ def test_the_asgi_middleware_is_known_by_its_mark(offload_settings, hold_id):
     client = request.META[CLIENT] = protocol.Client(time.monotonic())
     through_middleware(request, hold_id, wait=10)
     assert client.hold is not None
+
+
+@pytest.mark.integration
+@pytest.mark.django_db
+@pytest.mark.parametrize("get", [Client().get, async_to_sync(AsyncClient().get)])
+def test_a_wait_inside_a_test_s_transaction_is_said(hold_id, caplog, get):
+    outcomes.known[hold_id] = 7
+    hold_ids.append(hold_id)
+    with override_settings(ROOT_URLCONF=__name__):
+        assert get("/slow").json() == {"final": 7}
+    assert "inside a transaction" in caplog.text
