@@ -186,7 +186,8 @@ def _values(row: Awaited) -> dict[Field[Any, Any], object]:
 
 def _copied(value: object) -> object:
     if isinstance(value, FieldFile):
-        return value.name
+        # A new file may have the former's name.
+        return value.name, getattr(value, "_committed", True)
     # psycopg2's bytes can't be copied; JSON can be changed in its place.
     return bytes(value) if isinstance(value, memoryview) else deepcopy(value)
 

@@ -2,6 +2,7 @@
 
 from typing import ClassVar
 
+from django.core.files.storage import InMemoryStorage
 from django.db import models
 from django.http import JsonResponse
 from rest_framework.response import Response
@@ -14,6 +15,7 @@ class Order(offload.Awaited):
     note = models.CharField(max_length=50, default="")
     parts = models.JSONField(default=dict)
     updated_at = models.DateTimeField(auto_now=True)
+    document = models.FileField(storage=InMemoryStorage(), default="")
     objects: ClassVar[models.Manager] = models.Manager()
 
     class Meta:

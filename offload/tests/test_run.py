@@ -5,6 +5,7 @@ from datetime import timedelta
 from unittest import mock
 
 import pytest
+from django.core.files.base import ContentFile
 from django.db import DatabaseError, IntegrityError, connection, models, transaction
 from django.http import HttpResponse, JsonResponse
 from django.test import Client, RequestFactory, override_settings
@@ -249,6 +250,18 @@ def test_only_what_the_work_changed_is_written(stored):
     order.refresh_from_db()
     assert (order.label, order.note) == ("mine", "by another")
     assert order.updated_at > before
+
+
+def test_a_file_of_the_same_name_is_written(stored):
+    order = Order.objects.create(document=ContentFile(b"old", "label.pdf"))
+    order.begin_hold(30, "")
+
+    def again(row):
+        row.document = ContentFile(b"new", "label.pdf")
+
+    with mock.patch.object(buy_label, "_function", again):
+        buy_label.work(str(order.pk), str(order.hold_id))
+    assert Order.objects.get().document.read() == b"new"
 
 
 @pytest.mark.django_db(transaction=True)
