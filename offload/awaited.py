@@ -70,9 +70,11 @@ class Awaited(models.Model):
         }
         # The row may have been read from a replica.
         alias = router.db_for_write(type(self), instance=self)
-        rows = type(self)._base_manager.using(alias)
+        # Its own table: Django's update of a parent's columns selects first, and then writes.
+        model = self._meta.get_field("hold_id").model
+        rows, key = model._base_manager.using(alias), getattr(self, model._meta.pk.attname)
         # Of two requests at once one changes the row, and the other one sees it.
-        if rows.filter(pk=self.pk, hold_id=self.hold_id).update(**new):
+        if rows.filter(pk=key, hold_id=self.hold_id).update(**new):
             for name, value in new.items():
                 setattr(self, name, value)
             return True

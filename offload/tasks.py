@@ -63,7 +63,7 @@ class Task(Generic[Row]):
         newer wait is left to that one.
         """
         alias = router.db_for_write(self.model)  # a replica may not have the row yet
-        rows = self.model._base_manager.using(alias).filter(pk=pk, hold_id=hold_id)
+        rows = self.model._base_manager.using(alias).filter(hold_id=hold_id)
         row = rows.first()
         if row is None:
             logger.warning("%s: nobody waits for %s any more", self.path, pk)

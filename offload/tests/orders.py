@@ -31,6 +31,31 @@ class Order(offload.Awaited):
         return JsonResponse({"order": self.pk, "label": self.label})
 
 
+class Express(Order):
+    """Of a table of its own beside that of the orders."""
+
+    class Meta:
+        app_label = "offload_tests"
+
+
+class Line(offload.Awaited):
+    """Of a key of two columns."""
+
+    pk = models.CompositePrimaryKey("number", "place")
+    number = models.IntegerField()
+    place = models.IntegerField()
+    label = models.CharField(max_length=50, default="")
+    note = ""
+    parts: ClassVar[dict[str, bool]] = {}
+    objects: ClassVar[models.Manager] = models.Manager()
+
+    class Meta:
+        app_label = "offload_tests"
+
+    def outcome(self):
+        return {"label": self.label}
+
+
 @offload.task(Order)
 def buy_label(order):
     order.parts["seen"] = True

@@ -2,6 +2,7 @@
 
 from contextlib import nullcontext
 from datetime import timedelta
+from typing import Any, cast
 from unittest import mock
 
 import pytest
@@ -19,7 +20,7 @@ from offload import tasks
 from offload.awaited import HoldState, resolve
 from offload.checks import check_offload
 from offload.testing import eager
-from offload.tests.orders import Order, buy_label
+from offload.tests.orders import Express, Line, Order, buy_label
 
 pytestmark = pytest.mark.django_db
 
@@ -28,6 +29,8 @@ pytestmark = pytest.mark.django_db
 def _orders(django_db_setup, django_db_blocker):
     with django_db_blocker.unblock(), connection.schema_editor() as editor:
         editor.create_model(Order)
+        editor.create_model(Express)
+        editor.create_model(Line)
 
 
 @pytest.fixture(autouse=True)
@@ -283,6 +286,14 @@ def test_a_coroutine_is_no_task():
             pass
 
 
+def test_a_row_may_have_a_key_of_several_columns(offload_eager):
+    line = Line.objects.create(number=1, place=2)
+    with mock.patch.object(buy_label, "model", Line):
+        offload.run(cast(Any, buy_label), line)
+    line.refresh_from_db()
+    assert (line.hold_state, line.label) == (HoldState.DONE, "label of (1, 2)")
+
+
 def test_a_second_delivery_only_releases_again(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")
@@ -328,6 +339,22 @@ def test_of_two_requests_at_once_one_begins():
     assert one.hold_id == other.hold_id
     order.refresh_from_db()
     assert order.hold_id == one.hold_id
+
+
+def test_of_two_requests_for_a_child_s_row_one_begins():
+    """Django's update of a parent's columns looks first, and then writes what it has found."""
+    order = Express.objects.create()
+    begun: list[bool] = []
+
+    def meanwhile(execute, sql, *rest):
+        if sql.startswith("UPDATE") and not begun:
+            begun.append(True)
+            assert Express.objects.get().begin_hold(30, "")
+        return execute(sql, *rest)
+
+    with connection.execute_wrapper(meanwhile):
+        assert not order.begin_hold(30, "")
+    assert order.hold_id == Express.objects.get().hold_id
 
 
 def test_a_wait_that_is_over_is_begun_anew():
