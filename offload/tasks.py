@@ -126,15 +126,20 @@ def run(
     `wait` and `account` as for `hold`; `late` is the row's own by default. With DRF's `request` the
     outcome is rendered as that client asked for. A row that is being worked on is only waited for.
     """
-    if not isinstance(work, Task):
-        raise TypeError(f"offload.run takes a function under @offload.task(Order), not {work!r}")
+    if not (isinstance(work, Task) and isinstance(row, work.model)):
+        raise TypeError(
+            f"offload.run takes a function under @offload.task(Order) and an Order, not {work!r} "
+            f"and {row!r}"
+        )
+    alias = router.db_for_write(type(row), instance=row)
+    if alias != router.db_for_write(work.model):
+        raise ValueError(f"{row!r} is in {alias!r}, where no router sends the worker")
     settings = conf.current()
     seconds = settings.deadline if wait is None else min(wait, settings.deadline)
     if row.begin_hold(seconds, renderer_of(request)):
         if store.eager is not None:
             store.eager.work(work, row)
         else:
-            alias = router.db_for_write(type(row), instance=row)
             transaction.on_commit(partial(_start, work, row), using=alias)
     return hold(str(row.hold_id), late=late or row.late(), wait=seconds, account=account)
 

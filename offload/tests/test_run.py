@@ -512,6 +512,17 @@ def test_what_is_no_task_is_refused_before_the_row_waits(work, eagerly):
     assert order.hold_state != HoldState.WAITING
 
 
+def test_a_row_that_no_worker_would_find_is_refused(stored):
+    order = Order.objects.create()
+    with pytest.raises(TypeError, match="an Order"):
+        offload.run(cast(Any, offload.task(Express)(print)), order)
+    order._state.db = "another"  # of its `using`, of which no router knows
+    with pytest.raises(ValueError, match="'another'"):
+        offload.run(buy_label, order)
+    order.refresh_from_db(using="default")
+    assert order.hold_state != HoldState.WAITING
+
+
 def test_a_task_is_called_like_its_function():
     order = Order(pk=3)
     buy_label(order)
