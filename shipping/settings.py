@@ -322,6 +322,9 @@ CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 CELERY_WORKER_HIJACK_ROOT_LOGGER = False
 CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
 CELERY_BROKER_CONNECTION_MAX_RETRIES = None
+# A Redis that takes no writes (a full disk, a switch to another) is one that is away: without this
+# each worker ends.
+CELERY_BROKER_CHANNEL_ERROR_RETRY = True
 CELERY_BROKER_POOL_LIMIT = 32
 # Seconds. RabbitMQ's: a worker finds a silent one within two or three of these.
 CELERY_BROKER_HEARTBEAT = 10

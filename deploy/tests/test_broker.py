@@ -91,15 +91,34 @@ def test_a_silent_rabbitmq_costs_one_time_out(stack, shop, rabbitmq):
     assert first < ONE_TIME_OUT
     assert "no wake-up for announce" in stack.log("web")  # it was not taken for sent
     assert max(others) < ONE_TIME_OUT / 2
+    until_a_label(shop)
+
+
+def until_a_label(shop):
+    """Wait until messages are sent again: the first ones are left to the sweeper."""
     later = []
 
     def one_more():
         later.append(shop.create(request_label_async=True, shipment={"id": 8}))
         return any(shop.has_label(parcel) for parcel in later)
 
-    until(one_more, "a label after its return")
+    until(one_more, "a label after the broker's return")
 
 
 def kinds_of_keys(url):
     with redis.Redis.from_url(url, decode_responses=True) as client:
         return {key.partition(":")[0].partition(".")[0] for key in client.scan_iter()}
+
+
+def test_a_redis_that_takes_no_writes_for_a_while_ends_no_worker():
+    """As one whose disk is full, or that is a replica since a switch to another."""
+    few = {"WEB_WORKERS": "1", "WORKER_CONCURRENCY": "20"}
+    parts = ["redis", "web", "worker", "simulator"]
+    with Stack("asgi-hold", env=few, processes=parts) as stack:
+        shop = Shop(stack).use(stack.public_key, stack.secret_key)
+        with redis.Redis.from_url(stack.env["REDIS_URL"]) as server:
+            server.execute_command("REPLICAOF", "127.0.0.1", "1")
+            until(lambda: "ReadOnlyError" in stack.log("worker"), "the worker's question")
+            server.execute_command("REPLICAOF", "NO", "ONE")
+        until_a_label(shop)
+        assert stack.running("worker")
