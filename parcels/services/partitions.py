@@ -9,7 +9,7 @@ import re
 from datetime import UTC, datetime, timedelta
 
 from django.conf import settings
-from django.db import connection, models, transaction
+from django.db import DatabaseError, connection, models, transaction
 from django.utils import timezone
 
 from parcels import metrics
@@ -35,10 +35,13 @@ def tend(now: datetime | None = None) -> None:
     for model, key in KEYS.items():
         table = model._meta.db_table
         if connection.vendor == "postgresql":
-            for month in months(now, before):
-                if not _has(table, month):
-                    _make(table, key, month)
-            _drop_before(table, key, before)
+            try:
+                for month in months(now, before):
+                    if not _has(table, month):
+                        _make(table, key, month)
+                _drop_before(table, key, before)
+            except DatabaseError:  # it is in use, or this role may not
+                log.exception("the partitions of %s are as they were", table)
             metrics.HISTORY_UNPLACED.labels(table).set(_unplaced(table))
         else:
             oldest = model._default_manager.order_by("pk").values_list("pk", key)[:ROWS_AT_ONCE]

@@ -57,10 +57,17 @@ def delete_discarded() -> int:
 
 def tidy() -> None:
     """Delete what was discarded, and go on with the cursor for a while."""
-    end = monotonic() + PORTION
-    while delete_discarded() and monotonic() < end:
-        pass
-    ripe = _minute(timezone.now() - AGE)
+    end, ripe = monotonic() + PORTION, _minute(timezone.now() - AGE)
+    try:
+        while delete_discarded() and monotonic() < end:
+            pass
+        _follow(ripe, end)
+    finally:  # a storage that is away is what to alarm on
+        if row := FeedCursor.objects.filter(name=CURSOR).first():
+            metrics.STORAGE_BEHIND.labels(CURSOR).set((ripe - row.seq) * 60)
+
+
+def _follow(ripe: int, end: float) -> None:
     on = settings.LABELS_IN == "storage"
     if on:
         _go_back()
@@ -74,7 +81,6 @@ def tidy() -> None:
         tidy_minute(minute)
         minute += 1
         FeedCursor.objects.filter(name=CURSOR, seq=minute - 1).update(seq=minute)
-    metrics.STORAGE_BEHIND.labels(CURSOR).set((ripe - minute) * 60)
 
 
 def _go_back() -> None:

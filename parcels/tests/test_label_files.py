@@ -26,6 +26,7 @@ from deploy.child import Child
 from deploy.ports import free_port
 from deploy.readiness import wait_until_ready
 from deploy.tests.fixtures import absent
+from parcels import metrics
 from parcels.models import Announcement, Attempt, DiscardedFile, Document, FeedCursor, Parcel, State
 from parcels.papers import files
 from parcels.services import review, tidy
@@ -456,3 +457,20 @@ def test_a_file_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyP
     assert (tmp_path / names[0]).stat().st_mode & 0o777 == 0o600
     storage.delete(names[0])
     assert not (tmp_path / names[1]).exists()
+
+
+@pytest.mark.parametrize("refused", ["listdir", "delete"])
+def test_how_far_it_is_behind_is_counted_while_the_storage_is_away(
+    refused: str, kept: Storage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: Any) -> None:
+        raise OSError("away")
+
+    DiscardedFile.objects.create(name="2026-11-23/1405/1-a.pdf")
+    two_days_ago = tidy._minute(timezone.now() - timedelta(days=2))
+    FeedCursor.objects.create(name=tidy.CURSOR, seq=two_days_ago)
+    monkeypatch.setattr(type(kept), refused, refuse)
+    with pytest.raises(OSError, match="away"):
+        tidy.tidy()
+    (gauge,) = metrics.STORAGE_BEHIND.collect()
+    assert [each.value >= 86_400 for each in gauge.samples] == [True]

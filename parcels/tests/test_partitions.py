@@ -264,6 +264,19 @@ def test_a_row_without_a_month_is_caught_counted_and_placed(switched: Database) 
 
 
 @pytest.mark.deployment
+def test_where_one_table_is_in_use_rows_are_counted_and_the_other_has_its_months(
+    switched: Database,
+) -> None:
+    now = datetime.now(UTC)
+    last = partitions.months(now)[-1]
+    switched.rows(INSERT.format(moment=f"'{last.isoformat()}'"))
+    with psycopg.connect(switched.url) as busy:
+        busy.execute("LOCK TABLE parcels_attempt_default IN ROW EXCLUSIVE MODE")
+        assert switched.tend(now) == {"parcels_attempt": 1, "parcels_trackingevent": 0}
+    assert f"{last:%Y_%m}" in switched.months("parcels_trackingevent")
+
+
+@pytest.mark.deployment
 def test_months_in_which_no_sweeper_ran_are_made_afterwards(switched: Database) -> None:
     first = partitions.months(datetime.now(UTC))[2]
     switched.rows(INSERT.format(moment=f"'{(first + timedelta(days=3)).isoformat()}'"))
