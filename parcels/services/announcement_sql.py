@@ -64,8 +64,10 @@ def claiming(state: State) -> tuple[str, QuerySet[Announcement]]:
 
     All threads share the second: it is only copied.
     """
-    # sent_at belongs to the try: an unknown keeps it, a new try has none.
-    sent = "sent_at" if state == State.UNKNOWN else "NULL"
+    # sent_at belongs to the try: an unknown keeps it, a new try has none. An older release did not
+    # note since when it is unknown.
+    since = f"sent_at, unknown_since = coalesce(unknown_since, sent_at, {now_sql()})"
+    sent = since if state == State.UNKNOWN else "NULL"
     due = _DUE[state].format(now=now_sql())
     sql = (
         f"UPDATE {TABLE} SET state = %s, claimed_at = {now_sql()},"  # noqa: S608 # no input in it
