@@ -1,10 +1,12 @@
 """The address that a request comes from, also behind proxies."""
 
+import re
 from ipaddress import IPv6Address, ip_address, ip_network
 
 from django.conf import settings
 from django.http import HttpRequest
 
+_WITH_PORT = re.compile(r"(?:\[(.+)\]|([\d.]+))(?::\d{1,5})?")
 # How TRUSTED_PROXIES names a proxy that comes by a Unix socket: it has no address.
 UNIX = "unix"
 
@@ -31,9 +33,13 @@ def client_network(request: HttpRequest) -> str:
 
 
 def plain(text: str) -> str:
-    """Return an address in its one form, IPv4 also where a socket maps it; empty if it is none."""
+    """Return an address in its one form, IPv4 also where a socket maps it; empty if it is none.
+
+    Some balancers write a port behind it, and IPv6 in brackets.
+    """
     try:
-        address = ip_address(text.strip())
+        host = _WITH_PORT.fullmatch(text.strip())
+        address = ip_address((host[1] or host[2]) if host else text.strip())
     except ValueError:
         return ""
     mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
