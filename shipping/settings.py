@@ -171,7 +171,7 @@ CARRIER_CONNECT_TIMEOUT = env.seconds("CARRIER_CONNECT_TIMEOUT", 3 * TIME_SCALE,
 # Over twice the call's deadline: a lease never runs out under a call that is still allowed to run.
 ANNOUNCEMENT_LEASE = env.seconds("ANNOUNCEMENT_LEASE", 2.5 * CARRIER_CALL_DEADLINE, minimum=0.1)
 # A parcel that could not be announced for a day needs a person.
-ANNOUNCEMENT_MAX_AGE = env.seconds("ANNOUNCEMENT_MAX_AGE", 24 * 3600 * TIME_SCALE)
+ANNOUNCEMENT_MAX_AGE = env.seconds("ANNOUNCEMENT_MAX_AGE", 24 * 3600 * TIME_SCALE, minimum=1)
 # If a carrier could not resolve it within an hour, a person must decide.
 ANNOUNCEMENT_MAX_UNKNOWN_AGE = env.seconds(
     "ANNOUNCEMENT_MAX_UNKNOWN_AGE", 3600 * TIME_SCALE, minimum=1
