@@ -1,4 +1,4 @@
-"""Cheroot ends a connection whose body has no plain length: what comes behind is no request."""
+"""Cheroot: what comes behind a body without a plain length is no request, and HEAD has no body."""
 
 import os
 import re
@@ -83,3 +83,13 @@ def test_a_chunk_s_size_may_not_fill_the_memory(port):
     with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
         client.sendall(POST.format("1.1").encode() + b"\r\n" + b"a" * 8 * 1024 * 1024)
         assert client.recv(65_536).startswith(b"HTTP/1.1 413 ")
+
+
+def test_an_answer_to_head_has_no_body(port):
+    """A client would take it for the next answer."""
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
+        client.sendall(HIDDEN.replace("GET", "HEAD").replace("close", "keep-alive").encode())
+        client.sendall(HIDDEN.encode())
+        answers = b"".join(iter(lambda: client.recv(65_536), b"")).split(b"\r\n\r\n")
+    assert [answer[:12] for answer in answers[:2]] == [b"HTTP/1.1 200"] * 2
+    assert answers[2:] == [b'{"status": "ok"}']
