@@ -93,3 +93,10 @@ def test_an_answer_to_head_has_no_body(port):
         answers = b"".join(iter(lambda: client.recv(65_536), b"")).split(b"\r\n\r\n")
     assert [answer[:12] for answer in answers[:2]] == [b"HTTP/1.1 200"] * 2
     assert answers[2:] == [b'{"status": "ok"}']
+
+
+def test_a_name_with_underscores_is_another_one(port):
+    """`X_Forwarded_For` would be taken for what a proxy says, which passes it on."""
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
+        client.sendall(HIDDEN.replace("\r\n\r\n", "\r\nX_Request_ID: forged\r\n\r\n").encode())
+        assert b"forged" not in b"".join(iter(lambda: client.recv(65_536), b""))

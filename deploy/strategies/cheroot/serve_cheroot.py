@@ -5,7 +5,7 @@ import signal
 import sys
 
 from cheroot import server as cheroot_server
-from cheroot.server import KnownLengthRFile
+from cheroot.server import HeaderReader, HTTPRequest, KnownLengthRFile
 from cheroot.wsgi import Gateway_10, Server
 
 from shipping.wsgi import application
@@ -13,6 +13,13 @@ from shipping.wsgi import application
 # Of two lengths Cheroot takes the last one, and a proxy before it perhaps the first: what comes
 # behind the shorter would be a request of its own. Joined they are no number, and a 400.
 cheroot_server.comma_separated_headers.append(b"Content-Length")  # type: ignore[attr-defined] # stubs lack it
+
+
+class Headers(HeaderReader):
+    """Drops names with underscores: WSGI has the same variable for `X_Forwarded_For`."""
+
+    def _allow_header(self, name: bytes) -> bool:
+        return b"_" not in name
 
 
 class Gateway(Gateway_10):
@@ -52,6 +59,7 @@ def main() -> None:
         server_name="127.0.0.1",
     )
     server.gateway = Gateway
+    HTTPRequest.header_reader = Headers()
     # 2 MiB is Django's own limit, and in its words; this one only stops what is absurd.
     server.max_request_body_size = 8 * 1024 * 1024
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
