@@ -246,11 +246,14 @@ def test_what_it_can_t_read_or_keep_is_answered_in_that_shape(name, tmp_path, ap
     with front(name, tmp_path, app) as port:
         assert error_of(ask(port, X_Test="x" * 9_000)) == 400
         assert error_of(ask(port, path="/" + "x" * 9_000), "") == 414
-        with socket.create_connection(("127.0.0.1", port), 30) as client:
-            client.sendall(b"GET\r\n\r\n")
-            head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
-        assert head.startswith(b"HTTP/1.1 400 ")
-        assert json.loads(body)["error"]["message"]
+        assert error_of(ask(port, "TRACE")) == 405
+        assert error_of(ask(port, "POST", Transfer_Encoding="gzip")) == 501
+        for status, line in ((400, b"GET"), (505, b"GET / HTTP/2.0")):
+            with socket.create_connection(("127.0.0.1", port), 30) as client:
+                client.sendall(line + b"\r\n\r\n")
+                head, _, body = client.makefile("rb").read().partition(b"\r\n\r\n")
+            assert head.startswith(b"HTTP/1.1 %d " % status)
+            assert json.loads(body)["error"]["code"] == status
         assert error_of(ask(port, path="/_own_error"), "_own_error") == 404
         assert not app.taken
         (tmp_path / "nginx_client_body").rename(tmp_path / "gone")
@@ -264,7 +267,7 @@ def test_what_it_can_t_read_or_keep_is_answered_in_that_shape(name, tmp_path, ap
 @pytest.mark.parametrize("name", FRONTED)
 def test_the_app_s_answers_pass(name, tmp_path, app):
     with nginx(name, tmp_path, app) as port:
-        for app.status in (200, 400, 401, 404, 414, 429, 503):
+        for app.status in (200, 400, 401, 404, 405, 414, 429, 503):
             assert ask(port)[::2] == (app.status, b"the app's own")
         for app.status in (413, 500, 502):
             answer = ask(port)
