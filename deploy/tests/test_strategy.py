@@ -1,3 +1,4 @@
+import re
 import runpy
 
 import pytest
@@ -6,6 +7,7 @@ from deploy import strategy as strategies
 from deploy.strategy import STRATEGIES, StrategyError, fill_in, load, names, why_unavailable
 from deploy.tests.tiny import TOML, tiny_strategy
 from offload import idle
+from parcels import limits
 
 
 @pytest.mark.parametrize("name", names())
@@ -123,3 +125,11 @@ def test_gunicorn_keeps_connections_beyond_its_threads(threads, monkeypatch):
     file = load("gunicorn-gthread").folder / "gunicorn.conf.py.in"
     config = runpy.run_path(str(file))
     assert config.get("worker_connections", 1000) >= int(threads) + 100
+
+
+@pytest.mark.parametrize("name", ["gunicorn-gthread", "gunicorn-gevent"])
+def test_gunicorn_reads_the_longest_address_that_the_app_reads(name):
+    """A query alone may have more than the 4,094 of its default: the answer was a page."""
+    text = (load(name).folder / "gunicorn.conf.py.in").read_text()
+    (line,) = re.findall(r"^limit_request_line = (\d+)$", text, re.MULTILINE)
+    assert int(line) > limits.PATH + limits.QUERY
