@@ -44,6 +44,12 @@ def test_a_connection_without_uvicorn_s_timer_is_kept_as_long_as_one_with_it(nam
     assert int(kept) <= idle.LIMIT
 
 
+@pytest.mark.parametrize("name", ["asgi-hold", "uvicorn-threads", "uvicorn-async"])
+def test_uvicorn_takes_what_asks_for_a_websocket_for_a_request(name):
+    """Where a library for them is installed, too: the app can't serve one, and answered 500."""
+    assert " --ws none " in load(name).processes["web"]
+
+
 def test_no_file_is_a_copy_of_another_strategy_s():
     texts = [path.read_text() for path in STRATEGIES.glob("*/*.in") if not path.is_symlink()]
     assert len(texts) == len(set(texts)) > 10
