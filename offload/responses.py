@@ -41,6 +41,8 @@ def to_response(answer: Answer) -> HttpResponse:
             _set_cookie(response, value)
         else:
             response[name] = value
+    if answer.status not in BODILESS:  # without it uWSGI ends a cut one as a whole one
+        response["Content-Length"] = str(len(body))
     return response
 
 

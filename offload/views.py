@@ -32,10 +32,7 @@ def internal(request: HttpRequest) -> HttpResponse:
     for_front = FRONTS[conf.current().backend].remote and request.method == "GET" and name
     if not for_front or place not in {"poll", "late"}:
         raise Http404
-    answer = poll(name) if place == "poll" else late(name)
-    if answer.content:  # by the uwsgi protocol one that is cut would be a whole one without it
-        answer["Content-Length"] = str(len(answer.content))
-    return answer
+    return poll(name) if place == "poll" else late(name)
 
 
 def answers(request: HttpRequest) -> HttpResponse:

@@ -60,6 +60,7 @@ def test_the_worker_waits(offload_settings, redis_server, hold_id, front):
     assert answer["X-Stack"] == "yes"  # merged as a front would have
     assert "Retry-After" not in answer
     assert "X-Offload-Ticket" not in answer
+    assert answer["Content-Length"] == "8"
 
 
 @pytest.mark.integration
@@ -70,6 +71,7 @@ def test_no_body_is_given_where_none_may_be(offload_settings, redis_server, hold
     offload.release(hold_id, HttpResponse("{}", status=status))
     answer = through_middleware(RequestFactory().get("/"), hold_id, wait=10)
     assert (answer.status_code, answer.content) == (status, b"")
+    assert "Content-Length" not in answer
     stored = protocol.Answer(status, (), b"{}")  # as by an older version
     assert to_response(stored).content == b""
 
