@@ -203,8 +203,11 @@ def test_a_simulator_that_is_gone_is_no_traceback(monkeypatch):
         simulation.ask("GET", "/carriers")
 
 
-def test_doctor_works_in_a_fresh_shell(tmp_path):
-    done = manage("doctor", "--json", RUN_DIR=str(tmp_path))
+@pytest.mark.parametrize("taken_in", [{}, {"SIMULATOR_URL": "http://127.0.0.1:1"}])
+def test_doctor_works_in_a_fresh_shell_and_in_one_with_the_demo_env_of_a_run_that_ended(
+    taken_in, tmp_path
+):
+    done = manage("doctor", "--json", RUN_DIR=str(tmp_path), **taken_in)
     assert done.returncode == 0, done.stderr
     rows = {row["what"]: row for row in json.loads(done.stdout)}
     assert rows["strategy asgi-hold"]["state"] == "there"

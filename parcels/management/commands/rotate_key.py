@@ -17,16 +17,16 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("account", type=int, help="the account's id")
-        parser.add_argument("--revoke", metavar="PUBLIC_KEY", default="")
+        parser.add_argument("--revoke", metavar="PUBLIC_KEY")
 
-    def handle(self, *args: Any, account: int, revoke: str, **options: Any) -> None:
+    def handle(self, *args: Any, account: int, revoke: str | None, **options: Any) -> None:
         found = Account.objects.filter(pk=account).first()
         if found is None:
             raise CommandError(f"there is no account {account}")
-        if revoke:
-            self._revoke(found, revoke)
-        else:
+        if revoke is None:
             self._issue(found)
+        else:
+            self._revoke(found, revoke)
 
     def _issue(self, account: Account) -> None:
         try:

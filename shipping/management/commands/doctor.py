@@ -111,8 +111,9 @@ def _strategies() -> list[Row]:
 
 def _run() -> list[Row]:
     """Check the run in this folder, if there is one."""
-    simulator = os.environ.get("SIMULATOR_URL", "")
-    if not simulator:
+    # A shell may have the one of a run that has ended, by its demo.env.
+    simulator, port = os.environ.get("SIMULATOR_URL"), os.environ.get("PORT")
+    if not (simulator and port):
         return [{"what": "a run", "state": "none", "how to get it": "make run", "without it": ""}]
     # Those in use, by what names them: REDIS_URL itself where it is one.
     stores = {
@@ -123,7 +124,7 @@ def _run() -> list[Row]:
     stores |= {url: "redis" for url in stores if url == settings.REDIS_URL}
     why = {name: why_no_answer(url) for url, name in stores.items() if url.startswith(REDIS)} | {
         "simulator": why_not_ready(f"GET {simulator}/healthz"),
-        "web": why_not_ready(f"GET http://127.0.0.1:{os.environ['PORT']}/readyz"),
+        "web": why_not_ready(f"GET http://127.0.0.1:{port}/readyz"),
     }
     log = f"its last lines: {os.environ.get('RUN_DIR', '.run')}/{{}}.log; then `make run` again"
     rows = [
