@@ -67,7 +67,7 @@ def give_up(announcement: Announcement, *, by: str) -> None:
 
     The sweeper voids all spare labels. Raises: NotUnderReview: it was decided already.
     """
-    message = "The carrier never said whether it made this label; it was given up after a review."
+    message = "It was given up after a review: no label is known."
     with transaction.atomic():
         note_attempt(announcement, "review", "given_up", detail=f"by {by}")
         _end(Ending(announcement, State.FAILED, error=message))

@@ -37,7 +37,7 @@ OVERDUE = "It could not be announced within its maximum age."
 # Seconds: an update in another order, or one that is taken back, must not bring all to a person.
 REMOVED_FOR = 3600
 REMOVED = "Its carrier was removed: no process can announce it, or ask about it."
-UNDER_REVIEW = "The carrier never said whether it made this label; it is under review."
+UNDER_REVIEW = "It is not certain whether there is a label; it is under review."
 # Seconds: a hold is kept this long after its deadline, for clients that ask late.
 KEEP_HOLDS = 3600
 # Seconds by which the clocks of a host, which wrote a hold's deadline, and of the database may

@@ -350,3 +350,24 @@ def test_review_shows_evidence_and_what_to_do(staff, carrier, advice):
     assert "timed out" in page
     assert advice in page
     assert f"/admin/parcels/announcement/?q={announcement.reference}" in page
+
+
+def test_review_says_why_a_person_must_decide(staff):
+    """Not each one was sent, and its evidence may be days old."""
+    at = timezone.now() - timedelta(days=2)
+    never_sent = AnnouncementFactory.create(
+        parcel=ParcelFactory.create(), state=State.NEEDS_REVIEW, error="Its maximum age has passed."
+    )
+    attempt = Attempt.objects.create(announcement=never_sent, fence=1, outcome="not_sent")
+    Attempt.objects.filter(pk=attempt.pk).update(date_created=at)
+    page = staff.get("/operator/review").content.decode()
+    assert "Its maximum age has passed." in page
+    assert "The carrier got the call" not in page
+    assert f"{at:%Y-%m-%d %H:%M:%S}" in page
+
+
+def test_a_parcels_page_names_its_announcements_state_in_words(staff):
+    parcel = ParcelFactory.create()
+    AnnouncementFactory.create(parcel=parcel, state=State.NEEDS_REVIEW)
+    page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
+    assert "needs_review" not in page

@@ -497,6 +497,7 @@ def test_a_pending_row_ends_at_its_deadline(carrier: Carrier) -> None:
     row.refresh_from_db()
     parcel = Parcel.objects.get()
     assert (row.state, parcel.status) == (State.NEEDS_REVIEW, Status.ANNOUNCEMENT_FAILED)
+    assert "carrier" not in parcel.carrier_error  # it was never asked
     assert WebhookEvent.objects.get().status == Status.ANNOUNCEMENT_FAILED
 
 
