@@ -22,13 +22,13 @@ LARGEST_LABEL = 2_000_000
 class AdoptForm(forms.Form):
     """What is known of a label that was sold."""
 
-    spare = forms.ModelChoiceField(SpareLabel.objects.none(), required=False, label="spare label")
+    spare = forms.ModelChoiceField(SpareLabel.objects.none(), required=False, label="Spare label")
     tracking_number = forms.CharField(max_length=64, required=False)
-    carrier_id = forms.CharField(max_length=128, required=False, label="carrier's own id")
+    carrier_id = forms.CharField(max_length=128, required=False, label="Carrier's own id")
     label = forms.FileField(required=False, help_text="The label as PDF.")
     no_document = forms.BooleanField(
         required=False,
-        label="there is no document",
+        label="There is no document",
         help_text="The parcel's links to it will be 404: none can be added later.",
     )
 
@@ -149,6 +149,7 @@ class ReviewActions(admin.ModelAdmin):
             )  # fmt: skip
             return None
         context = {**self.admin_site.each_context(request), "announcement": announcement}
+        context["title"] = f"Adopt a label for {announcement.reference} at {announcement.carrier}"
         return TemplateResponse(request, "parcels/review.html", context | {"form": form})
 
     @admin.action(description="Void all spare labels, and give up", permissions=["give_up"])

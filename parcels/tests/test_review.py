@@ -72,7 +72,7 @@ def test_the_evidence_is_shown(operator: Client, doubt: Announcement, spare: Spa
 
 
 def test_a_spare_label_is_adopted(operator: Client, doubt: Announcement, spare: SpareLabel) -> None:
-    assert b"Adopt a label" in act(operator, "adopt_label", doubt).content
+    assert b"<title>Adopt a label" in act(operator, "adopt_label", doubt).content
     act(operator, "adopt_label", doubt, adopt="Adopt", spare=spare.pk)
     doubt.refresh_from_db()
     parcel = doubt.parcel
