@@ -78,11 +78,7 @@ export class Controls {
   }
 
   explain(wish) {
-    const [, code, kind] = [...(wish.path.match(/carriers\/(\w+)/) ?? []), wish.body?.kind ?? "end"];
-    // Where one deployment runs its own command does it, too.
-    byId("copy").title = code && this.stacks < 2
-      ? `.venv/bin/python manage.py outage ${code} ${kind}${kind === "end" ? "" : ` --for ${seconds()}s`}`
-      : asCommand(wish);
+    byId("copy").title = asCommand(wish);
   }
 
   async copy() {

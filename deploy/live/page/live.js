@@ -30,6 +30,7 @@ class StackView {
     this.root = byId("stack-template").content.firstElementChild.cloneNode(true);
     this.root.querySelector(".name").textContent = figures.name;
     this.root.querySelector(".title").textContent = figures.title;
+    this.root.querySelector("summary").textContent = `Details of ${figures.name}`;
     byId("stacks").append(this.root);
     this.diagram = new Diagram(this.root.querySelector("canvas"), Object.keys(figures.carriers));
     this.tiles = TILES.map(([title, meaning]) => {
@@ -70,7 +71,8 @@ class CarrierView {
     this.code = code;
     this.root = byId("carriers").tBodies[0].insertRow();
     this.root.dataset.carrier = code;
-    this.root.innerHTML = '<th scope="row"></th><td class="share"></td><td class="now"></td><td class="calls"></td><td class="breaking"></td>';
+    this.root.innerHTML = '<th scope="row"></th><td class="share" data-title="Share of traffic"></td>'
+      + '<td class="now" data-title="Answers now"></td><td class="calls" data-title="Calls to it"></td><td class="breaking"></td>';
     this.root.firstChild.textContent = title;
     controls.connectCarrier(this.root.querySelector(".breaking"), code, title);
   }
