@@ -14,6 +14,7 @@ import textwrap
 from pathlib import Path
 from typing import Any
 
+from markdown.extensions.toc import slugify
 from merm import render_diagram
 from mkdocs.structure.files import File, Files
 
@@ -28,6 +29,17 @@ DIAGRAM = re.compile(r"^```mermaid\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # A heading and all that belongs to it but its pictures.
 SECTION = r"(<h{0}.*?</h{0}>)(.*?)(?=<h[1-6]|<p><img|\Z)"
 ELSEWHERE = ("http:", "https:", "mailto:")
+# The theme's switch for dark pages fails without the style sheets that `highlightjs: false` leaves
+# out: https://github.com/mkdocs/mkdocs/issues/4045
+SHEETS = '<template id="hljs-light"></template><template id="hljs-dark"></template>'
+
+
+def on_config(config: Any) -> Any:
+    """Let no heading's id begin with a digit, at which the theme's scripts fail."""
+    config.mdx_configs["toc"] = {
+        "slugify": lambda text, separator: re.sub(r"^(?=\d)", "_", slugify(text, separator))
+    }
+    return config
 
 
 def borrowed() -> dict[str, Path]:
@@ -126,6 +138,11 @@ def on_page_content(html: str, *, page: Any, config: Any, files: Files) -> str:
     section = SECTION.format(3 if "<h3" in html else 2)
     folded = r"<details><summary>\1</summary>\2</details>"
     return re.sub(section, folded, html, flags=re.DOTALL)
+
+
+def on_post_page(output: str, *, page: Any, config: Any) -> str:
+    """Give the theme's switch for dark pages what it wants."""
+    return output.replace("</head>", f"{SHEETS}</head>", 1)
 
 
 def _followed(match: re.Match[str], home: Path, address: str, pages: dict[Path, str]) -> str:

@@ -105,6 +105,24 @@ def test_a_phone_shows_all_without_widening_the_page(folder, dark):
             assert (lightness < 200) is dark, ground
 
 
+@pytest.mark.deployment
+def test_the_theme_s_scripts_run_and_its_switch_for_dark_works(folder):
+    if program := missing():
+        absent(program, INSTALL)
+    with browser() as driver:
+        for page in ("index", "adr/0001-pyuwsgi"):
+            driver.get(f"file://{folder}/{page}.html")
+            chosen = driver.execute_script("""
+                document.querySelector("[data-bs-theme-value=dark]").click();
+                return document.documentElement.dataset.bsTheme;
+            """)
+            assert chosen == "dark", page
+            # The search's worker wants a server.
+            said = [entry["message"] for entry in driver.get_log("browser")]
+            assert [words for words in said if "worker.js" not in words] == [], page
+            driver.execute_script("localStorage.clear()")
+
+
 def test_each_decision_is_listed(pages):
     for path in (ROOT / "docs" / "adr").glob("*.md"):
         assert f'href="{path.stem}.html"' in pages["adr/index.html"]
