@@ -70,12 +70,13 @@ def tree(pid: int) -> list[psutil.Process]:
 
 
 def _megabytes(process: psutil.Process) -> float:
-    try:
+    # PSS is Linux'. What is the process's own comes nearest; macOS tells that to root alone.
+    with suppress(psutil.Error):
         memory = process.memory_full_info()
-    except psutil.Error:
-        return 0.0
-    # PSS is Linux'; elsewhere what is the process's own comes nearest.
-    return float(getattr(memory, "pss", memory.uss)) / 1e6
+        return float(getattr(memory, "pss", memory.uss)) / 1e6
+    with suppress(psutil.Error):
+        return float(process.memory_info().rss) / 1e6
+    return 0.0
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import time
 
+import psutil
 import pytest
 
 from deploy.plan import ROOT
@@ -42,6 +43,16 @@ def test_who_has_ended_spends_and_has_nothing():
     gone = Processes({"gone": 2**22 + 1})  # above every pid
     assert gone.processor() == {"gone": 0}
     assert gone.memory() == {"gone": 0}
+    assert Processes({"me": os.getpid()}).memory()["me"] > 1
+
+
+def test_memory_is_told_where_only_root_may_see_what_is_shared(monkeypatch):
+    """On macOS."""
+
+    def refused(process):
+        raise psutil.AccessDenied(process.pid)
+
+    monkeypatch.setattr(psutil.Process, "memory_full_info", refused)
     assert Processes({"me": os.getpid()}).memory()["me"] > 1
 
 
