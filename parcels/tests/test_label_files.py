@@ -446,14 +446,13 @@ def test_an_operator_is_told_of_a_storage_that_is_away(
 
 def test_a_file_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file and every folder that is new with it are on the disk before the row is written."""
-    synced: list[str] = []
-    monkeypatch.setattr(
-        os, "fsync", lambda number: synced.append(os.readlink(f"/proc/self/fd/{number}"))
-    )
+    synced: list[os.stat_result] = []
+    monkeypatch.setattr(os, "fsync", lambda number: synced.append(os.fstat(number)))
     storage = DurableFiles(**files_in(str(tmp_path))["OPTIONS"])
     storage.save("2026-11-23/1405/1-a.pdf", io.BytesIO(PDF))
     names = ["2026-11-23/1405/1-a.pdf", "2026-11-23/1405", "2026-11-23", ""]
-    assert synced == [str(tmp_path / name).rstrip("/") for name in names]
+    places = [(tmp_path / name).stat() for name in names]
+    assert [each.st_ino for each in synced] == [each.st_ino for each in places]
     assert (tmp_path / names[0]).stat().st_mode & 0o777 == 0o600
     storage.delete(names[0])
     assert not (tmp_path / names[1]).exists()

@@ -4,6 +4,8 @@ import os
 import signal
 from functools import partial
 
+import psutil
+
 from deploy.child import Child
 from loadtests.faults.fault import (
     REST,
@@ -90,5 +92,4 @@ class Frozen(Fault):
 
 
 def _is_stopped(child: Child) -> bool:
-    with open(f"/proc/{child.pid}/stat") as file:
-        return file.read().rpartition(")")[2].split()[0] == "T"
+    return psutil.Process(child.pid).status() == psutil.STATUS_STOPPED
