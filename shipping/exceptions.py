@@ -7,6 +7,7 @@ from django.core.exceptions import RequestDataTooBig
 from django.db import DataError, OperationalError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
+from django.template.loader import render_to_string
 from rest_framework import exceptions
 from rest_framework.response import Response
 from rest_framework.views import exception_handler, set_rollback
@@ -86,6 +87,9 @@ def bad_request(request: HttpRequest, exception: Exception) -> JsonResponse:
     return JsonResponse(error_body(400, request.path, "Bad request."), status=400)
 
 
-def server_error(request: HttpRequest) -> JsonResponse:
-    """Answer a bug, in the error shape and without details."""
+def server_error(request: HttpRequest) -> HttpResponse:
+    """Answer a bug without details: as a page on paths for people, else in the error shape."""
+    if request.path.startswith(FOR_PEOPLE):
+        # Not for the request: its user and messages would ask the database, which may be away.
+        return HttpResponse(render_to_string("parcels/operator/failed.html"), status=500)
     return JsonResponse(error_body(500, request.path, "Internal server error."), status=500)

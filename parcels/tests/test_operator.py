@@ -3,11 +3,12 @@
 import io
 import re
 from datetime import timedelta
+from unittest.mock import Mock
 
 import pytest
 from django.contrib.admin.models import LogEntry
 from django.contrib.auth.models import User
-from django.db import connection
+from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
 from PIL import Image
@@ -371,3 +372,12 @@ def test_a_parcels_page_names_its_announcements_state_in_words(staff):
     AnnouncementFactory.create(parcel=parcel, state=State.NEEDS_REVIEW)
     page = staff.get(f"/operator/parcels/{parcel.pk}").content.decode()
     assert "needs_review" not in page
+
+
+def test_a_failure_is_a_page_for_people(staff, monkeypatch):
+    """Made without the database, which may be what is away."""
+    monkeypatch.setattr("parcels.views.operator._filtered", Mock(side_effect=OperationalError))
+    staff.raise_request_exception = False
+    answer = staff.get("/operator/parcels")
+    assert (answer.status_code, answer["Content-Type"][:9]) == (500, "text/html")
+    assert "the log says" in answer.content.decode()
