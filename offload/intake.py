@@ -96,6 +96,8 @@ class Intake:
                 raise Refused(*_TWO_LENGTHS)
             if any(int(n) > self._max_body for k, n in scope["headers"] if k == b"content-length"):
                 raise Refused(*_TOO_LARGE)
+            if sum(len(v) for k, v in scope["headers"] if k == b"content-type") > 255:
+                raise Refused(400, "The Content-Type is too long.")  # Django takes the square of it
             await self._app(scope, body.receive, send)
         except Refused as refused:
             words = self._words(refused.status, scope["path"], refused.message)

@@ -114,6 +114,15 @@ async def test_a_client_that_waits_has_no_second_table_of_its_headers():
     await task
 
 
+async def test_a_type_without_an_end_is_not_read():
+    """Django takes the square of its length for that: for 64 KB, two seconds of a processor."""
+    app = App()
+    for size, status in ((255, 200), (256, 400)):
+        headers = [(b"content-type", b"a"), (b"content-type", b"a" * (size - 1)), *length(1)]
+        assert (await ask(Intake(app), chunks(1), headers=headers))[0] == status
+    assert app.seen == [1]
+
+
 async def test_what_grows_too_large_is_left():
     app = App()
     assert (await ask(Intake(app, max_body=10), chunks(5, 5, 1)))[0] == 413
