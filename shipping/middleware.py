@@ -127,7 +127,6 @@ def _end(
     api = request.path.lstrip("/").startswith("api/")  # as the routes have it
     response.headers.setdefault("Content-Security-Policy", API_POLICY if api else PAGE_POLICY)
     response.headers.setdefault("Permissions-Policy", PERMISSIONS)
-    if api:  # names and addresses must not be cached
-        response.headers.setdefault("Cache-Control", "no-store")
+    response.headers.setdefault("Cache-Control", "no-store")  # most have names and addresses
     response[HEADER] = request_id
     return response
