@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from django.conf import settings
 from django.contrib import admin
 from django.contrib.auth.forms import UsernameField
+from django.contrib.auth.models import User
 from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
@@ -27,6 +28,8 @@ PER_NETWORK = PER_BROWSER = parse_limits("10/min,60/hour")
 # For attackers with many addresses: high, since an operator with a new browser is blocked, too.
 PER_NAME = parse_limits("100/hour")
 COOKIE = "known"
+# A name that is longer than a user's is not normalised: that may take the square of its length.
+NAME = UsernameField(max_length=User._meta.get_field("username").max_length)
 # Seconds (90 days): longer than any absence.
 KNOWN_FOR = 90 * 24 * 3600
 
@@ -56,7 +59,7 @@ def login(request: HttpRequest) -> HttpResponseBase:
 
 def _hashed_name(request: HttpRequest) -> str:
     """Return a hash of the name, normalised as by the login form: names must not be in Redis."""
-    name = UsernameField().to_python(request.POST.get("username", "")) or ""
+    name = NAME.to_python(request.POST.get("username", "")) or ""
     return hashlib.sha256(name.encode(errors="replace")).hexdigest()[:32]
 
 

@@ -1,5 +1,6 @@
 """Guessing the admin's password is stopped, and nobody can stop all operators."""
 
+import unicodedata
 from typing import Any
 
 import pytest
@@ -82,6 +83,20 @@ def test_a_name_is_one_however_it_is_written(written: str, counting: Counting) -
     guess("192.0.2.7", 1)
     guess("192.0.2.7", 1, name=written)
     assert sorted(counting.counts.values()) == [2, 2]
+
+
+def test_a_name_that_is_none_is_not_normalised(monkeypatch: pytest.MonkeyPatch) -> None:
+    """That takes the square of its length: of two megabytes, a quarter of an hour."""
+    normalize, lengths = unicodedata.normalize, set[int]()
+
+    def counting(form: Any, text: str) -> str:
+        lengths.add(len(text))
+        return normalize(form, text)
+
+    monkeypatch.setattr(unicodedata, "normalize", counting)
+    assert attempt(Client(), "192.0.2.7", name="\u0301\u0316" * 100).status_code == 200
+    assert attempt(Client(), "192.0.2.7", name="root").status_code == 200
+    assert lengths == {4}
 
 
 def test_nobody_locks_out_a_browser_that_has_been_in() -> None:
