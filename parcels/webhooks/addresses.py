@@ -12,6 +12,8 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from parcels import limits
+
 IPAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 # Global unicast: everything else in IPv6 is for special use.
@@ -107,12 +109,16 @@ def target(url: str, policy: Policy) -> Target:
     Raises:
         NotAllowed: it is no URL, or its scheme or port may not be reached.
     """
+    # Before it is read: urlsplit takes the square of the length of a host that isn't ASCII, and
+    # remembers what it was given, however long.
+    if not (url.isascii() and url.isprintable()) or " " in url or len(url) > limits.WEBHOOK_URL:
+        raise NotAllowed("not a URL")
     try:
         parts = urlsplit(url)
-        host, port = parts.hostname or "", parts.port
+        host, port = parts.hostname, parts.port
     except ValueError:
-        raise NotAllowed("not a URL") from None
-    if not url.isascii() or not url.isprintable() or " " in url or not host:
+        host = None
+    if not host:
         raise NotAllowed("not a URL")
     if parts.scheme not in policy.schemes:
         raise NotAllowed(f"scheme {parts.scheme or 'missing'} is not allowed")

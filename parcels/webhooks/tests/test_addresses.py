@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 
+from parcels import limits
+from parcels.webhooks import addresses
 from parcels.webhooks.addresses import NotAllowed, Policy, is_public, resolve, target
 
 PUBLIC = Policy()
@@ -132,6 +134,14 @@ def test_the_demo_opens_loopback_and_nothing_else(settings: Any) -> None:
 def test_what_is_no_plain_https_url_is_refused(url: str) -> None:
     with pytest.raises(NotAllowed):
         target(url, PUBLIC)
+
+
+@pytest.mark.parametrize("host", ["\u0301\u0316", "a" * limits.WEBHOOK_URL])
+def test_what_is_none_is_not_read(monkeypatch: pytest.MonkeyPatch, host: str) -> None:
+    """urlsplit takes the square of such a host's length, and remembers the last 128 addresses."""
+    monkeypatch.setattr(addresses, "urlsplit", lambda _: pytest.fail("it was read"))
+    with pytest.raises(NotAllowed, match="not a URL"):
+        target(f"https://{host}/", PUBLIC)
 
 
 def test_a_url_is_taken_apart() -> None:
