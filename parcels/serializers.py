@@ -27,7 +27,7 @@ class Country(serializers.Field):
             data = data.get("iso_2")
         # In ASCII: the capitals of "ß" are "SS", South Sudan.
         code = data.strip().upper() if isinstance(data, str) and data.isascii() else ""
-        if not code or countries.alpha2(code) != code:
+        if len(code) != 2 or countries.alpha2(code) != code:
             raise serializers.ValidationError("A two-letter country code is needed.")
         return code
 

@@ -208,6 +208,7 @@ def test_verbose_errors_name_what_cannot_be_announced(shop: Shop) -> None:
         ({"parcel": body(name="\ud800")}, "name"),
         ({"parcel": body(country="XX")}, "country"),
         ({"parcel": body(country=12)}, "country"),
+        ({"parcel": body(country="9" * 5000)}, "country"),
         ({"parcel": body(country_state="x" * 256)}, "to_state"),
         ({"parcel": body(weight="heavy")}, "weight"),
         ({"parcel": body(weight="-1")}, "weight"),
