@@ -47,6 +47,8 @@ from carriers.watchdog import WATCHDOG, Watch
 T = TypeVar("T")
 # Why 64 KB: a label arrives in one or two reads, and a flood is noticed before it fills memory.
 CHUNK = 65_536
+# Interim answers (1xx) before an answer: one in each second of the longest call is a third of it.
+INTERIM = 100
 TROUBLE = (
     requests.RequestException,
     urllib3.exceptions.HTTPError,
@@ -196,8 +198,16 @@ class _Wire(HTTPAdapter):
             self.watch.let_go()
 
 
-class _Answer(http.client.HTTPResponse):
-    """An answer after all interim ones; `http.client` itself passes over 100 only."""
+class FinalAnswer(http.client.HTTPResponse):
+    """An answer after all interim ones; `http.client` itself passes over 100 only, without end."""
+
+    _left = INTERIM + 1
+
+    def _read_status(self) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise http.client.HTTPException("too many interim answers")
+        return super()._read_status()  # type: ignore[misc] # it has
 
     def begin(self) -> None:
         super().begin()
@@ -214,7 +224,7 @@ class _Connection(HTTPConnection):
     long after its last look at the clock: the fault suite's F3 bought a label twice that way.
     """
 
-    response_class = _Answer
+    response_class = FinalAnswer
 
     def __init__(self, *args: Any, wire: _Wire, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)

@@ -184,6 +184,13 @@ def flood(connection, served):
         connection.sendall(b"x" * 65536)
 
 
+def interim_without_end(connection, served):
+    """Send interim answers of two kinds as fast as they are read."""
+    read_request(connection, served)
+    while not served.stop.is_set():
+        connection.sendall(b"HTTP/1.1 100 X\r\n\r\n" * 999 + b"HTTP/1.1 103 X\r\n\r\n")
+
+
 def garbage(connection, served):
     """Answer something that is no HTTP."""
     read_request(connection, served)

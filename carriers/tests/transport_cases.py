@@ -157,6 +157,7 @@ MISBEHAVIOURS = [
     (servers.trickle_headers, {"timeout"}, "each read succeeds; only the total is exceeded"),
     (servers.trickle_body, {"timeout"}, "the same after the headers"),
     (servers.trickle_endless_body, {"timeout"}, "being cut must not look like the end of the body"),
+    (servers.interim_without_end, {"unreadable"}, "what never becomes an answer"),
     (servers.truncate_body, {"unreadable"}, "shorter than promised"),
     (servers.flood, {"unreadable"}, "cut at the size limit"),
     (servers.garbage, {"unreadable"}, "no HTTP"),

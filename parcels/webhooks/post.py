@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import certifi
 
+from carriers.transport import FinalAnswer
 from carriers.watchdog import WATCHDOG
 from parcels.webhooks.addresses import NotAllowed, Policy, Target, resolve, target
 
@@ -35,16 +36,6 @@ class Answer:
     def taken(self) -> bool:
         """Tell whether the receiver has taken it: any 2xx."""
         return self.status is not None and 200 <= self.status < 300
-
-
-class _Final(http.client.HTTPResponse):
-    """The answer after its interim ones, of which the library passes over 100 alone."""
-
-    def begin(self) -> None:
-        super().begin()
-        while self.status < 200:
-            self.headers = None  # type: ignore[assignment] # as before the first
-            super().begin()
 
 
 def post(
@@ -90,7 +81,7 @@ def _post(
     plain = _dial(where, policy, ends_at)
     watch = WATCHDOG.watch(plain, ends_at)
     connection = http.client.HTTPConnection(where.host, where.port)
-    connection.response_class = _Final
+    connection.response_class = FinalAnswer
     try:
         connection.sock = plain
         if where.scheme == "https":

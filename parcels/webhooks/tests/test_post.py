@@ -73,6 +73,12 @@ def test_interim_answers_are_passed_over() -> None:
         assert send(served.url).status == 204
 
 
+def test_interim_answers_without_an_end_are_none() -> None:
+    """Until the deadline they would keep a processor busy."""
+    with servers.serving(servers.interim_without_end) as served:
+        assert send(served.url).error == "HTTPException"
+
+
 def test_tls_is_verified_against_the_name(tmp_path: Path) -> None:
     server, client = contexts(tmp_path)
     with servers.serving(servers.answering(servers.http(200)), server) as served:
