@@ -48,8 +48,8 @@ class CreateView(APIView):
             check_sizes(bodies, length)
         how = asked(request, many=many)
         orders, failed = read_orders(how, bodies)
-        if (colli := sum(order.colli for order in orders)) > 1:
-            count(how.account, "write", charge=colli - 1)
+        if (asked_for := sum(order.colli for order in orders) + len(failed)) > 1:
+            count(how.account, "write", charge=asked_for - 1)
         while True:
             try:
                 return create_parcels(asked=how, orders=orders, failed=failed, key=key)

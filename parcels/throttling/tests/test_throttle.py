@@ -83,6 +83,16 @@ def test_a_batch_counts_by_its_parcels(counts: dict[str, int]) -> None:
 
 
 @pytest.mark.django_db
+def test_what_is_refused_of_a_batch_counts_as_well(counts: dict[str, int]) -> None:
+    """It is in the answer, which is stored: two megabytes by each request filled Redis."""
+    account = AccountFactory.create(write_limit="100/min")
+    batch = {"parcels": [body(), *[body(name="", note="x" * 100)] * 31]}
+    answer = Shop(account).post("parcels?errors=verbose", batch)
+    assert len(answer.json()["failed_parcels"]) == 31
+    assert counts == {f"{account.pk}:write": 32}
+
+
+@pytest.mark.django_db
 def test_all_keys_of_an_account_count_together(counts: dict[str, int]) -> None:
     account = AccountFactory.create(read_limit="2/min")
     one, other = Shop(account), Shop(account)
