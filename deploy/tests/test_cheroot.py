@@ -100,3 +100,9 @@ def test_a_name_with_underscores_is_another_one(port):
     with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
         client.sendall(HIDDEN.replace("\r\n\r\n", "\r\nX_Request_ID: forged\r\n\r\n").encode())
         assert b"forged" not in b"".join(iter(lambda: client.recv(65_536), b""))
+
+
+def test_headers_have_an_end(port):
+    with socket.create_connection(("127.0.0.1", port), START_SECONDS) as client:
+        client.sendall(b"GET /healthz HTTP/1.1\r\nX-Long: " + b"a" * 100_000 + b"\r\n\r\n")
+        assert client.recv(65_536).startswith(b"HTTP/1.1 413 ")

@@ -62,6 +62,7 @@ def main() -> None:
     HTTPRequest.header_reader = Headers()
     # 2 MiB is Django's own limit, and in its words; this one only stops what is absurd.
     server.max_request_body_size = 8 * 1024 * 1024
+    server.max_request_header_size = 64 * 1024
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     server.safe_start()
 
