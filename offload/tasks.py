@@ -87,20 +87,26 @@ class Task(Generic[Row]):
                 row.hold_state = HoldState.FAILED
                 changed = ["hold_state"]
             give_connections_back()  # the server may have cut one that the work has used
-        # PostgreSQL tells of the release at the commit; Redis would before.
-        at_commit = conf.current().in_database and conf.current().database == alias
+        sent = False
         try:
             with transaction.atomic(using=alias):
                 row.save(update_fields=changed)  # of nothing it is nothing
-                if at_commit:
-                    failure = _release(row, within=True) or failure
+                # PostgreSQL tells of the release at the commit; Redis would before.
+                if conf.current().in_database and conf.current().database == alias:
+                    answer, wrong = _answer(row, within=True)
+                    failure, sent = wrong or failure, release(hold_id, answer)
         except Exception as error:
-            failure, at_commit = error, False
+            failure, sent = error, False
             row.hold_state = HoldState.FAILED
             # Not where only the commit's answer was lost.
             rows.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
-        if not at_commit:
-            failure = _release(row, within=False) or failure
+        if not sent:
+            answer, wrong = _answer(row, within=False)
+            failure = wrong or failure
+            for _ in range(RELEASES):
+                if release(hold_id, answer):
+                    break
+                time.sleep(AGAIN)
         if failure is not None:
             raise failure
 
@@ -163,22 +169,17 @@ def _start(work: Task[Any], row: Awaited) -> None:
         raise
 
 
-def _release(row: Awaited, *, within: bool) -> Exception | None:
-    """Release the row's answer, or a 500 if none can be made; return what then was wrong.
+def _answer(row: Awaited, *, within: bool) -> tuple[HttpResponse, Exception | None]:
+    """Return the row's answer, or a 500 if none can be made, with what then was wrong.
 
     `within` the work's own transaction, or after it.
     """
     try:
         # What the database refuses there must not undo the work.
         with transaction.atomic(using=row._state.db) if within else nullcontext():
-            answer, failure = row.hold_answer(), None
+            return row.hold_answer(), None
     except Exception as error:
-        answer, failure = HttpResponse(status=500), error
-    for _ in range(RELEASES):
-        if release(str(row.hold_id), answer):
-            break
-        time.sleep(AGAIN)
-    return failure
+        return HttpResponse(status=500), error
 
 
 def _values(row: Awaited) -> dict[Field[Any, Any], object]:

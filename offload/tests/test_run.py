@@ -154,11 +154,32 @@ def test_only_the_store_s_own_database_is_released_in_the_transaction(
     order = Order.objects.create()
     order.begin_hold(30, "")
     at = []
-    monkeypatch.setattr("offload.tasks.release", lambda *_: at.append(connection.in_atomic_block))
-    monkeypatch.setattr("offload.tasks.RELEASES", 1)
-    monkeypatch.setattr("offload.tasks.AGAIN", 0.0)
+
+    def release(hold_id, answer):
+        at.append(connection.in_atomic_block)
+        return True
+
+    monkeypatch.setattr("offload.tasks.release", release)
     buy_label.work(str(order.pk), str(order.hold_id))
     assert at == [within]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_what_is_not_sent_with_the_commit_does_not_delay_it(offload_settings, monkeypatch):
+    """A worker that is killed while it tries again would lose what it has bought."""
+    offload_settings(STORE="postgresql", BACKEND="inline")
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    at = []
+
+    def release(hold_id, answer):
+        at.append(connection.in_atomic_block)
+        return len(at) == 3
+
+    monkeypatch.setattr("offload.tasks.release", release)
+    monkeypatch.setattr("offload.tasks.AGAIN", 0.0)
+    buy_label.work(str(order.pk), str(order.hold_id))
+    assert at == [True, False, False]
 
 
 def too_much(order):
