@@ -17,7 +17,7 @@ from inspect import iscoroutinefunction
 from typing import Any, Generic, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections, router, transaction
+from django.db import DatabaseError, connections, router, transaction
 from django.db.models import Field
 from django.db.models.fields.files import FieldFile
 from django.http import HttpResponse
@@ -31,8 +31,8 @@ from offload.responses import renderer_of
 from offload.store import release
 
 logger = logging.getLogger("offload")
-# A release that Redis does not take is repeated, each second: the client waits for it, and most
-# restarts are over by then.
+# A release that Redis does not take is repeated, each second, as is a connection to the database:
+# the client waits for it, and most restarts are over by then.
 RELEASES, AGAIN = 15, 1.0
 
 Row = TypeVar("Row", bound=Awaited)
@@ -63,6 +63,7 @@ class Task(Generic[Row]):
         newer wait is left to that one.
         """
         alias = router.db_for_write(self.model)  # a replica may not have the row yet
+        _reach(alias)
         rows = self.model._base_manager.using(alias).filter(hold_id=hold_id)
         row = rows.first()
         if row is None:
@@ -89,6 +90,7 @@ class Task(Generic[Row]):
             give_connections_back()  # the server may have cut one that the work has used
         sent = False
         try:
+            _reach(alias)  # only this process knows what it has bought
             with transaction.atomic(using=alias):
                 row.save(update_fields=changed)  # of nothing it is nothing
                 # PostgreSQL tells of the release at the commit; Redis would before.
@@ -98,8 +100,9 @@ class Task(Generic[Row]):
         except Exception as error:
             failure, sent = error, False
             row.hold_state = HoldState.FAILED
-            # Not where only the commit's answer was lost.
-            rows.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
+            with suppress(DatabaseError):
+                # Not where only the commit's answer was lost.
+                rows.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
         if not sent:
             answer, wrong = _answer(row, within=False)
             failure = wrong or failure
@@ -167,6 +170,17 @@ def _start(work: Task[Any], row: Awaited) -> None:
         if unbegun.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED):
             release(str(row.hold_id), row.failure())  # others may have joined this wait
         raise
+
+
+def _reach(alias: str) -> None:
+    end = time.monotonic() + RELEASES * AGAIN
+    while True:
+        try:
+            return connections[alias].ensure_connection()
+        except DatabaseError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(AGAIN)
 
 
 def _answer(row: Awaited, *, within: bool) -> tuple[HttpResponse, Exception | None]:

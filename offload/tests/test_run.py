@@ -7,7 +7,14 @@ from unittest import mock
 
 import pytest
 from django.core.files.base import ContentFile
-from django.db import DatabaseError, IntegrityError, connection, models, transaction
+from django.db import (
+    DatabaseError,
+    IntegrityError,
+    OperationalError,
+    connection,
+    models,
+    transaction,
+)
 from django.http import HttpResponse, JsonResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path
@@ -297,6 +304,56 @@ def test_no_connection_is_kept_for_the_work_nor_from_it(stored, monkeypatch):
     monkeypatch.setattr(buy_label, "_function", lambda _: done.append("work"))
     buy_label.work(str(order.pk), str(order.hold_id))
     assert done == ["closed", "work", "closed"]
+
+
+@pytest.fixture
+def away(monkeypatch):
+    """Take the database away for as many calls as the list has entries."""
+    left: list[None] = []
+    connect = connection.ensure_connection
+
+    def ensure_connection():
+        if left:
+            left.pop()
+            raise OperationalError("the server is restarting")
+        connect()
+
+    monkeypatch.setattr(connection, "ensure_connection", ensure_connection)
+    monkeypatch.setattr("offload.tasks.AGAIN", 0.01)
+    yield left
+    left.clear()
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("before", [3, 0])
+@pytest.mark.parametrize("store", ["redis", "postgresql"])
+def test_a_database_that_restarts_loses_no_work(
+    stored, offload_settings, monkeypatch, away, store, before
+):
+    offload_settings(STORE=store, BACKEND="inline")
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+
+    def work(row):
+        row.label = "bought"
+        away.extend([None] * 3)
+
+    monkeypatch.setattr(buy_label, "_function", work)
+    away.extend([None] * before)
+    buy_label.work(str(order.pk), str(order.hold_id))
+    order.refresh_from_db()
+    assert (order.hold_state, order.label) == (HoldState.DONE, "bought")
+    assert [answer.status for answer in stored.values()] == [200]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_client_of_a_database_that_stays_away_is_told(stored, monkeypatch, away):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    monkeypatch.setattr(buy_label, "_function", lambda _: away.extend([None] * 999))
+    with pytest.raises(OperationalError):
+        buy_label.work(str(order.pk), str(order.hold_id))
+    assert [answer.status for answer in stored.values()] == [500]
 
 
 def test_a_coroutine_is_no_task():
