@@ -389,6 +389,21 @@ def test_a_poll_s_answer_is_the_app_s(status, body, tmp_path, app):
 
 
 @pytest.mark.integration
+def test_a_poll_s_answer_depends_on_no_condition(tmp_path, app):
+    """Of a script's 200 nginx made a 412 or a 304, when the label was bought."""
+    app.status, app.words = 418, HELD
+    app.polled = b"HTTP/1.1 200 OK\r\nX-Status: %d\r\n\r\nlabel"
+    conditions = {
+        "If_Match": '"x"',
+        "If_None_Match": "*",
+        "If_Unmodified_Since": "Sun, 29 Nov 2026 00:00:00 GMT",
+    }
+    with nginx("nginx-njs-poll", tmp_path, app) as port:
+        answers = [ask(port, "POST", **{name: value}) for name, value in conditions.items()]
+    assert [answer[::2] for answer in answers] == [(200, b"label")] * 3
+
+
+@pytest.mark.integration
 @pytest.mark.parametrize("at", [b"Length", b"ole"], ids=["in its headers", "in its body"])
 def test_a_poll_s_answer_that_is_cut_is_asked_for_again(at, tmp_path, app):
     app.status, app.words = 418, HELD

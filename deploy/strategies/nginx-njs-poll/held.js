@@ -5,7 +5,15 @@
 // What nginx writes for this connection itself.
 const OWN = ["connection", "keep-alive", "transfer-encoding", "content-length", "date", "server"];
 
-function answer(r, reply) {
+// nginx looks at these for a script's own 200, and makes a 412 or a 304 of it. An app's answer
+// passes.
+const CONDITIONS = ["If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"];
+
+function answer(r, reply, path) {
+    if (CONDITIONS.some((name) => r.headersIn[name] !== undefined)) {
+        r.internalRedirect(path);
+        return;
+    }
     for (const name in reply.headersOut) {
         if (OWN.indexOf(name.toLowerCase()) < 0) {
             r.headersOut[name] = reply.headersOut[name];
@@ -43,23 +51,25 @@ function pause() {
 async function wait(r) {
     // Read now: a subrequest's own upstream headers would take its place.
     const ticket = r.variables.upstream_http_x_offload_ticket;
+    const poll = "/_offload/poll/" + ticket;
+    const late = "/_offload/late/" + ticket;
     let failures = 0;
     let reply;
     while (failures < FAILURES) {
         await pause();
-        reply = await r.subrequest("/_offload/poll/" + ticket, { method: "GET" });
+        reply = await r.subrequest(poll, { method: "GET" });
         if (!isWhole(reply)) {
             failures += 1;
         } else if (reply.status == 204 && reply.headersOut["Retry-After"]) {
             failures = 0;
         } else {
-            answer(r, reply);
+            answer(r, reply, poll);
             return;
         }
     }
-    reply = await r.subrequest("/_offload/late/" + ticket, { method: "GET" });
+    reply = await r.subrequest(late, { method: "GET" });
     if (isWhole(reply)) {
-        answer(r, reply);
+        answer(r, reply, late);
     } else {
         r.return(502);
     }
