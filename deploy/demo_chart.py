@@ -29,6 +29,7 @@ def chart(lines: Mapping[str, Sequence[Point]], band: tuple[float, float]) -> st
     seconds.valueStep = 10 if end > 30 else 5
     answers.valueSteps, answers.labelTextFormat = [*map(_height, TICKS)], [*TICKS.values()]
     answers.valueMin, answers.valueMax = _height(0), _height(math.inf)
+    answers.labels.dx = -12  # a browser's letters may be wider than those that were measured
     answers.visibleGrid, answers.gridStrokeColor = True, SHADE
     left, right = (plot.x + at * plot.width / end for at in band)
     drawing = Drawing(WIDTH, HEIGHT)
