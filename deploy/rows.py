@@ -42,6 +42,11 @@ class Rows:
         """Return how many announcements have not ended."""
         return sum(sum(states.values()) for states in self.queues.values())
 
+    @property
+    def to_come(self) -> int:
+        """Return how many of these a process goes on with: those under review wait for a person."""
+        return self.open - sum(states.get("needs_review", 0) for states in self.queues.values())
+
 
 def database_of(url: str) -> "SQLite | PostgreSQL":
     """Return the reader for an address as `DATABASE_URL` has it."""

@@ -129,7 +129,7 @@ class Watch:
             "waiting": min(counted.busy.get("waiting", 0), serving),
             "holds": holds,
             "at_door": at_door,
-            "to_come": rows.open + at_door,
+            "to_come": rows.to_come + at_door,
             "queued": sum(states.get("pending", 0) for states in rows.queues.values()),
             "queue_age": rows.oldest,
             "offered": self._rates["offered"].add(now, tally["sent"]),

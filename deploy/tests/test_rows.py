@@ -54,6 +54,12 @@ def test_open_states_are_the_models():
     assert set(OPEN) == {str(state) for state in THEIRS}
 
 
+def test_what_waits_for_a_person_is_not_to_come():
+    """Or the live page says "Recovering" until somebody decides."""
+    rows = Rows({"lantern": {"needs_review": 2, "pending": 1}})
+    assert (rows.open, rows.to_come) == (3, 1)
+
+
 def test_rows(url, tmp_path):
     database = database_of(url)
     assert database.read() is None  # no tables yet
