@@ -14,7 +14,7 @@ from parcels.papers.labels import as_png, on_sheets, one_after_another
 from parcels.query import identifier, identifiers, small_integer
 from parcels.representation import label_payload
 from parcels.selectors import labels_of
-from parcels.views.request import account_of, base_url
+from parcels.views.request import account_of, base_url, count
 
 TYPES = {"pdf": "application/pdf", "zpl": "application/zpl", "png": "image/png"}
 # What an Accept may call each form, the most specific first. JSON: what some clients ask of all.
@@ -174,11 +174,13 @@ def file_response(content: bytes, media_type: str, name: str) -> HttpResponse:
 
 
 def _parcels(request: Request, parcel_id: str) -> list[int]:
-    """Return the parcel of the path, else those of the query."""
+    """Return the parcel of the path, else those of the query, which count as a read each."""
     ids = request.query_params.get("ids", "")
     parcels = [identifier(parcel_id)] if parcel_id else identifiers(ids, "ids")
     if not parcels:
         raise ValidationError({"ids": ["This field is required."]})
+    if len(parcels) > 1:
+        count(account_of(request), "read", charge=len(parcels) - 1)
     return parcels
 
 

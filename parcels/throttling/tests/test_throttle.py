@@ -93,6 +93,17 @@ def test_what_is_refused_of_a_batch_counts_as_well(counts: dict[str, int]) -> No
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("path", ["labels/label_printer", "customs_declaration/normal_printer"])
+def test_a_document_counts_by_its_parcels(path: str, counts: dict[str, int]) -> None:
+    """A sheet of a hundred labels takes a thousand times the processor of a parcel."""
+    account = AccountFactory.create(read_limit="100/min")
+    Shop(account).get(f"{path}?ids=1,2,3")
+    assert counts == {f"{account.pk}:read": 3}
+    Shop(account).get(f"{path}/1")
+    assert counts == {f"{account.pk}:read": 4}
+
+
+@pytest.mark.django_db
 def test_all_keys_of_an_account_count_together(counts: dict[str, int]) -> None:
     account = AccountFactory.create(read_limit="2/min")
     one, other = Shop(account), Shop(account)
