@@ -114,5 +114,6 @@ def _read(document: Document) -> bytes | None:
         with storage().open(document.file) as file:
             return bytes(file.read())
     except FileNotFoundError:
+        metrics.STORAGE_TROUBLE.labels("lost").inc()
         log.error("document %s: its file %s is gone", document.pk, document.file)
         return None

@@ -370,7 +370,10 @@ def test_a_lost_file_is_a_404_and_a_storage_that_is_away_a_503(
         assert download(shop, parcel).status_code == 503
     for name in stored(kept):
         kept.delete(name)
+    lost = metrics.STORAGE_TROUBLE.labels("lost")
+    before = lost._value.get()
     assert download(shop, parcel).status_code == 404
+    assert lost._value.get() == before + 1
 
 
 def test_evidence_that_is_adopted_becomes_a_file_of_its_own(kept: Storage, shop: Shop) -> None:
