@@ -325,6 +325,8 @@ CELERY_BROKER_CONNECTION_MAX_RETRIES = None
 # A Redis that takes no writes (a full disk, a switch to another) is one that is away: without this
 # each worker ends.
 CELERY_BROKER_CHANNEL_ERROR_RETRY = True
+# Of tasks that are acknowledged late, and none is: unset, each loss would be nine lines of warning.
+CELERY_WORKER_CANCEL_LONG_RUNNING_TASKS_ON_CONNECTION_LOSS = True
 CELERY_BROKER_POOL_LIMIT = 32
 # Seconds. RabbitMQ's: a worker finds a silent one within two or three of these.
 CELERY_BROKER_HEARTBEAT = 10

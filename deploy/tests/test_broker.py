@@ -122,3 +122,4 @@ def test_a_redis_that_takes_no_writes_for_a_while_ends_no_worker():
             server.execute_command("REPLICAOF", "NO", "ONE")
         until_a_label(shop)
         assert stack.running("worker")
+        assert "DeprecationWarning" not in stack.log("worker")
