@@ -1,15 +1,15 @@
 """Cancel a parcel: at once where nothing was bought, else by asking its carrier.
 
-In order of cost: a parcel that was never announced is deleted; an announcement that is not claimed
-is withdrawn; a label that was bought is voided by a worker (`void`). While a call to the carrier
-runs, the parcel waits for its end with status 1999.
+In order of cost: a parcel that was never announced is deleted; an announcement that no carrier has
+heard of is withdrawn; a label that was bought is voided by a worker (`void`). While a call to the
+carrier runs, the parcel waits for its end with status 1999.
 """
 
 from dataclasses import dataclass
 from datetime import timedelta
 
 from django.db import OperationalError, transaction
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 
@@ -48,8 +48,9 @@ TOO_OLD = Verdict(
 )
 BUSY = Verdict(400, "failed", "This parcel is being changed: try again")
 
-# Its announcement may be pending: also again, after a cancellation came while it was claimed.
-_NOT_BOUGHT = (Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED)
+# Its announcement may be one that no carrier has heard of: also pending again, after a cancellation
+# came while it was claimed, or under review and shown as failed.
+_NOT_BOUGHT = (Status.BEING_ANNOUNCED, Status.CANCELLATION_REQUESTED, Status.ANNOUNCEMENT_FAILED)
 _SETTLED: dict[int, Verdict] = {
     Status.ANNOUNCEMENT_FAILED: FAILED_BEFORE,
     Status.CANCELLED: ALREADY,
@@ -84,7 +85,7 @@ def _cancel(parcel: Parcel) -> Verdict | None:
     """Return the verdict; None when the parcel has changed meanwhile."""
     if parcel.status == Status.NO_LABEL:
         return CANCELLED if _delete(parcel) else None
-    if parcel.status in _NOT_BOUGHT and withdraw_pending(parcel):
+    if parcel.status in _NOT_BOUGHT and withdraw_unsent(parcel):
         return CANCELLED
     verdict = _SETTLED.get(parcel.status)
     # Shown as failed, but a person may still find that it was bought.
@@ -128,10 +129,11 @@ def pass_on_reference(deleted: Parcel) -> None:
             heir.save(update_fields=["external_reference", "date_updated"])
 
 
-def withdraw_pending(parcel: Parcel) -> bool:
-    """Cancel the parcel's announcement if it is not claimed; False if it is."""
-    pending = Announcement.objects.filter(parcel=parcel, state=State.PENDING).first()
-    return pending is not None and withdraw(pending, parcel, State.PENDING)
+def withdraw_unsent(parcel: Parcel) -> bool:
+    """Cancel the parcel's announcement if no carrier has heard of it, and it is not claimed."""
+    unsent = Q(state=State.PENDING) | Q(state=State.NEEDS_REVIEW, unknown_since=None)
+    row = Announcement.objects.filter(unsent, parcel=parcel).first()
+    return row is not None and withdraw(row, parcel, State(row.state))
 
 
 def _request(parcel: Parcel) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 import redis
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils import timezone
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
@@ -155,6 +156,8 @@ def carrier_says(monkeypatch: pytest.MonkeyPatch) -> Answers:
 @pytest.fixture
 def reviewed(shop: Shop) -> Announcement:
     """Return an announcement under review whose cancellation was asked for."""
-    row = AnnouncementFactory.create(parcel__account=shop.account, state=State.NEEDS_REVIEW)
+    row = AnnouncementFactory.create(
+        parcel__account=shop.account, state=State.NEEDS_REVIEW, unknown_since=timezone.now()
+    )
     assert cancel(shop, row.parcel) == (202, "queued")
     return row

@@ -37,7 +37,7 @@ def main() -> None:
     from parcels.services import cancel
 
     if "--broken" in sys.argv:
-        cancel.withdraw_pending = withdraw_anyhow
+        cancel.withdraw_unsent = withdraw_anyhow
         unguarded.take_away("void_claim")
     named: dict[str, Round] = {"--void": void_twice, "--inherit": inherit}
     round_of = next((named[option] for option in sys.argv if option in named), play)

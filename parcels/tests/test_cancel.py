@@ -209,11 +209,25 @@ def test_adopting_goes_on_with_a_cancellation_that_was_promised(
     assert events() == [1999]
 
 
+@pytest.mark.parametrize("status", [Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED])
+def test_a_review_of_what_was_never_sent_ends_with_its_cancellation(
+    shop: Shop, status: Status
+) -> None:
+    """A day's outage: the carrier can't be asked to void what it has never heard of."""
+    row = AnnouncementFactory.create(
+        parcel__account=shop.account, parcel__status=status, state=State.NEEDS_REVIEW
+    )
+    assert cancel(shop, row.parcel) == (200, "cancelled")
+    assert Announcement.objects.get().state == State.CANCELLED
+    assert (status_of(row.parcel), events()) == (Status.CANCELLED, [Status.CANCELLED])
+
+
 def test_a_review_that_is_shown_as_failed_is_cancelled_as_any_other(shop: Shop) -> None:
     row = AnnouncementFactory.create(
         parcel__account=shop.account,
         parcel__status=Status.ANNOUNCEMENT_FAILED,
         state=State.NEEDS_REVIEW,
+        unknown_since=timezone.now(),
     )
     assert cancel(shop, row.parcel) == (202, "queued")
     review.adopt(row, review.Label("3S1", "c-1"), by="operator")
@@ -227,6 +241,7 @@ def test_a_review_that_ends_meanwhile_leaves_nothing_to_cancel(
         parcel__account=shop.account,
         parcel__status=Status.ANNOUNCEMENT_FAILED,
         state=State.NEEDS_REVIEW,
+        unknown_since=timezone.now(),
     )
 
     def decided(_: Parcel) -> timedelta:
