@@ -119,7 +119,6 @@ def decide_lookup(
     result: Absent | NotSent | Unknown,
     *,
     settled_for: float,
-    unknown_age: float,
     settling: float,
     absences: int,
     looks: int,
@@ -131,23 +130,23 @@ def decide_lookup(
 ) -> Decision:
     """Decide after a lookup of an unknown announcement.
 
-    `settled_for` in seconds since the call ended; `absences` counts the looks *after* the settling
-    window that found nothing, this one included; `looks` all of them; `repeats` the purchases after
-    a proved absence. `refused`: the last purchase was. `believed`: the carrier was asked with the
-    credentials that bought.
+    `settled_for` in seconds since the last purchase's call ended: an earlier one's absence is
+    proved. `absences` counts the looks *after* the settling window that found nothing, this one
+    included; `looks` all of them; `repeats` the purchases after a proved absence. `refused`: the
+    last purchase was. `believed`: the carrier was asked with the credentials that bought.
     """
     if isinstance(result, Absent):
         if settled_for < settling:
             # A lookup costs little, and a client may be waiting for a label that is there earlier.
-            longest = max(policy.longest_unknown, unknown_age / 10)
+            longest = max(policy.longest_unknown, settled_for / 10)
             return Decision("unknown", min(settling - settled_for, longest))
         if absences >= policy.absences:
             return _absent(repeats, refused, believed, policy)
         again = _unknown(looks, 0.0, rng, policy)
         return Decision("unknown", policy.second_look + again.delay)
-    if unknown_age >= policy.max_unknown_age:
+    if settled_for >= policy.max_unknown_age:
         return Decision("needs_review", reason="The carrier gave no answer to any lookup.")
-    return _unknown(looks, unknown_age, rng, policy)
+    return _unknown(looks, settled_for, rng, policy)
 
 
 def _absent(repeats: int, refused: bool, believed: bool, policy: Policy) -> Decision:

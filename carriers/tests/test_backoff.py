@@ -93,7 +93,6 @@ def test_a_lookup_is_decided(
     decision = decide_lookup(
         result,
         settled_for=settled,
-        unknown_age=settled,
         settling=30.0,
         absences=absences,
         looks=5,

@@ -63,7 +63,6 @@ def after_lookup(job: Job, result: Absent | NotSent | Unknown) -> Decision:
     return decide_lookup(
         result,
         settled_for=announcement.settled_for,
-        unknown_age=announcement.unknown_age,
         settling=settling(job.carrier),
         absences=announcement.absences,
         looks=attempts.filter(kind="lookup").count(),

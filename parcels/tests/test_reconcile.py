@@ -223,6 +223,16 @@ def test_a_proved_absence_is_followed_by_two_purchases(carrier: Carrier) -> None
     assert "came to nothing" in row.error
 
 
+def test_a_purchase_after_an_absence_has_an_hour_of_its_own(carrier: Carrier) -> None:
+    """Its breaker was open for longer than that: one lookup without an answer ended in a review."""
+    row = go_on(carrier, begun(carrier), Absent(), Absent(), seconds=2000)
+    assert row.state == State.PENDING
+    row = go_on(carrier, row, TIMEOUT, TIMEOUT)
+    assert row.state == State.UNKNOWN
+    row = go_on(carrier, row, TIMEOUT, seconds=3600)
+    assert row.state == State.NEEDS_REVIEW
+
+
 def test_the_contract_is_fixed_by_the_first_purchase(carrier: Carrier) -> None:
     """Finding 4: a new default contract buys nothing that the old one has bought already."""
     row = AnnouncementFactory.create()
