@@ -69,7 +69,7 @@ class Task(Generic[Row]):
         if row is None:
             logger.warning("%s: nobody waits for %s any more", self.path, pk)
             return
-        failure: Exception | None = None
+        failure: BaseException | None = None
         changed: list[str] = []
         if row.hold_state == HoldState.WAITING:
             before = _values(row)
@@ -83,7 +83,7 @@ class Task(Generic[Row]):
                     for field, value in _values(row).items()
                     if before[field] != value or getattr(field, "auto_now", False)
                 ]
-            except Exception as error:
+            except BaseException as error:  # a SystemExit, or gevent's time-out, too
                 failure = error
                 row.hold_state = HoldState.FAILED
                 changed = ["hold_state"]
@@ -221,7 +221,7 @@ def _in_thread(path: str, pk: str, hold_id: str) -> None:
     def body() -> None:
         try:
             execute(path, pk, hold_id)
-        except Exception:
+        except BaseException:
             logger.exception("the work of %s on %s failed", path, pk)
         finally:
             connections.close_all()

@@ -1,5 +1,6 @@
 """`run`: a row, its work elsewhere, and the outcome in the answer."""
 
+import sys
 from contextlib import nullcontext
 from datetime import timedelta
 from typing import Any, cast
@@ -138,6 +139,18 @@ def test_work_that_raises_keeps_nothing_but_that(stored):
     assert (order.hold_state, order.parts) == (HoldState.FAILED, {})
     assert stored[order.hold_id].status == 500
     assert resolve([order.hold_id])[order.hold_id].status_code == 500
+
+
+def test_work_that_exits_is_a_500_too(stored, monkeypatch):
+    """`sys.exit` of a program's, a cancelled coroutine, gevent's time-out: no Exception."""
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    monkeypatch.setattr(buy_label, "_function", sys.exit)
+    with pytest.raises(SystemExit):
+        buy_label.work(str(order.pk), str(order.hold_id))
+    order.refresh_from_db()
+    assert order.hold_state == HoldState.FAILED
+    assert [answer.status for answer in stored.values()] == [500]
 
 
 @pytest.mark.django_db(transaction=True)
