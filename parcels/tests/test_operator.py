@@ -59,6 +59,13 @@ def test_only_staff_gets_in(client, page, somebody):
     assert answer["Location"].startswith("/admin/login/")
 
 
+@pytest.mark.parametrize("page", PAGES)
+def test_no_browser_keeps_a_page(staff, page):
+    """They have names and addresses, and the next person may press "back"."""
+    parcel = LabelledParcelFactory.create(label=pdf())
+    assert staff.get(page.format(parcel.pk))["Cache-Control"] == "no-store"
+
+
 def test_the_list_has_the_parcels_of_all_accounts(staff):
     parcels = [ParcelFactory.create(), ParcelFactory.create()]
     page = staff.get("/operator/parcels").content.decode()

@@ -112,9 +112,7 @@ def label_picture(request: HttpRequest, parcel_id: int) -> HttpResponse:
         picture = as_png(label, LABEL_DPI)
     except NotFound as unreadable:  # the API's
         raise Http404(str(unreadable)) from unreadable
-    response = HttpResponse(picture, content_type="image/png")
-    response["Cache-Control"] = "private, max-age=300"
-    return response
+    return HttpResponse(picture, content_type="image/png")
 
 
 def _parcel(parcel_id: int) -> Parcel:

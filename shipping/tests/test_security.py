@@ -46,12 +46,6 @@ def test_the_admin_needs_no_inline_script(admin_client: Client) -> None:
     assert Client().get("/admin/").status_code == 302
 
 
-@pytest.mark.django_db
-def test_no_browser_keeps_an_operator_s_page(admin_client: Client) -> None:
-    """It has names and addresses, and the next person may press "back"."""
-    assert admin_client.get("/operator/parcels")["Cache-Control"] == "no-store"
-
-
 LOOPBACK = {"ALLOWED_HOSTS": "localhost"}
 
 
