@@ -54,6 +54,8 @@ log = logging.getLogger(__name__)
 TRIES = 10
 FIRST_DELAY = 300.0
 LONGEST_DELAY = 3600.0
+# Tries in the log of a delivery that is sent again, which a shop may do without end: two rounds.
+LOGGED = 2 * TRIES
 # Seconds until a failing endpoint is tried by its next delivery, doubled up to LONGEST_DELAY: a
 # receiver that refuses one event only is back at once.
 ENDPOINT_DELAY = 5.0
@@ -296,6 +298,8 @@ def send_again(delivery: WebhookDelivery) -> bool:
             run_at=DatabaseNow(),
             wake_at=DatabaseNow(WAKE_AGAIN),
         )
+        tries = WebhookAttempt.objects.filter(delivery=delivery.pk)
+        tries.exclude(pk__in=tries.order_by("-pk").values("pk")[:LOGGED]).delete()
         transaction.on_commit(partial(send, "deliver", [delivery.pk], WEBHOOK_QUEUE), robust=True)
     delivery.refresh_from_db()
     return True

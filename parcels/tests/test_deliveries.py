@@ -188,6 +188,16 @@ def test_the_log_and_send_again(
     assert WebhookAttempt.objects.count() == 2
 
 
+def test_a_delivery_that_is_sent_again_without_end_has_a_short_log(shop: Shop) -> None:
+    """A hundred times a minute may a shop; each answer about its deliveries has the whole log."""
+    delivery, other = delivery_for(shop.account), delivery_for(shop.account)
+    log = [WebhookAttempt(delivery=delivery, duration=n) for n in range(25)]
+    WebhookAttempt.objects.bulk_create([*log, WebhookAttempt(delivery=other, duration=99)])
+    webhooks.send_again(delivery)
+    kept = WebhookAttempt.objects.order_by("pk").values_list("duration", flat=True)
+    assert list(kept) == [*range(5, 25), 99]
+
+
 def test_the_sweeper_finds_what_no_message_woke(shop: Shop, woken: list[Any]) -> None:
     endpoint_of(shop.account)
     parcel = LabelledParcelFactory.create(account=shop.account)
