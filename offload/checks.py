@@ -8,7 +8,7 @@ from django.apps import apps
 from django.conf import settings
 from django.core.checks import CheckMessage, Error, Warning
 from django.core.exceptions import ImproperlyConfigured
-from django.db import connections
+from django.db import connections, router
 from django.utils.module_loading import import_string
 
 from offload import conf, fronts
@@ -104,12 +104,14 @@ def _check_store(offload: conf.Offload) -> Iterator[CheckMessage]:
         apps.is_installed("offload.postgresql")
         and offload.database in settings.DATABASES
         and connections[offload.database].vendor == "postgresql"
+        and router.allow_migrate(offload.database, "offload_postgresql")
         and find_spec("psycopg")
     ):
         yield Error(
             "OFFLOAD['STORE'] = 'postgresql' has no table, no PostgreSQL or no psycopg.",
             hint="Add 'offload.postgresql' to INSTALLED_APPS, migrate, let OFFLOAD['DATABASE'] "
-            "name a PostgreSQL of DATABASES, and install psycopg 3: nothing waits by psycopg2.",
+            "name a PostgreSQL of DATABASES where your router allows the migration, and install "
+            "psycopg 3: nothing waits by psycopg2.",
             id="offload.E011",
         )
 

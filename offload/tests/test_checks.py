@@ -3,6 +3,7 @@ import sys
 import pytest
 from django.conf import settings
 from django.db import connections
+from django.test import override_settings
 
 from offload import checks
 from offload.checks import MIDDLEWARE, check_offload
@@ -112,6 +113,18 @@ def test_an_engine_that_builds_on_django_s_is_postgresql():
     """PostGIS' path doesn't say so."""
     pytest.importorskip("psycopg")
     assert ids() == []
+
+
+class NoTables:
+    def allow_migrate(self, database, app_label, **hints):
+        return False
+
+
+@pytest.mark.usefixtures("in_postgresql")
+def test_a_router_that_lets_the_store_have_no_table_is_named():
+    """`migrate` says nothing of it: it notes the migration as applied."""
+    with override_settings(DATABASE_ROUTERS=[f"{__name__}.NoTables"]):
+        assert ids() == ["offload.E011"]
 
 
 @pytest.mark.usefixtures("in_postgresql")
