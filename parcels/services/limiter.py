@@ -7,7 +7,11 @@ from threading import Lock
 
 
 class KeyedLimiter:
-    """At most `total` at once, and at most `per_key[n]` for an n-th key. Never waits."""
+    """At most `total` at once, and at most `per_key[n]` for an n-th key. Never waits.
+
+    One of the first keys has at most as many as are free: however many of them there are, another
+    one finds room.
+    """
 
     def __init__(self, *, total: int, per_key: tuple[int, ...]) -> None:
         self._limits = (total, *per_key)
@@ -18,7 +22,9 @@ class KeyedLimiter:
         """Tell whether one more could enter, by these keys alone where some are left out."""
         places = enumerate((0, *keys))  # the first is common to all
         pairs = zip(places, self._limits, strict=False)
-        return all(self._inside[place] < limit for place, limit in pairs)
+        free = self._limits[0] - self._inside[0, 0]
+        leaves_some = not keys or self._inside[1, keys[0]] < free
+        return leaves_some and all(self._inside[place] < limit for place, limit in pairs)
 
     @contextmanager
     def enter(self, *keys: int) -> Iterator[bool]:

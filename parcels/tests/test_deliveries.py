@@ -264,6 +264,15 @@ def test_one_account_s_receivers_leave_room_for_the_others() -> None:
         assert stack.enter_context(webhooks.SENDING.enter(2, 10))
 
 
+def test_several_accounts_receivers_leave_room_for_another_s() -> None:
+    """Their sends may end, and be followed by others, for as long as they like."""
+    with ExitStack() as stack:
+        for _ in range(20):
+            for account in range(10):
+                stack.enter_context(webhooks.SENDING.enter(account, account))
+        assert stack.enter_context(webhooks.SENDING.enter(10, 10))
+
+
 def test_sending_takes_no_turn_at_the_database(shop: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
     """Receivers that hang keep nobody from reading and writing; a thousand events come in turn."""
     delivery, turns = delivery_for(shop.account), threading.BoundedSemaphore(2)
@@ -301,8 +310,8 @@ def test_a_receiver_that_hangs_leaves_its_delivery_for_later(
 @pytest.mark.parametrize(
     ("limits", "answer", "wakes"),
     [
-        ((2, 2, 1), TAKEN, True),
-        ((2, 2, 1), REFUSED, False),  # a failing endpoint is tried by one, and later
+        ((3, 2, 1), TAKEN, True),
+        ((3, 2, 1), REFUSED, False),  # a failing endpoint is tried by one, and later
         ((1, 2, 1), TAKEN, False),  # another account may wait for the only place
         ((2, 1, 1), TAKEN, False),  # or another endpoint of this account
     ],
