@@ -40,6 +40,7 @@ class DocsView(Public, SpectacularSwaggerSplitView):
     """`/docs`: the script is a file of its own, so that no inline script need be allowed."""
 
     url_name = "schema"
+    template_name = "parcels/docs.html"  # on a phone the library's groups are a column of letters
 
     def finalize_response(
         self, request: Request, response: Response, *args: object, **kwargs: object
