@@ -302,6 +302,20 @@ def test_no_answer_of_a_node_makes_it_a_dead_one(name):
 
 
 @pytest.mark.integration
+def test_what_frames_a_body_is_for_nginx_alone(tmp_path, app):
+    """uWSGI passes a held request's headers on to the hub, and its body without chunks: a 400."""
+    framing = {"Transfer_Encoding": "chunked", "Expect": "100-continue"}
+    with (
+        nginx("uwsgi-offload", tmp_path, app) as port,
+        closing(send(port, "POST", **framing)) as connection,
+    ):
+        connection.send(b"2\r\n{}\r\n0\r\n\r\n")
+        assert connection.getresponse().status == 200
+    assert b"HTTP_HOST" in app.heads[0]
+    assert not [name for name in framing if b"HTTP_" + name.upper().encode() in app.heads[0]]
+
+
+@pytest.mark.integration
 def test_nodes_that_cut_connections_are_asked_again(tmp_path, app):
     with nginx("scale-out", tmp_path, app) as port:
         app.status = CUT

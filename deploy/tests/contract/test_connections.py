@@ -47,6 +47,18 @@ def test_a_body_that_comes_slowly(shop):
     assert answer.json["parcel"]["status"]["id"] == 1000
 
 
+def test_a_body_in_chunks(deployment, shop):
+    """As .NET's JsonContent sends each one."""
+    data = json.dumps(body_of(order())).encode()
+    parts = data[:100], data[100:], b""
+    chunks = b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in parts)
+    head = shop.bytes("POST", "parcels", headers=[("Transfer-Encoding", "chunked")])
+    with deployment.unless_it_cannot("chunks"), Connection(shop.port) as connection:
+        answer = connection.ask(head + chunks)
+        assert answer.status == 200, answer.body
+        assert answer.json["parcel"]["status"]["id"] == 1000
+
+
 def test_a_kept_connection_serves_waiting_requests_one_after_another(deployment, shop):
     with deployment.unless_it_cannot("keep-alive"), Connection(shop.port) as connection:
         for number in range(4):
