@@ -65,8 +65,9 @@ def claiming(state: State) -> tuple[str, QuerySet[Announcement]]:
     All threads share the second: it is only copied.
     """
     # sent_at belongs to the try: an unknown keeps it, a new try has none. An older release did not
-    # note since when it is unknown.
+    # note since when it is unknown, nor when the call ended: now at the latest.
     since = f"sent_at, unknown_since = coalesce(unknown_since, sent_at, {now_sql()})"
+    since += f", call_ended_at = coalesce(call_ended_at, {now_sql()})"
     sent = since if state == State.UNKNOWN else "NULL"
     due = _DUE[state].format(now=now_sql())
     sql = (
@@ -81,7 +82,7 @@ def claiming(state: State) -> tuple[str, QuerySet[Announcement]]:
         sql += f"= ANY(%s) FOR UPDATE SKIP LOCKED) RETURNING {_COLUMNS}"
     else:
         sql += "IN (SELECT value FROM json_each(%s))) RETURNING id, fence"
-    unknown, settled = age_sql("unknown_since"), age_sql("coalesce(call_ended_at, sent_at)")
+    unknown, settled = age_sql("unknown_since"), age_sql("call_ended_at")
     ages = {
         "unknown_age": RawSQL(f"coalesce({unknown}, 0)", [], FloatField()),  # noqa: S611 # as above
         "settled_for": RawSQL(f"coalesce({settled}, 0)", [], FloatField()),  # noqa: S611
