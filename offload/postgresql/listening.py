@@ -127,7 +127,8 @@ class PostgresStore:
             if self._pooled:
                 logger.warning(
                     "a pooler stands before PostgreSQL: no release is heard, answers are read "
-                    "every %g s; give the hub the server's own address",
+                    "every %g s; give the hub, and the entry of DATABASES that OFFLOAD['DATABASE'] "
+                    "names, the server's own address",
                     idle,
                 )
             else:
