@@ -25,6 +25,8 @@ ITEMS = 100
 ITEMS_IN_ALL = 1_000
 # Of one item, as JSON. The dialect's own examples are a colour and a size.
 PROPERTIES = 4 * 1024
+# Of a parcel's goods, as JSON: for each so many a client that waits makes one read more.
+GOODS = 8 * 1024
 
 # Characters of a string, as the dialect has it; of a value in the query, too.
 TEXT = 255

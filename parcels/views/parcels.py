@@ -1,5 +1,6 @@
 """Parcels: list, read, change. How they are made is in `parcels.views.create`."""
 
+import json
 from typing import Any
 
 from django.http import HttpResponse
@@ -9,6 +10,7 @@ from rest_framework.request import Request
 from rest_framework.response import Response
 from rest_framework.views import APIView
 
+from parcels import limits
 from parcels.filters import filter_parcels
 from parcels.json_values import check_sizes
 from parcels.pagination import ParcelCursor
@@ -23,7 +25,7 @@ from parcels.services.change import change_parcel
 from parcels.services.protect import retry_after
 from parcels.statuses import Status, status_payload
 from parcels.views.create import CreateView
-from parcels.views.request import account_of, asked
+from parcels.views.request import account_of, asked, count
 
 
 class ParcelsView(CreateView):
@@ -66,6 +68,10 @@ class ParcelView(APIView):
         """Show a parcel; with `wait=N` not before its announcement ends or N seconds pass."""
         wait = small_integer(request.query_params, "wait")
         parcel = get_object_or_404(parcels_of(account_of(request)), pk=identifier(parcel_id))
+        waits = wait and parcel.status == Status.BEING_ANNOUNCED
+        # The answer is kept in Redis for minutes: a thousand of 100 KB in each would fill it.
+        if waits and (more := len(json.dumps(parcel.parcel_items)) // limits.GOODS):
+            count(account_of(request), "read", charge=more)
         return answer_parcel(asked=asked(request, wait=wait or 0), parcel=parcel)
 
 

@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 
 from parcels.models import Account, ApiKey
-from parcels.tests.factories import AccountFactory
+from parcels.services import holds
+from parcels.tests.factories import AccountFactory, ParcelFactory
 from parcels.tests.requests import Shop, body
 from parcels.throttling import counting
 from parcels.throttling.limits import Limit, parse_limits
@@ -100,6 +101,21 @@ def test_a_document_counts_by_its_parcels(path: str, counts: dict[str, int]) -> 
     Shop(account).get(f"{path}?ids=1,2,3")
     assert counts == {f"{account.pk}:read": 3}
     Shop(account).get(f"{path}/1")
+    assert counts == {f"{account.pk}:read": 4}
+
+
+@pytest.mark.django_db
+def test_a_wait_counts_by_the_size_of_its_answer(
+    counts: dict[str, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is kept for five minutes, whether its client is still there or not."""
+    monkeypatch.setattr(holds, "retry_after", lambda _: None)  # asks the breakers
+    account = AccountFactory.create(read_limit="100/min")
+    items = [{"description": "x" * 20_000}]
+    parcel = ParcelFactory.create(account=account, status=1001, parcel_items=items)
+    Shop(account).get(f"parcels/{parcel.pk}?wait=0")
+    assert counts == {f"{account.pk}:read": 1}
+    Shop(account).get(f"parcels/{parcel.pk}?wait=1")
     assert counts == {f"{account.pk}:read": 4}
 
 
