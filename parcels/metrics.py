@@ -37,7 +37,7 @@ TRY_SECONDS = Histogram(
 )
 GUARD_TROUBLE = Counter(
     "carrier_guard_trouble_total",
-    "Questions that Redis did not answer: of breakers and bulkheads (guards), of wake-ups (broker)",
+    "What a store did not answer or take: of breakers and bulkheads (guards), wake-ups (broker)",
     ["purpose"],
 )
 TURNED_AWAY = Counter(
@@ -103,7 +103,7 @@ def count_spares(carriers: Iterable[str]) -> None:
 
 
 def guard_trouble(purpose: str) -> None:
-    """Count a question that Redis did not answer."""
+    """Count what a Redis did not answer, or a broker did not take."""
     GUARD_TROUBLE.labels(purpose).inc()
 
 

@@ -99,10 +99,9 @@ def send(
 ) -> bool:
     """Send a task with rows' ids; False when the broker can't be reached.
 
-    Announcing takes several, and turns by account: which of its rows a worker takes next is decided
-    when a worker is free, the oldest first, or before all these with `first`. The other tasks are
-    too few for that. With a `bell` (milliseconds) no message is sent while one is on its way; the
-    sweeper's is: that one may be lost.
+    Announcing takes several, and turns by account: a worker that is free takes the oldest, or first
+    those that were sent with `first`. The other tasks are too few for that. With a `bell` (ms) no
+    message is sent while one is on its way; the sweeper's is: that one may be lost.
     """
     global _quiet_until, _away
     if time.monotonic() < _quiet_until:
@@ -136,6 +135,7 @@ def send(
     except Exception as error:
         # For any error of the transport: a request never fails because the broker is down.
         _away, _quiet_until = True, time.monotonic() + QUIET
+        metrics.guard_trouble("broker")
         log.warning("no wake-up for %s %s: %s", task, row_ids, error)
         return False
     if _away:
