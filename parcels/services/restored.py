@@ -18,6 +18,7 @@ from django.db.models.functions import Coalesce
 
 from offload.redis_clients import sync_client
 from parcels.models import Announcement, FeedCursor, State
+from parcels.services import void
 from parcels.services.clock import DatabaseNow
 from parcels.services.wake import REDIS
 
@@ -92,8 +93,9 @@ def distrust_unsent() -> int:
 
     Reconciliation then asks each carrier before a purchase, and puts those under review for which
     the carrier has no lookup. An unknown one may have been sent again: its settling starts again.
-    Running calls whose guard is still in the database are left to their workers. The timeline is
-    trusted from then on.
+    Running calls whose guard is still in the database are left to their workers. A void may be
+    missing, too: one more try counts, so that a refusal proves nothing (`spares.call_void`). The
+    timeline is trusted from then on.
     """
     now = timeline()  # before: another failover meanwhile is another reason
     under_way = {"state": State.ANNOUNCING, "sent_at__isnull": False}
@@ -109,6 +111,7 @@ def distrust_unsent() -> int:
         _distrust(waiting.filter(pk__in=ids[first : first + ROWS_AT_ONCE]))
         for first in range(0, len(ids), ROWS_AT_ONCE)
     )
+    void.cancelling().filter(lease_until=None).update(claims=F("claims") + 1)
     if now:
         FeedCursor.objects.update_or_create(name=TRUSTED, defaults={"seq": int(now, 16)})
     return count

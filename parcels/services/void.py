@@ -136,16 +136,19 @@ def due_voids() -> list[tuple[int, str]]:
 
 
 def due_announcements() -> QuerySet[Announcement]:
-    """Return those whose label is to be voided now.
+    """Return those whose label is to be voided now."""
+    return cancelling().filter(wake_at__lte=StatementNow())
+
+
+def cancelling() -> QuerySet[Announcement]:
+    """Return those whose label is to be voided.
 
     A range, not "is not null", and no join: else SQLite walks through every announcement.
     """
-    cancelling = Parcel.objects.filter(
+    parcels = Parcel.objects.filter(
         status__in=CANCELLING, date_cancel_requested__lte=StatementNow(FAR)
     )
-    return Announcement.objects.filter(
-        parcel__in=cancelling.values("pk"), state=State.ANNOUNCED, wake_at__lte=StatementNow()
-    )
+    return Announcement.objects.filter(parcel__in=parcels.values("pk"), state=State.ANNOUNCED)
 
 
 def give_up() -> int:

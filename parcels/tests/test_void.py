@@ -25,7 +25,7 @@ from parcels.models import (
     State,
     TrackingEvent,
 )
-from parcels.services import protect, spares, void
+from parcels.services import protect, restored, spares, void
 from parcels.services.clock import DatabaseNow
 from parcels.statuses import Status
 from parcels.tests.cancellations import Answers, Sent, cancel, events, status_of
@@ -301,6 +301,19 @@ def test_a_refused_void_after_a_worker_died_at_a_carrier_that_can_t_be_asked(
     assert void._claim(row.pk)
     Announcement.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
     carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLED
+
+
+def test_a_refused_void_after_a_restore_at_a_carrier_that_can_t_be_asked(
+    shop: Shop, carrier_says: Answers
+) -> None:
+    """The label was voided after the backup; else it would be shown, and printed, as live."""
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    cancel(shop, parcel)
+    restored.distrust_unsent()
+    carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
     void.void(row.pk)
     assert status_of(parcel) == Status.CANCELLED
 
