@@ -32,9 +32,10 @@ class CreateView(APIView):
         """
         key = read_key(request) if "Idempotency-Key" in request.headers else None
         if key and (known := find(account_of(request), key)):
+            if more := len(request.body) // limits.PARCEL:  # the answer is kept as the first one's
+                count(account_of(request), "write", charge=more)
             return replay(asked=asked(request), row=known)
-        data = request.data
-        if not isinstance(data, dict):
+        if not isinstance(data := request.data, dict):
             raise ValidationError("The body must be a JSON object.")
         many = "parcels" in data
         if not many and "parcel" not in data:
@@ -66,8 +67,7 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
         ValidationError: one is invalid, and the client didn't ask for each one's errors; they make
             too many parcels, or several to announce in the form for one.
     """
-    many = how.question.many
-    verbose = many and how.question.errors == "verbose"
+    verbose = how.question.many and how.question.errors == "verbose"
     orders: list[Order] = []
     owned = Owned(how.account)
     known: dict[str, list[Any]] = {}
@@ -86,7 +86,7 @@ def read_orders(how: Asked, bodies: list[Any]) -> tuple[list[Order], list[dict[s
         JSONRenderer().render(failed)  # what can't be sent back fails before anything is stored
     if sum(order.colli for order in orders) > limits.PARCELS:
         raise ValidationError({"quantity": [f"At most {limits.PARCELS} parcels at once."]})
-    if not many and orders[0].colli > 1 and orders[0].mode is not Mode.STORE:
+    if not how.question.many and orders[0].colli > 1 and orders[0].mode is not Mode.STORE:
         message = "Several colli are announced in the form {'parcels': [...]}."
         raise ValidationError({"quantity": [message]})
     return orders, failed

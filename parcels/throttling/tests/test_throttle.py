@@ -120,6 +120,18 @@ def test_a_wait_counts_by_the_size_of_its_answer(
 
 
 @pytest.mark.django_db
+def test_a_repeated_key_counts_by_the_size_of_its_request(counts: dict[str, int]) -> None:
+    """Its answer is kept as the first one's: of a batch two megabytes."""
+    account = AccountFactory.create(write_limit="100/min")
+    shop = Shop(account)
+    small, large = {"parcel": body()}, {"parcels": [body(unknown="x" * 50_000)] * 3}
+    for sent, counted in ((small, [1, 2]), (large, [5, 8])):
+        for so_far in counted:
+            shop.post("parcels", sent, Idempotency_Key=f"{counted}")
+            assert counts == {f"{account.pk}:write": so_far}
+
+
+@pytest.mark.django_db
 def test_all_keys_of_an_account_count_together(counts: dict[str, int]) -> None:
     account = AccountFactory.create(read_limit="2/min")
     one, other = Shop(account), Shop(account)
