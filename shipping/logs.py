@@ -70,11 +70,19 @@ def with_extra(logger: WrappedLogger, name: str, event: EventDict) -> EventDict:
     return event
 
 
+def without_refusals(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+    """Drop the traceback of a request that Django refuses: it is the client's error, not ours."""
+    if event["logger"].startswith("django.security."):
+        event.pop("exc_info", None)
+    return event
+
+
 _SHARED: list[Processor] = [
     structlog.contextvars.merge_contextvars,
     with_task,
     structlog.stdlib.add_log_level,
     structlog.stdlib.add_logger_name,
+    without_refusals,
     with_extra,
     structlog.processors.TimeStamper(fmt="iso", utc=True),
     without_row_values,

@@ -55,6 +55,15 @@ def test_an_error_s_line_keeps_the_request_s_id_and_has_no_query(
     assert "Jane" not in json.dumps(line)
 
 
+def test_a_request_that_django_refuses_is_one_line(lines: Any, client: Client) -> None:
+    """Scanners send other hosts all day: a traceback for each one hid those of faults."""
+    client.get("/api/v2/parcels", headers={"host": "elsewhere.example"})
+    (line,) = lines()
+    assert line["logger"] == "django.security.DisallowedHost"
+    assert "ALLOWED_HOSTS" in line["event"]
+    assert "exception" not in line
+
+
 def test_without_an_id_the_request_is_left_out(lines: Any, rf: RequestFactory) -> None:
     extra = {"request": rf.get("/?name=Jane"), "status_code": 400}
     logging.getLogger("django.request").warning("Bad Request", extra=extra)
