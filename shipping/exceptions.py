@@ -5,7 +5,7 @@ from typing import Any
 
 from django.core.exceptions import RequestDataTooBig
 from django.db import DataError, OperationalError
-from django.http import HttpRequest, HttpResponse, JsonResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
 from django.shortcuts import render
 from django.template.loader import render_to_string
 from rest_framework import exceptions
@@ -29,6 +29,8 @@ def answer_error(exc: Exception, context: dict[str, Any]) -> Response | None:
     """
     if isinstance(exc, RequestDataTooBig):
         exc = TooLarge()
+    elif isinstance(exc, UnreadablePostError):  # the client is gone: for the log and the counters
+        exc = exceptions.ParseError("The body was cut off.")
     elif isinstance(exc, DataError):
         exc = exceptions.ValidationError("a value is out of range")
     elif isinstance(exc, OperationalError):

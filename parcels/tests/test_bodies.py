@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from django.test.client import FakePayload
 
 from parcels.models import Account, Parcel
 from parcels.representation import Question
@@ -182,3 +183,18 @@ def test_a_body_over_the_limit_is_a_413_unread_whoever_asks(
         "request": f"api/v2/{path}",
         "message": "The body is over 1000 bytes.",
     }
+
+
+@pytest.mark.parametrize("headers", [{}, {"Idempotency-Key": "k"}])
+def test_a_body_that_is_cut_off_is_no_fault_of_ours(
+    shop: Shop, headers: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its client is gone, but a 500 is counted and logged with a traceback."""
+
+    def cut(*_: object) -> bytes:
+        raise ConnectionResetError
+
+    monkeypatch.setattr(FakePayload, "read", cut)
+    answer = shop.post("parcels", {"parcel": body()}, **headers)
+    assert answer.status_code == 400
+    assert not Parcel.objects.exists()
