@@ -131,7 +131,9 @@ def pass_on_reference(deleted: Parcel) -> None:
 
 def withdraw_unsent(parcel: Parcel) -> bool:
     """Cancel the parcel's announcement if no carrier has heard of it, and it is not claimed."""
-    unsent = Q(state=State.PENDING) | Q(state=State.NEEDS_REVIEW, unknown_since=None)
+    # By both: a release before migration 6 did not note since when a row is unknown.
+    unheard = Q(state=State.NEEDS_REVIEW, unknown_since=None, sent_at=None)
+    unsent = Q(state=State.PENDING) | unheard
     row = Announcement.objects.filter(unsent, parcel=parcel).first()
     return row is not None and withdraw(row, parcel, State(row.state))
 

@@ -109,7 +109,8 @@ def go_on(announcement: Announcement, outcome: Outcome, decision: Decision) -> b
         "call_ended_at": DatabaseNow(),
         "unknown_since": Coalesce("unknown_since", DatabaseNow()),
     }
-    changes = unknown if isinstance(outcome, Unknown) or decision.state != State.PENDING else {}
+    is_unknown = isinstance(outcome, Unknown) or decision.state != State.PENDING
+    changes = unknown if is_unknown else {"sent_at": None}
     error = error_text(announcement, outcome)
     return move_on(announcement, State(decision.state), decision.delay, error=error, **changes)
 

@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from carriers.outcomes import Announced, Refused, Voided
+from carriers.outcomes import Announced, NotSent, Refused, Voided
 from parcels.models import Announcement, Hold, Parcel, State, WebhookEvent
 from parcels.representation import Question
 from parcels.services import cancel as cancelling
-from parcels.services import review, void
+from parcels.services import review, sweep, void
 from parcels.services.announce import announce
 from parcels.services.claim import MAX_CLAIMS, claim, prepare
 from parcels.services.holds import Asked, open_hold
@@ -209,17 +209,31 @@ def test_adopting_goes_on_with_a_cancellation_that_was_promised(
     assert events() == [1999]
 
 
-@pytest.mark.parametrize("status", [Status.BEING_ANNOUNCED, Status.ANNOUNCEMENT_FAILED])
+@pytest.mark.parametrize("shown", [False, True])
 def test_a_review_of_what_was_never_sent_ends_with_its_cancellation(
-    shop: Shop, status: Status
+    shop: Shop, carrier_says: Answers, shown: bool
 ) -> None:
     """A day's outage: the carrier can't be asked to void what it has never heard of."""
-    row = AnnouncementFactory.create(
-        parcel__account=shop.account, parcel__status=status, state=State.NEEDS_REVIEW
-    )
+    row = AnnouncementFactory.create(parcel__account=shop.account)
+    carrier_says(NotSent("unreachable"))
+    announce(row.pk)
+    Announcement.objects.update(deadline_at=timezone.now())
+    sweep.end_overdue()
+    if shown:
+        sweep.show_overdue_reviews()
+    assert Announcement.objects.get().state == State.NEEDS_REVIEW
     assert cancel(shop, row.parcel) == (200, "cancelled")
     assert Announcement.objects.get().state == State.CANCELLED
-    assert (status_of(row.parcel), events()) == (Status.CANCELLED, [Status.CANCELLED])
+    failed = [Status.ANNOUNCEMENT_FAILED] if shown else []
+    assert (status_of(row.parcel), events()) == (Status.CANCELLED, [*failed, Status.CANCELLED])
+
+
+def test_a_review_from_before_unknowns_were_dated_is_not_withdrawn(shop: Shop) -> None:
+    row = AnnouncementFactory.create(
+        parcel__account=shop.account, state=State.NEEDS_REVIEW, sent_at=timezone.now()
+    )
+    assert cancel(shop, row.parcel) == (202, "queued")
+    assert Announcement.objects.get().state == State.NEEDS_REVIEW
 
 
 def test_a_review_that_is_shown_as_failed_is_cancelled_as_any_other(shop: Shop) -> None:
