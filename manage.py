@@ -38,7 +38,7 @@ def main() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "shipping.settings")
     join_run()
     if UNHURRIED.intersection(sys.argv[1:2]):
-        os.environ.setdefault("DATABASE_STATEMENT_TIMEOUT", "0")
+        os.environ["DATABASE_STATEMENT_TIMEOUT"] = "0"
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line
 

@@ -102,11 +102,11 @@ def options(
     }
     if several:
         chosen["target_session_attrs"] = "read-write"
+    longest = f"-c statement_timeout={statement_timeout * 1000:.0f}"
+    chosen["options"] = f"{server_options} {longest}".strip()  # 0, too: the role may have a time
     if statement_timeout:
         bounds["longest"] = statement_timeout + GRACE
-        chosen["options"] = (
-            f"{server_options} -c statement_timeout={statement_timeout * 1000:.0f}"
-            f" -c idle_in_transaction_session_timeout={IDLE_IN_TRANSACTION * 1000}"
-        ).strip()
+        idle = IDLE_IN_TRANSACTION * 1000
+        chosen["options"] += f" -c idle_in_transaction_session_timeout={idle}"
     chosen["pool"]["connection_class"] = type("Bounded", (BoundedConnection,), bounds)
     return chosen
