@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from typing import Any
 from uuid import uuid4
 
 from django.db import models, router
@@ -20,8 +21,12 @@ class HoldState(models.TextChoices):
     """Where the work for a row is."""
 
     WAITING = "waiting"
+    WORKING = "working"
     DONE = "done"
     FAILED = "failed"
+
+
+UNFINISHED = (HoldState.WAITING, HoldState.WORKING)
 
 
 class Awaited(models.Model):
@@ -60,7 +65,7 @@ class Awaited(models.Model):
         # Work may go on after its client's wait; started twice it would be done twice. If it has
         # not ended ANSWER_TTL seconds later, it is taken for lost.
         until = self.hold_until
-        if self.hold_state == HoldState.WAITING and until is not None and until > _oldest():
+        if self.hold_state in UNFINISHED and until is not None and until > _oldest():
             return False
         new = {
             "hold_id": uuid4().hex,
@@ -70,9 +75,8 @@ class Awaited(models.Model):
         }
         # The row may have been read from a replica.
         alias = router.db_for_write(type(self), instance=self)
-        # Its own table: Django's update of a parent's columns selects first, and then writes.
-        model = self._meta.get_field("hold_id").model
-        rows, key = model._base_manager.using(alias), getattr(self, model._meta.pk.attname)
+        rows = self.hold_rows(alias)
+        key = getattr(self, rows.model._meta.pk.attname)
         # Of two requests at once one changes the row, and the other one sees it.
         if rows.filter(pk=key, hold_id=self.hold_id).update(**new):
             for name, value in new.items():
@@ -80,6 +84,16 @@ class Awaited(models.Model):
             return True
         self.refresh_from_db(using=alias, fields=list(new))
         return False
+
+    @classmethod
+    def hold_rows(cls, alias: str) -> models.QuerySet[Any]:
+        """Return the rows of the table that has these columns, to change them.
+
+        Django's update of a parent's columns selects first, and then writes.
+        """
+        model: Any = cls._meta.get_field("hold_id").model
+        rows: models.QuerySet[Any] = model._base_manager.using(alias)
+        return rows
 
     def hold_answer(self) -> HttpResponse:
         """Return what the client gets now, rendered."""
@@ -93,7 +107,7 @@ def resolve(hold_ids: list[str], *, final_only: bool = True) -> dict[str, HttpRe
     answers = {}
     for model in awaited_models():
         rows = model._base_manager.filter(hold_id__in=hold_ids, hold_until__gt=_oldest())
-        for row in rows.exclude(hold_state=HoldState.WAITING) if final_only else rows:
+        for row in rows.exclude(hold_state__in=UNFINISHED) if final_only else rows:
             try:
                 answers[str(row.hold_id)] = row.hold_answer()
             except Exception:

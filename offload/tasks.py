@@ -59,19 +59,23 @@ class Task(Generic[Row]):
     def work(self, pk: str, hold_id: str) -> None:
         """Do it, commit what it has changed, and release the outcome; a failure is a 500.
 
-        A row whose work has ended is only released again: a queue may deliver twice. A row with a
-        newer wait is left to that one.
+        A queue may deliver twice: a row whose work has ended is only released again, one that is
+        worked on is left alone. A row with a newer wait is left to that one.
         """
         alias = router.db_for_write(self.model)  # a replica may not have the row yet
         _reach(alias)
-        rows = self.model._base_manager.using(alias).filter(hold_id=hold_id)
-        row = rows.first()
+        rows = self.model.hold_rows(alias).filter(hold_id=hold_id)
+        begun = rows.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.WORKING)
+        row = self.model._base_manager.using(alias).filter(hold_id=hold_id).first()
         if row is None:
             logger.warning("%s: nobody waits for %s any more", self.path, pk)
             return
+        if row.hold_state == HoldState.WORKING and not begun:
+            logger.warning("%s: another worker has begun on %s", self.path, pk)
+            return
         failure: BaseException | None = None
         changed: list[str] = []
-        if row.hold_state == HoldState.WAITING:
+        if begun:
             before = _values(row)
             give_connections_back()  # the work may take long, and need none
             try:
@@ -102,7 +106,7 @@ class Task(Generic[Row]):
             row.hold_state = HoldState.FAILED
             with suppress(DatabaseError):
                 # Not where only the commit's answer was lost.
-                rows.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED)
+                rows.filter(hold_state=HoldState.WORKING).update(hold_state=HoldState.FAILED)
         if not sent:
             answer, wrong = _answer(row, within=False)
             failure = wrong or failure
@@ -165,9 +169,9 @@ def _start(work: Task[Any], row: Awaited) -> None:
     except Exception:
         # Otherwise the next request would join a wait for work that is never done.
         alias = router.db_for_write(type(row), instance=row)
-        # An answer of the broker's may be lost, and the work done.
-        unbegun = type(row)._base_manager.using(alias).filter(pk=row.pk, hold_id=row.hold_id)
-        if unbegun.filter(hold_state=HoldState.WAITING).update(hold_state=HoldState.FAILED):
+        # An answer of the broker's may be lost, and the work begun.
+        unbegun = row.hold_rows(alias).filter(hold_id=row.hold_id, hold_state=HoldState.WAITING)
+        if unbegun.update(hold_state=HoldState.FAILED):
             release(str(row.hold_id), row.failure())  # others may have joined this wait
         raise
 

@@ -385,6 +385,90 @@ def test_a_row_may_have_a_key_of_several_columns(offload_eager):
     assert (line.hold_state, line.label) == (HoldState.DONE, "label of (1, 2)")
 
 
+@pytest.mark.parametrize("model", [Order, Express])
+def test_a_second_delivery_while_it_is_at_work_is_left_to_the_first(stored, monkeypatch, model):
+    """Celery sends a message again whose answer is late: both are in the queue."""
+    order = model.objects.create()
+    order.begin_hold(30, "")
+    begun: list[str] = []
+
+    def work(row):
+        begun.append(row.hold_id)
+        if len(begun) < 3:
+            buy_label.work(str(order.pk), order.hold_id)
+        row.label = "bought"
+
+    monkeypatch.setattr(buy_label, "model", model)
+    monkeypatch.setattr(buy_label, "_function", work)
+    buy_label.work(str(order.pk), order.hold_id)
+    assert begun == [order.hold_id]
+    order.refresh_from_db()
+    assert (order.hold_state, order.label) == (HoldState.DONE, "bought")
+    assert [answer.status for answer in stored.values()] == [200]
+
+
+@pytest.mark.parametrize("model", [Order, Express])
+def test_of_two_deliveries_at_once_one_is_done(stored, monkeypatch, model):
+    order = model.objects.create()
+    order.begin_hold(30, "")
+    other: list[bool] = []
+    begun: list[str] = []
+
+    def meanwhile(execute, sql, *rest):
+        if sql.startswith("UPDATE") and not other:
+            other.append(True)
+            buy_label.work(str(order.pk), order.hold_id)
+        return execute(sql, *rest)
+
+    monkeypatch.setattr(buy_label, "model", model)
+    monkeypatch.setattr(buy_label, "_function", lambda row: begun.append(row.hold_id))
+    with connection.execute_wrapper(meanwhile):
+        buy_label.work(str(order.pk), order.hold_id)
+    assert begun == [order.hold_id]
+
+
+def test_a_row_that_is_worked_on_is_joined_and_not_resolved(stored, monkeypatch):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    seen: list[object] = []
+
+    def work(row):
+        again = Order.objects.get()
+        seen.extend([again.begin_hold(30, ""), again.hold_id, resolve([again.hold_id])])
+        seen.append(again.hold_answer().status_code)
+
+    monkeypatch.setattr(buy_label, "_function", work)
+    buy_label.work(str(order.pk), str(order.hold_id))
+    assert seen == [False, order.hold_id, {}, 202]
+
+
+def test_a_broker_s_lost_answer_stops_no_work(
+    monkeypatch, stored, django_capture_on_commit_callbacks
+):
+    """Else the row is free, and the next request has it done a second time."""
+    states: list[str] = []
+
+    def taken(path, pk, hold_id):
+        def work(row):
+            with pytest.raises(ConnectionError):
+                tasks._start(buy_label, row)
+            states.append(Order.objects.get().hold_state)
+
+        monkeypatch.setitem(tasks.RUNNERS, "thread", lost)
+        with mock.patch.object(buy_label, "_function", work):
+            tasks.execute(path, pk, hold_id)
+
+    def lost(*names):
+        raise ConnectionError("time-out")
+
+    monkeypatch.setitem(tasks.RUNNERS, "thread", taken)
+    with django_capture_on_commit_callbacks(execute=True):
+        buy(RequestFactory().post("/"))
+    assert states == ["working"]
+    assert Order.objects.get().hold_state == HoldState.DONE
+    assert [answer.status for answer in stored.values()] == [200]
+
+
 def test_a_second_delivery_only_releases_again(stored):
     order = Order.objects.create()
     order.begin_hold(30, "")

@@ -23,7 +23,12 @@ class Migration(migrations.Migration):
             model_name="channel",
             name="hold_state",
             field=models.CharField(
-                choices=[("waiting", "Waiting"), ("done", "Done"), ("failed", "Failed")],
+                choices=[
+                    ("waiting", "Waiting"),
+                    ("working", "Working"),
+                    ("done", "Done"),
+                    ("failed", "Failed"),
+                ],
                 default="done",
                 editable=False,
                 max_length=8,
