@@ -21,7 +21,7 @@ from typing import Any
 
 from django.conf import settings
 from django.core.management.base import BaseCommand
-from django.db import DatabaseError, connection
+from django.db import connection
 from django.db.models import QuerySet
 
 from parcels.papers.files import is_configured
@@ -123,7 +123,7 @@ class Sweeper:
             seldom(forget.forget_old_parcels),
             seldom(self._follow_tracking, FOLLOW_EVERY),
             seldom(self._tidy_files),
-            seldom(self._tend_history, TEND_EVERY),
+            seldom(partitions.tend, TEND_EVERY),
         ]
         self.end_leases = where_any(sweep.expired_leases, sweep.end_leases)
         self.usual = [
@@ -211,13 +211,6 @@ class Sweeper:
     def _tidy_files(self) -> None:
         if is_configured():
             self._beside(self.tidying, tidy)
-
-    def _tend_history(self) -> None:
-        """A table in use, or a role that may not make any, fails no round."""
-        try:
-            partitions.tend()
-        except DatabaseError:
-            log.exception("the partitions are as they were")
 
     def _sweep_deliveries(self) -> None:
         for delivery_id in webhooks.due_deliveries():
