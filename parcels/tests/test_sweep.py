@@ -354,11 +354,12 @@ def test_the_feed_is_read_once_at_a_time_also_after_a_thread_that_could_not_star
 
 
 def test_the_feed_and_the_partitions_have_intervals_of_their_own(
-    sweeper: Sweeper, monkeypatch: pytest.MonkeyPatch
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     seen: list[str] = []
-    monkeypatch.setattr(sweeper, "_beside", lambda _, work: seen.append(work.__name__))
     monkeypatch.setattr(partitions, "tend", lambda: seen.append("tend"))
+    sweeper = Sweeper()
+    monkeypatch.setattr(sweeper, "_beside", lambda _, work: seen.append(work.__name__))
     for moment in (0, 2, 4, 20, 3601):
         monkeypatch.setattr(command, "monotonic", lambda now=moment: now)
         for look in sweeper.rare:
