@@ -67,7 +67,7 @@ RUNTIME = (
 
 def test_what_runs_is_declared() -> None:
     # Three files are no part of what runs: docs, pictures of reports, offload's own fixture.
-    beside = {"mkdocs", "merm", "matplotlib", "pytest"}
+    beside = {"mkdocs", "markdown", "merm", "matplotlib", "pytest"}
     missing = imported(tests=False).keys() - declared(*RUNTIME) - UNDECLARED - beside
     assert not {name: imported(tests=False)[name] for name in missing}
 
