@@ -13,7 +13,7 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -84,7 +84,15 @@ class AskApp:
 
 
 class HubServer(uvicorn.Server):
-    """Ends also when the process that forked it was killed."""
+    """Ends also when the process that forked it was killed, and when stopped while it starts."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        # Not before: the exit that `main` raises would be swallowed where it comes in a callback of
+        # the garbage collector's, and this process would go on for ever.
+        with super().capture_signals():
+            signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
+            yield
 
     async def on_tick(self, counter: int) -> bool:
         parent = multiprocessing.parent_process()
@@ -99,6 +107,7 @@ def main() -> None:
     raise_descriptor_limit()
     for number in ENDING:  # uvicorn raises it again at its end; for a drained hub this is no error
         signal.signal(number, lambda *_: sys.exit())
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)  # until somebody waits for them
     listening = listen(options)
     if options.workers > 1:
         supervise(listening, options)
@@ -249,7 +258,6 @@ def supervise(listening: socket.socket, options: argparse.Namespace) -> NoReturn
     def work(slot: int) -> None:
         # A terminal's Ctrl-C reaches the parent alone. Twice would cut the late answers short.
         os.setpgid(0, 0)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING)
         serve(listening, options, Counts(counts, slot))
 
     def start(slot: int) -> multiprocessing.process.BaseProcess:
@@ -260,7 +268,6 @@ def supervise(listening: socket.socket, options: argparse.Namespace) -> NoReturn
 
     # Only in the pauses a signal ends this process. A child gets it when it has begun: one that
     # comes during the fork would be forgotten, as Python clears there what it has not yet handled.
-    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING)
     children = [start(slot) for slot in range(options.workers)]
     try:
         while True:

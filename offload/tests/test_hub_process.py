@@ -204,6 +204,31 @@ def test_a_terminal_s_interrupt_reaches_the_parent_alone(redis_server, started):
     until(lambda: [os.getpgid(pid) == pid for pid in children(hub)] == [True, True])
 
 
+STOPPED_EARLY = """
+import signal, uvicorn, weakref
+from offload import hub
+
+class Thing: ...
+
+def config(*given, made=uvicorn.Config, **options):
+    thing = Thing()
+    died = weakref.ref(thing, lambda _: signal.raise_signal(signal.SIGTERM))
+    del thing
+    return made(*given, **options)
+
+uvicorn.Config = config
+hub.main()
+"""
+
+
+@pytest.mark.integration
+def test_a_stop_while_it_starts_is_not_forgotten(redis_server, started):
+    """An exit that is raised in a callback of the garbage collector's is swallowed."""
+    command = [sys.executable, "-c", STOPPED_EARLY, "--bind=127.0.0.1:0"]
+    environment = ENVIRONMENT | {"REDIS_URL": redis_server.url}
+    assert started(Process(*command, environment=environment)).child.wait(15) == 0
+
+
 @pytest.mark.integration
 def test_no_orphans_when_the_parent_is_killed(redis_server, started):
     hub = started(start_hub(redis_server.url, workers=2))
