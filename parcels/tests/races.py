@@ -114,7 +114,7 @@ def void_twice(pool: ThreadPoolExecutor, chance: random.Random, _: float) -> dic
     def perform(steps: Any, *_: Any, **__: Any) -> Any:
         calls.append(steps.gi_code.co_name)
         steps.close()
-        time.sleep(APART)
+        time.sleep(4 * APART)
         return Voided()
 
     transport.perform = perform
@@ -122,7 +122,9 @@ def void_twice(pool: ThreadPoolExecutor, chance: random.Random, _: float) -> dic
         state=State.ANNOUNCED, parcel__status=Status.CANCELLATION_REQUESTED
     )
     start = Barrier(2)
-    sides = [pool.submit(run, start, chance.uniform(0, APART / 4), lambda: void.void(row.pk))
+    # Both claim, or one while the other one calls.
+    spread = chance.choice([APART / 4, 8 * APART])
+    sides = [pool.submit(run, start, chance.uniform(0, spread), lambda: void.void(row.pk))
              for _side in range(2)]  # fmt: skip
     for side in sides:
         side.result()
