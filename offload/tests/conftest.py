@@ -6,6 +6,7 @@ import aiohttp
 import django
 import pytest
 from django.conf import settings
+from django.db import connection
 from django.test import override_settings
 
 from offload import store
@@ -60,6 +61,17 @@ def offload_settings():
             store._paused_until = 0.0
 
         yield change
+
+
+@pytest.fixture(scope="session")
+def orders(django_db_setup, django_db_blocker):
+    """Make the tables of the models of `offload.tests.orders`."""
+    from offload.tests.orders import Express, Line, Order
+
+    with django_db_blocker.unblock(), connection.schema_editor() as editor:
+        editor.create_model(Order)
+        editor.create_model(Express)
+        editor.create_model(Line)
 
 
 @pytest.fixture
