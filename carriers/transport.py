@@ -207,7 +207,7 @@ class FinalAnswer(http.client.HTTPResponse):
         self._left -= 1
         if self._left < 0:
             raise http.client.HTTPException("too many interim answers")
-        return super()._read_status()  # type: ignore[misc] # it has
+        return super()._read_status()  # type: ignore[misc] # not in the stubs
 
     def begin(self) -> None:
         super().begin()

@@ -1,5 +1,6 @@
 """Voiding a bought label: asked by a worker, again after a lost answer, believed or looked up."""
 
+from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
@@ -291,29 +292,26 @@ def test_a_refused_void_after_a_try_without_answer_at_a_carrier_that_can_t_be_as
     assert status_of(parcel) == status
 
 
-def test_a_refused_void_after_a_worker_died_at_a_carrier_that_can_t_be_asked(
-    shop: Shop, carrier_says: Answers
-) -> None:
+def a_worker_died(row: Announcement) -> None:
     """The fault suite's F22: a process that is killed during the call leaves no attempt."""
-    parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
-    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
-    cancel(shop, parcel)
     assert void._claim(row.pk)
     Announcement.objects.update(lease_until=timezone.now() - timedelta(seconds=1))
-    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
-    void.void(row.pk)
-    assert status_of(parcel) == Status.CANCELLED
 
 
-def test_a_refused_void_after_a_restore_at_a_carrier_that_can_t_be_asked(
-    shop: Shop, carrier_says: Answers
+def a_backup_was_restored(_: Announcement) -> None:
+    """The label was voided after it; else it would be shown, and printed, as live."""
+    restored.distrust_unsent()
+
+
+@pytest.mark.parametrize("before", [a_worker_died, a_backup_was_restored])
+def test_a_refused_void_at_a_carrier_that_can_t_be_asked_after(
+    shop: Shop, carrier_says: Answers, before: Callable[[Announcement], None]
 ) -> None:
-    """The label was voided after the backup; else it would be shown, and printed, as live."""
     parcel = LabelledParcelFactory.create(account=shop.account, carrier="colibri")
     row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
     cancel(shop, parcel)
-    restored.distrust_unsent()
-    carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
+    before(row)
+    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
     void.void(row.pk)
     assert status_of(parcel) == Status.CANCELLED
 
