@@ -64,14 +64,25 @@ def offload_settings():
 
 
 @pytest.fixture(scope="session")
-def orders(django_db_setup, django_db_blocker):
-    """Make the tables of the models of `offload.tests.orders`."""
+def order_tables(django_db_setup, django_db_blocker):
     from offload.tests.orders import Express, Line, Order
 
     with django_db_blocker.unblock(), connection.schema_editor() as editor:
         editor.create_model(Order)
         editor.create_model(Express)
         editor.create_model(Line)
+
+
+@pytest.fixture
+def orders(order_tables, db):
+    """Empty tables of the models of `offload.tests.orders`.
+
+    No installed app has them, so the flush after a transactional test leaves its rows.
+    """
+    from offload.tests.orders import Line, Order
+
+    Order.objects.all().delete()
+    Line.objects.all().delete()
 
 
 @pytest.fixture
