@@ -15,7 +15,7 @@ from parcels.tests.stacks import running
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(240)]
 # What it takes today: files, their lines, functions, their lines. A change may only lower these.
-MOST = 32, 4_892, 130, 2_497
+MOST = 32, 4_891, 130, 2_497
 # What a busy machine adds: a second try of something, a look that else isn't due.
 NOW_AND_THEN = 1.01
 # Seconds: over each round of a process that has nothing to do.

@@ -4,13 +4,11 @@ Best effort: the row and the sweeper guarantee the rest.
 
 A queue is first in, first out over all accounts. So a message is only a bell: the ids are in a list
 per account, and a worker that hears one takes from these in turn, many at once. While a bell is on
-its way no other is rung: in a burst there are far fewer messages than labels. Lost with the queue
-or left over, a list costs nothing: each message also names its own announcements, and the sweeper
-wakes what nobody took.
+its way no other is rung. Lost with the queue or left over, a list costs nothing: each message also
+names its own announcements, and the sweeper wakes what nobody took.
 
-The lists are in the broker's own Redis. With another broker it is the guards' Redis, which says
-nothing about the broker: publishing shows whether that is up, and messages are sent even without
-that Redis.
+The lists are in the broker's own Redis. With another broker they are in the guards' Redis, which
+says nothing about the broker: publishing does, and messages are sent even without that Redis.
 """
 
 import logging
@@ -42,9 +40,10 @@ QUIET = 2.0
 CONFIRM = 2.0
 # Seconds that such a request may take: a connection, and publishing, with all their time-outs.
 TRYING = 20.0
-# Milliseconds after which a bell that no worker has heard is rung again by the next announcement:
-# the workers are busy, or the message is lost.
+# Milliseconds after which a bell that no worker has heard is rung again: all are busy, or lost.
 BELL = 1000
+# Messages, of 1 KB each, with which a queue gets no more: with no worker they would fill the Redis.
+FULL = 10_000
 # Milliseconds for which a worker is believed to listen after it asked: it asks again after 50. Was
 # it killed, or does it claim for longer, a bell is rung again.
 LISTENS = 250
@@ -99,9 +98,9 @@ def send(
 ) -> bool:
     """Send a task with rows' ids; False when the broker can't be reached.
 
-    Announcing takes several, and turns by account: a worker that is free takes the oldest, or first
-    those that were sent with `first`. The other tasks are too few for that. With a `bell` (ms) no
-    message is sent while one is on its way; the sweeper's is: that one may be lost.
+    Announcing takes several, and turns by account: those sent with `first`, then the oldest. With a
+    `bell` (ms) no message is sent while one is on its way; the sweeper's is: that one may be lost.
+    None is sent to a queue that is FULL: as with one that is lost, the sweeper tries again.
     """
     global _quiet_until, _away
     if time.monotonic() < _quiet_until:
@@ -111,12 +110,14 @@ def send(
         try:
             if task == "announce" and account_id is not None:
                 names = f"{_PREFIX}{queue}"
-                keys = [names, f"{names}:{account_id}", f"{names}:bell"]
-                given = [account_id, bell, int(first), *row_ids]
+                keys = [names, f"{names}:{account_id}", f"{names}:bell", queue]
+                given = [account_id, bell, int(first), FULL, *row_ids]
                 if not broker.guard.ask(lambda: broker.enter(keys, given)):
                     return True
             elif broker.has_queues:  # publishing has time-outs of seconds
-                broker.guard.ask(broker.guard.client.ping)
+                length = broker.guard.ask(lambda: broker.guard.client.llen(queue))
+                if length >= FULL:
+                    return True
         except Gone:
             if broker.has_queues:
                 return False
@@ -129,8 +130,7 @@ def send(
                     retry=False, confirm_timeout=CONFIRM, producer=producer,
                 )  # fmt: skip
             except Exception:
-                # Closed politely it would wait twice more for a RabbitMQ that is silent.
-                producer.connection.collect()
+                producer.connection.collect()  # close() would wait twice for a silent RabbitMQ
                 raise
     except Exception as error:
         # For any error of the transport: a request never fails because the broker is down.
@@ -138,8 +138,7 @@ def send(
         metrics.guard_trouble("broker")
         log.warning("no wake-up for %s %s: %s", task, row_ids, error)
         return False
-    if _away:
-        _away, _quiet_until = False, 0.0
+    _away, _quiet_until = False, 0.0
     return True
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import redis
-from celery import current_app
+from celery import Celery, current_app
 from django.utils import timezone
 
 from carriers.guards import CarrierGuards
@@ -126,6 +126,38 @@ def test_a_bell_that_nobody_hears_is_rung_again(sent: list[int]) -> None:
         wake.send("announce", [announcement], QUEUE, 1, bell=1)
         time.sleep(0.05)
     assert sent == [1, 2]
+
+
+@pytest.mark.integration
+@pytest.mark.parametrize(
+    ("task", "queue", "bell"),
+    [("announce", QUEUE, 0), ("announce", QUEUE, 1), ("deliver", "default", 0)],
+)
+def test_a_queue_that_no_worker_empties_gets_no_more_messages(
+    sent: list[int],
+    settings: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    redis_server: Any,
+    task: str,
+    queue: str,
+    bell: int,
+) -> None:
+    app = Celery(broker=redis_server.url, set_as_current=False)
+    app.conf.broker_transport_options = settings.CELERY_BROKER_TRANSPORT_OPTIONS
+    monkeypatch.setattr(wake, "current_app", app)
+    monkeypatch.setattr(wake, "FULL", 2)
+    client = redis.Redis.from_url(redis_server.url)
+    for number in (1, 2, 3):
+        assert wake.send(task, [number], queue, 1, bell=bell)
+        time.sleep(0.05)  # a bell is over
+    assert client.llen(queue) == 2
+    client.delete(queue)  # a worker has come
+    if task == "announce":
+        assert wake.next_in_turn(queue, 9) == [1, 2, 3]
+    assert wake.send(task, [4], queue, 1, bell=bell)
+    assert client.llen(queue) == 1
+    client.delete(queue)
+    app.close()
 
 
 @pytest.mark.integration
