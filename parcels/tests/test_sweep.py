@@ -19,7 +19,7 @@ from unittest.mock import Mock
 
 import pytest
 from django.conf import settings as project
-from django.core.management import call_command
+from django.core.management import CommandError, call_command
 from django.db import OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 from django.utils import timezone
@@ -287,6 +287,15 @@ def test_a_signal_ends_the_sweeper_after_its_round(monkeypatch: pytest.MonkeyPat
             signal.signal(number, handler)
     fake.round.assert_called_once_with()
     fake.end.assert_called_once_with()
+
+
+@pytest.mark.parametrize("option", ["--every=-1", "--every=nan", "--hung=0", "--hung=1e9"])
+def test_seconds_that_no_round_can_take_are_refused(
+    option: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(command, "Sweeper", Mock(side_effect=AssertionError))
+    with pytest.raises(CommandError, match="not above 0 and at most 86400 seconds"):
+        call_command("sweeper", option)
 
 
 @pytest.fixture

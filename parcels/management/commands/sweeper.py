@@ -9,7 +9,7 @@ import logging
 import os
 import random
 import signal
-from argparse import ArgumentParser
+from argparse import ArgumentParser, ArgumentTypeError
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
@@ -64,13 +64,20 @@ TEND_EVERY = 3600.0
 WORK = {"announce": announce, "reconcile": reconcile}
 
 
+def seconds(text: str) -> float:
+    """Read an option's seconds: more than none, at most a day."""
+    if not 0 < (value := float(text)) <= 86400:
+        raise ArgumentTypeError(f"{text} is not above 0 and at most 86400 seconds")
+    return value
+
+
 class Command(BaseCommand):
     help = "Recover announcements after a lost message, a killed process or a lost store."
 
     def add_arguments(self, parser: ArgumentParser) -> None:
-        parser.add_argument("--every", type=float, default=1.0, help="seconds between rounds")
+        parser.add_argument("--every", type=seconds, default=1.0, help="seconds between rounds")
         parser.add_argument("--rounds", type=int, default=0, help="end after N rounds; 0: never")
-        parser.add_argument("--hung", type=float, default=HUNG, help="longest round in seconds")
+        parser.add_argument("--hung", type=seconds, default=HUNG, help="longest round in seconds")
 
     def handle(self, *args: Any, every: float, rounds: int, hung: float, **options: Any) -> None:
         stop = SimpleQueue[None]()  # not an Event: a signal in its wait() would hang in its set()
