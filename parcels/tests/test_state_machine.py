@@ -420,7 +420,7 @@ def test_any_order_of_things_buys_once_and_ends(world: World) -> None:
         ("settling", "postnl", ["well", "late"], "assert . <= 1"),
         ("refusal", "colibri", ["well", "after", "credentials"], "is live"),
         ("unknown", "postnl", ["well", "after"], "bought without end|assert . <= 1"),
-        ("claim", "postnl", ["well"], "an end that was none|assert . <= 1"),
+        ("claim", "postnl", ["well", "after"], "an end that was none|assert . <= 1"),
         pytest.param(
             "fence", "postnl", ["well", "after"], "an end that was none|UNIQUE|unique", marks=deep
         ),
