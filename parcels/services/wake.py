@@ -40,9 +40,9 @@ QUIET = 2.0
 CONFIRM = 2.0
 # Seconds that such a request may take: a connection, and publishing, with all their time-outs.
 TRYING = 20.0
-# Milliseconds after which a bell that no worker has heard is rung again: all are busy, or lost.
+# Milliseconds after which an unheard bell is rung again: the workers are busy, or it is lost.
 BELL = 1000
-# Messages, of 1 KB each, with which a queue gets no more: with no worker they would fill the Redis.
+# A queue with so many messages, of 1 KB each, gets no more: with no worker they'd fill the Redis.
 FULL = 10_000
 # Milliseconds for which a worker is believed to listen after it asked: it asks again after 50. Was
 # it killed, or does it claim for longer, a bell is rung again.

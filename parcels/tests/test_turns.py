@@ -147,6 +147,7 @@ def test_a_queue_that_no_worker_empties_gets_no_more_messages(
     monkeypatch.setattr(wake, "current_app", app)
     monkeypatch.setattr(wake, "FULL", 2)
     client = redis.Redis.from_url(redis_server.url)
+    client.delete(queue)  # what other tests have left
     for number in (1, 2, 3):
         assert wake.send(task, [number], queue, 1, bell=bell)
         time.sleep(0.05)  # a bell is over
