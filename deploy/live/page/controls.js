@@ -51,7 +51,7 @@ export class Controls {
     byId("comparison").hidden = !start.strategies.length;
     for (const name of start.strategies) byId("beside").add(new Option(name));
     byId("beside").value = start.strategies.includes(USUAL) ? USUAL : INSTEAD;
-    this.connect(byId("traffic"), () => this.load(this.figures.load.rate ? 0 : Number(byId("rate").value)));
+    this.connect(byId("traffic"), () => this.load(this.figures?.load.rate ? 0 : Number(byId("rate").value)));
     this.connect(byId("compare"), () =>
       ({ path: "/api/beside", body: { strategy: this.stacks > 1 ? "" : byId("beside").value } }));
     this.connect(byId("break"), () => {
@@ -60,7 +60,7 @@ export class Controls {
     });
     for (const knob of [byId("rate"), byId("share")]) {
       knob.addEventListener("input", () => this.label());
-      knob.addEventListener("change", () => this.figures.load.rate && send(this.load(Number(byId("rate").value))));
+      knob.addEventListener("change", () => this.figures?.load.rate && send(this.load(Number(byId("rate").value))));
     }
     byId("copy").addEventListener("click", () => this.copy());
     this.explain(this.load(6));
