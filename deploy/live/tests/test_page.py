@@ -78,6 +78,8 @@ UNBOUNDED = """
     const answers = [".stuck", ".waiting"].map(name => document.querySelector(`.answers ${name}`));
     return answers.some(each => each.matches(".bad, .warns"));
 """
+# The figures never come.
+SILENT = "window.EventSource = class {}"
 # Each frame is drawn eighty times.
 CLUMSY = """
     const clumsy = [...window.live.stacks.values()][0].diagram, draw = clumsy.draw.bind(clumsy);
@@ -260,6 +262,18 @@ def test_the_controls_work_by_keyboard(page):
     until(lambda: page.execute_script(load) == before, "traffic")
     knob.send_keys("\ue014")  # the right arrow
     until(lambda: page.execute_script(load) == before + 1, "one parcel a second more")
+    click(page, "#traffic")
+    until(lambda: page.execute_script(load) == 0, "no traffic")
+
+
+def test_traffic_starts_before_the_first_figures(page, run):
+    load = "return window.live.figures.load.rate"
+    with browser() as driver:
+        driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SILENT})
+        driver.get(run["LIVE_URL"])
+        until(lambda: driver.execute_script("return Boolean(window.live)"), "the page")
+        click(driver, "#traffic")
+        until(lambda: page.execute_script(load) > 0, "traffic")
     click(page, "#traffic")
     until(lambda: page.execute_script(load) == 0, "no traffic")
 
