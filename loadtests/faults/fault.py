@@ -8,13 +8,12 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, ClassVar, NamedTuple
 
 from loadtests.faults import kinds
-from loadtests.faults.invariants import Finding, check, sold_twice
+from loadtests.faults.invariants import ASKABLE, Finding, check, sold_twice
 from loadtests.faults.journals import Journals
 from loadtests.faults.rig import DEADLINE, FULL, LEASE, SETTLING, SHORT, WAIT, Rig
 
-# A measure that a run has where one of its fault's controls must break it: references that were
-# ever sold more than once, voided or not. A label that was bought too often may be voided by the
-# time the journals are read, and then I2 holds although a guard was missing.
+# References that were ever sold more than once, voided or not. A label that was bought too often
+# may be voided by the time the journals are read, and then I2 holds although a guard was missing.
 SOLD_TWICE = "references sold twice"
 # Seconds beyond the longest wait; a later answer is late.
 GRACE = 1.0
@@ -138,6 +137,13 @@ class Fault:
     short_scale: ClassVar[float] = SHORT
     # The largest share of the clients that may be told that nothing is stored.
     may_refuse: ClassVar[float] = 0.0
+    # The largest share of the orders that may be left to a person, of carriers that can be asked
+    # what they hold: at others it is the only end of a lost answer.
+    may_review: ClassVar[float] = 0.0
+    # It has a measure of its own for what is sold twice, as that can't be helped.
+    sells_twice: ClassVar[bool] = False
+    # It takes the place of an engine, or brings them: others can't be asked for.
+    own_engines: ClassVar[bool] = False
     # Its targets are times: it must not share the machine with another run.
     alone: ClassVar[bool] = False
     uncontrolled: ClassVar[str] = ""
@@ -195,7 +201,7 @@ def engines(database: str, broker: str) -> str:
 def planned(
     kind: type[Fault], dose: str, *, only: str = "", controls: bool = True, broker: str = ""
 ) -> list[Run]:
-    """Return a fault's runs, on its databases or on one only.
+    """Return a fault's runs, on its databases or on one only; none where it can't have that.
 
     The second database shows that nothing depends on the first one's locks, and red needs one
     violation: for both the short dose is enough.
@@ -203,6 +209,8 @@ def planned(
     databases = [database for database in kind.databases if only in ("", database)]
     if only == "pgbouncer" and "postgresql" in kind.databases:
         databases = [only]
+    if not databases or (kind.own_engines and (broker or only == "pgbouncer")):
+        return []
     doses = [dose if database in (only, kind.databases[0]) else "short" for database in databases]
     guarded = [Run(kind.id, *run, "", broker) for run in zip(doses, databases, strict=True)]
     first = only or kind.databases[0]
@@ -264,12 +272,20 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
         *fault.measure(rig, journals),
         *_sold_twice(kind, journals),
         refused(kind, journals),
+        reviewed(kind, journals),
     ]
+    _count(result, journals)
+    if dose == "full":  # a short one also runs beside other tests
+        rig.wait_until(lambda: not rig.database.undelivered(), STARTING)
+        left = rig.database.undelivered()
+        result.measures += [
+            Measure("late answers", result.late, "0", not result.late),
+            Measure("webhooks still to come", left, "0", not left),
+        ]
     if not (rested or control):
         left = rig.database.outstanding()
         result.measures.append(Measure("still to be done at the end", left, "0", met=False))
     result.schedule = rig.schedule
-    _count(result, journals)
     if not (control or result.green):
         rig.keep_logs(kind.id)
     result.seconds = round(time.monotonic() - begun, 1)
@@ -278,8 +294,7 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
 
 def _sold_twice(kind: type[Fault], journals: Journals) -> list[Measure]:
     count = len(sold_twice(journals))
-    wanted = any(control.reddens == SOLD_TWICE for control in kind.controls.values())
-    return [Measure(SOLD_TWICE, count, "0", not count)] if wanted else []
+    return [] if kind.sells_twice else [Measure(SOLD_TWICE, count, "0", not count)]
 
 
 def refused(kind: type[Fault], journals: Journals) -> Measure:
@@ -288,6 +303,14 @@ def refused(kind: type[Fault], journals: Journals) -> Measure:
     count = sum(not told.acknowledged for told in stayed)
     most = int(kind.may_refuse * len(stayed))
     return Measure("clients refused", count, f"{most} at most", count <= most)
+
+
+def reviewed(kind: type[Fault], journals: Journals) -> Measure:
+    """Count what was left to a person although the carrier could have been asked."""
+    rows = [row for row in journals.announcements if row.carrier in ASKABLE]
+    count = sum(row.state == "needs_review" for row in rows)
+    most = int(kind.may_review * len(rows))
+    return Measure("left to a person", count, f"{most} at most", count <= most)
 
 
 def _count(result: Result, journals: Journals) -> None:

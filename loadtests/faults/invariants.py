@@ -1,9 +1,10 @@
 """I1 to I12: what must hold whatever broke. Pure: journals in, violations out."""
 
 from collections import Counter, defaultdict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from operator import attrgetter
+from typing import Any
 
 from loadtests.faults.journals import (
     CANCELLATION_REQUESTED,
@@ -11,6 +12,7 @@ from loadtests.faults.journals import (
     AnnouncementRow,
     Booking,
     Journals,
+    ParcelRow,
 )
 
 # Examples kept per invariant: enough to find the cause, few enough to read.
@@ -21,6 +23,8 @@ ASKABLE = frozenset({"postnl", "tortoise", "colibri", "meridian"})
 # Parcel statuses that end an announcement, each with its webhook event.
 BEING_ANNOUNCED, READY, FAILED, CANCELLED = 1001, 1000, 1002, 2000
 TERMINAL = (READY, FAILED, CANCELLED)
+# What an event's delivery has come to; no receiver of the suite refuses one.
+ENDED = ("delivered", "failed", "nobody")
 # Statuses that tracking gives to an announced parcel are under this.
 TRACKED_BELOW, CANCELLATION_FAILED = 999, 94
 # What a parcel may show when its last announcement has ended in a state. A label is shown with
@@ -127,15 +131,30 @@ def answered_once_and_truly(journals: Journals) -> Finding:
     stayed = [told for told in journals.told if not told.hung_up]
     wrong = [f"{told.intent}: {told.error or 'no answer'}" for told in stayed if not told.status]
     for told in stayed:
-        for parcel in told.parcels if told.acknowledged else []:
-            row = rows.get(parcel["id"])
-            said = parcel["tracking_number"]
-            if row is not None and said and said != row.tracking_number:
-                wrong.append(f"{told.intent}: was told {said}, stored {row.tracking_number}")
+        if not told.acknowledged:
+            continue
+        ended = told.synchronous and told.status == 200
+        if told.error or (ended and not told.parcels):
+            wrong.append(f"{told.intent}: {told.status} with {told.error or 'nothing in it'}")
+        for parcel in told.parcels:
             status = parcel.get("status", {}).get("id")
-            if told.synchronous and told.status == 200 and status == BEING_ANNOUNCED:
-                wrong.append(f"{told.intent}: 200, and its label is still being asked for")
+            stored = rows.get(parcel["id"])
+            wrong += [f"{told.intent}: {what}" for what in _untrue(parcel, status, stored, ended)]
     return _finding("I6", len(stayed), wrong)
+
+
+def _untrue(
+    parcel: Mapping[str, Any], status: int, stored: ParcelRow | None, ended: bool
+) -> Iterator[str]:
+    said = parcel["tracking_number"]
+    if stored is not None and said and said != stored.tracking_number:
+        yield f"was told {said}, stored {stored.tracking_number}"
+    if ended and status == BEING_ANNOUNCED:
+        yield "200, and its label is still being asked for"
+    if ended and status == READY and not said:
+        yield "200, and its label isn't in it"
+    if ended and status == FAILED and stored is not None and stored.tracking_number:
+        yield f"was told that it failed, stored {stored.tracking_number}"
 
 
 def nobody_else_s(journals: Journals) -> Finding:
@@ -245,7 +264,10 @@ def _spare_numbers(
 
 
 def each_end_has_its_event(journals: Journals) -> Finding:
-    """I11: each terminal status has one event in the outbox, and the receiver saw no other."""
+    """I11: each terminal status has one event in the outbox, the receiver saw no other.
+
+    And it saw each that counts as delivered; none was given up.
+    """
     written = Counter((event.parcel, event.status) for event in journals.outbox)
     wrong = [
         f"parcel {parcel.id}: {written[parcel.id, expected]} events of its status {expected}"
@@ -263,6 +285,12 @@ def each_end_has_its_event(journals: Journals) -> Finding:
         f"parcel {seen.parcel}: event {seen.id} of status {seen.status} is not in the outbox"
         for seen in journals.events
         if seen not in known
+    ]
+    heard = {seen.id for seen in journals.events}
+    wrong += [
+        f"parcel {event.parcel}: event {event.id} is {state}, and the receiver did not see it"
+        for event in journals.outbox
+        if (state := journals.deliveries.get(event.id)) in ENDED and event.id not in heard
     ]
     return _finding("I11", len(journals.parcels), wrong)
 

@@ -125,6 +125,8 @@ class Journals:
     # Status changes in the outbox, and those that the shops' endpoint has received.
     outbox: list[Event] = field(default_factory=list)
     events: list[Event] = field(default_factory=list)
+    # Event's id → what became of it: its delivery's state, "nobody" or "" (not looked at yet).
+    deliveries: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, prefix: str) -> "Journals":
         """Return what is about intents with a prefix, and every purchase that no row knows of."""
@@ -141,6 +143,7 @@ class Journals:
             [row for row in self.spares if row.announcement not in ids],
             [row for row in self.outbox if row.parcel not in others],
             [seen for seen in self.events if seen.parcel not in others],
+            self.deliveries,
         )
 
     @property
@@ -197,6 +200,11 @@ class Database:
         )
         return self.unfinished() + cancelling + spare
 
+    def undelivered(self) -> int:
+        """Count the events that no receiver has got yet."""
+        unseen = self.count("parcels_webhookevent WHERE spread_at IS NULL")
+        return unseen + self.count("parcels_webhookdelivery WHERE state = 'pending'")
+
     def parcels(self) -> list[ParcelRow]:
         sql = "SELECT id, account_id, order_number, status, tracking_number FROM parcels_parcel"
         return [ParcelRow(*row) for row in self.ask(sql)]
@@ -225,13 +233,26 @@ class Database:
     def outbox(self) -> list[Event]:
         """Return every status change that was written for webhooks."""
         rows = self.ask("SELECT id, parcel_id, status FROM parcels_webhookevent")
-        # SQLite has no type for it and stores 32 hexadecimal digits.
-        return [Event(str(uuid.UUID(str(id_))), parcel, status) for id_, parcel, status in rows]
+        return [Event(_uuid(id_), parcel, status) for id_, parcel, status in rows]
+
+    def deliveries(self) -> dict[str, str]:
+        """Return what became of each event; each account has one endpoint."""
+        rows = self.ask(
+            "SELECT e.id,"
+            " coalesce(d.state, CASE WHEN e.spread_at IS NULL THEN '' ELSE 'nobody' END)"
+            " FROM parcels_webhookevent e LEFT JOIN parcels_webhookdelivery d ON d.event_id = e.id"
+        )
+        return {_uuid(id_): state for id_, state in rows}
 
     def accounts(self, public_keys: Iterable[str]) -> dict[int, int]:
         """Return the account of each key, by the key's place."""
         rows = dict(self.ask("SELECT public_key, account_id FROM parcels_apikey"))
         return {place: int(rows[key]) for place, key in enumerate(public_keys)}
+
+
+def _uuid(stored: object) -> str:
+    """Return the id as webhooks show it: SQLite stores 32 hexadecimal digits."""
+    return str(uuid.UUID(str(stored)))
 
 
 def read_ledger(path: Path) -> list[Booking]:

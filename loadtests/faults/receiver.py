@@ -41,6 +41,8 @@ class Handler(BaseHTTPRequestHandler):
 def main(host: str, port: str, path: str) -> None:
     """Serve until the process is ended."""
     Handler.file = os.open(Path(path), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    # Else five wait at most, and the seventh connection at once is one that nobody answers.
+    ThreadingHTTPServer.request_queue_size = 128
     server = ThreadingHTTPServer((host, int(port)), Handler)
     server.daemon_threads = True
     server.serve_forever()

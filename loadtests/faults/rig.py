@@ -334,6 +334,8 @@ class Rig:
             attempts=self.database.attempts(),
             spares=self.database.spares(),
             outbox=self.database.outbox(),
+            # Before what the receiver saw: it saw first what counts as delivered.
+            deliveries=self.database.deliveries(),
             events=read_events(self._seen),
         )
         return journals.of(self.prefix)

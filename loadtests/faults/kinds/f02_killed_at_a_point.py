@@ -31,6 +31,8 @@ class KilledAtAPoint(Fault):
     doses = {"short": Dose(7 * 16, 1), "full": Dose(7 * 200, 8)}
     databases = ("postgresql", "sqlite")
     controls = {"unknown": Control(SOLD_TWICE)}
+    # Whose claimants have died again and again is taken for poison: some meet a death each time.
+    may_review = 0.01
 
     def strike(self, rig: Rig) -> None:
         self.deaths: dict[str, int] = {}

@@ -19,6 +19,7 @@ class RedisBlackHole(Fault):
     title = "Redis black hole"
     doses = {"short": Dose(200, seconds=10), "full": Dose(2_000, seconds=30)}
     controls = {"sweeper": Control("I3", environment={})}
+    alone = True
 
     def strike(self, rig: Rig) -> None:
         if self.control:

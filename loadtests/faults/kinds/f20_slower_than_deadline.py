@@ -32,6 +32,7 @@ class SlowerThanDeadline(Fault):
     # A parcel that is on its way can't be cancelled: its second label would be left to a person.
     environment = {"SIMULATOR_TRACKING_STEP": "0"}
     controls = {"settling": Control("I2")}
+    sells_twice = True
     # The sweeper's rounds are a second long at any scale: two looks must fit in between.
     short_scale = 0.3
 

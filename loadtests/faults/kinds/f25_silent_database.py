@@ -28,6 +28,7 @@ class SilentDatabase(Fault):
     id = "F25"
     title = "a database that answers nothing"
     may_refuse = 0.2
+    own_engines = True
     # Seconds at full scale.
     doses = {"short": Dose(200, seconds=120), "full": Dose(1_000, seconds=120)}
     controls = {"statement_timeout": Control(SWEEPER, environment=NO_LIMIT)}

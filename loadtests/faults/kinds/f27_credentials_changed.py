@@ -25,6 +25,8 @@ class CredentialsChanged(Fault):
     # Each purchase of the middle part loses its answer: an open breaker would prevent them.
     environment = {"CARRIER_BREAKER_WINDOW": "100000", "CARRIER_BREAKER_MIN_CALLS": "100000"}
     controls = {"credentials": Control(SOLD_TWICE)}
+    # Of the account whose contract is gone.
+    may_review = 0.5
 
     def strike(self, rig: Rig) -> None:
         third = self.dose.requests // 3

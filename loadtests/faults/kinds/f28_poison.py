@@ -41,6 +41,7 @@ class Poison(Fault):
     # An answer that can't be read is asked for again until then: for an hour, as shipped.
     times = {"ANNOUNCEMENT_MAX_UNKNOWN_AGE": 6 * LEASE}
     controls = {"claims": Control("I3")}
+    may_review = (KILLS + 2 * EACH) / 50
     rest = 2 * REVIEWED_AFTER
     deaths = 0
 

@@ -58,6 +58,7 @@ class Machines(Fault):
     title = "several machines"
     may_refuse = 0.1
     strategy = "nginx-accel"
+    own_engines = True
     rig = SeveralMachines
     # `seconds`: how long each fault lasts. A failover takes fifteen in the short dose, too: sixteen
     # clients ask again each second, and these requests must be a tenth of all.

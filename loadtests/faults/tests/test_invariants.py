@@ -36,6 +36,7 @@ def sound() -> Journals:
         attempts=[AttemptRow(1, "announce", "announced")],
         outbox=[Event("e1", 1, 1000)],
         events=[Event("e1", 1, 1000)],
+        deliveries={"e1": "delivered"},
     )
 
 
@@ -43,8 +44,7 @@ def with_end(state: str, status: int, tracking_number: str = "T1") -> Journals:
     journals = sound()
     journals.parcels = [ParcelRow(1, 7, "one", status, "T1")]
     journals.announcements = [replace(ROW, state=state, tracking_number=tracking_number)]
-    journals.outbox = [Event("e1", 1, status)]
-    journals.events = []
+    journals.outbox = journals.events = [Event("e1", 1, status)]
     return journals
 
 
@@ -88,6 +88,29 @@ def test_a_200_that_is_no_end() -> None:
     assert broken(journals) == set()
     journals.told.append(replace(TOLD, parcels=[waits]))
     assert broken(journals) == {"I6"}
+
+
+@pytest.mark.parametrize(
+    "told",
+    [
+        replace(TOLD, parcels=[PARCEL | {"tracking_number": "", "status": {"id": 1000}}]),
+        replace(TOLD, parcels=[PARCEL | {"tracking_number": "", "status": {"id": 1002}}]),
+        replace(TOLD, parcels=[]),
+        replace(TOLD, parcels=[], error="JSONDecodeError: Expecting value"),
+        replace(TOLD, status=202, parcels=[], error="JSONDecodeError: Expecting value"),
+    ],
+)
+def test_a_200_that_tells_less_than_is_stored(told: Told) -> None:
+    journals = sound()
+    journals.told = [told]
+    assert broken(journals) == {"I6"}
+
+
+def test_a_refusal_that_is_told_as_one() -> None:
+    journals = refused()
+    parcel = PARCEL | {"tracking_number": "", "status": {"id": 1002}}
+    journals.told = [replace(TOLD, parcels=[parcel])]
+    assert broken(journals) == set()
 
 
 def test_bought_twice_under_one_reference() -> None:
@@ -189,8 +212,7 @@ def refused() -> Journals:
     journals.announcements = [replace(ROW, state="failed", tracking_number="")]
     journals.ledger = []
     journals.attempts = [AttemptRow(1, "announce", "refused", "ADDRESS_INVALID")]
-    journals.outbox = [Event("e1", 1, 1002)]
-    journals.events = []
+    journals.outbox = journals.events = [Event("e1", 1, 1002)]
     return journals
 
 
@@ -249,6 +271,22 @@ def test_an_earlier_end_has_one_event_too() -> None:
 def test_a_delivery_that_comes_twice_is_one_event() -> None:
     journals = sound()
     journals.events *= 2
+    assert broken(journals) == set()
+
+
+@pytest.mark.parametrize("state", ["delivered", "failed", "nobody"])
+def test_a_delivery_that_has_ended_and_that_nobody_saw(state: str) -> None:
+    journals = sound()
+    journals.events = []
+    journals.deliveries = {"e1": state}
+    assert broken(journals) == {"I11"}
+
+
+@pytest.mark.parametrize("state", ["pending", ""])
+def test_a_delivery_that_is_still_to_come(state: str) -> None:
+    journals = sound()
+    journals.events = []
+    journals.deliveries = {"e1": state}
     assert broken(journals) == set()
 
 

@@ -1,5 +1,6 @@
 """Numbers of the newer faults against what the product and the carriers promise."""
 
+from dataclasses import replace
 from typing import Any, cast
 from unittest.mock import MagicMock
 
@@ -7,8 +8,8 @@ import pytest
 
 from carriers import registry
 from carriers.base import Carrier
-from loadtests.faults.fault import Dose, Fault, all_faults, execute_on, refused
-from loadtests.faults.journals import Journals, Told
+from loadtests.faults.fault import Dose, Fault, all_faults, execute_on, refused, reviewed
+from loadtests.faults.journals import AnnouncementRow, Journals, Told
 from loadtests.faults.kinds import f08_carrier_black_hole as f08
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
@@ -48,6 +49,22 @@ def test_a_product_that_refuses_everything_is_red(kind: type[Fault]) -> None:
     most = int(kind.may_refuse * 20)
     stored = Told("three", 0, sent_at=0.0, answered_at=0.1, status=202)
     assert refused(kind, Journals(told=[stored] * (20 - most) + told[20 - most :])).met
+
+
+@pytest.mark.parametrize("kind", all_faults().values(), ids=lambda kind: kind.id)
+def test_a_product_that_leaves_all_to_a_person_is_red(kind: type[Fault]) -> None:
+    most = int(kind.may_review * 50)
+    rows = [
+        AnnouncementRow(number, number, "postnl", "R", "needs_review", 1, "")
+        if number <= most
+        else AnnouncementRow(number, number, "postnl", "R", "announced", 1, "T")
+        for number in range(50)
+    ]
+    assert not reviewed(kind, Journals(announcements=rows)).met
+    # One carrier can't tell what it holds.
+    rows[0] = replace(rows[0], carrier="lantern")
+    rows.append(replace(rows[-1], id=51))
+    assert reviewed(kind, Journals(announcements=rows)).met
 
 
 class Nothing(Fault):

@@ -40,7 +40,8 @@ def test_the_suite_s_order_has_each_once_and_times_last() -> None:
 @pytest.mark.parametrize(
     "asked",
     ["F99", "--lane 999/999", "F7 --lane 3/2", "F7 --lane 0/2", "F7 --lane 1", "F7 --lane 2/2",
-     "F7 --control nosuch", "F19 --database sqlite"],
+     "F7 --control nosuch", "F19 --database sqlite", "F4 --database sqlite",
+     "F29 --broker rabbitmq", "F29 --database pgbouncer", "F25 --database pgbouncer"],
 )  # fmt: skip
 def test_what_would_run_nothing_is_refused(asked: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
