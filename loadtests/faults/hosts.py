@@ -188,11 +188,14 @@ class Network:
         netem (`tc`): see slow_link.
         """
         self.cut(one, other)
-        command = f"{sys.executable} -m loadtests.faults.slow_link {one} {other} {delay} {loss}"
+        ready = self._folder / "slow_link.ready"
+        ready.unlink(missing_ok=True)
+        module = "loadtests.faults.slow_link"
+        command = f"{sys.executable} -m {module} {one} {other} {delay} {loss} {ready}"
         child = self._bridges.run("slow_link", command)
         try:
             with self._bridges.inside():
-                self._bridges.wait(child, f"file {child.log}")
+                self._bridges.wait(child, f"file {ready}")
             yield
         finally:
             child.kill()

@@ -1,7 +1,8 @@
-"""A link with delay and loss: `python -m loadtests.faults.slow_link ONE OTHER SECONDS SHARE`.
+"""A link with delay and loss: `… -m loadtests.faults.slow_link ONE OTHER SECONDS SHARE READY`.
 
-Between two bridges, Ethernet frame by frame: what is lost TCP sends again, as on a real one. Prints
-a line when it is there. Kernels with netem do the same (`tc qdisc add … netem`), but many lack it.
+Between two bridges, Ethernet frame by frame: what is lost TCP sends again, as on a real one. Writes
+the file READY when it is there. Kernels with netem do the same (`tc qdisc add … netem`), but many
+lack it.
 """
 
 import asyncio
@@ -11,6 +12,7 @@ import random
 import struct
 import subprocess
 import sys
+from pathlib import Path
 
 # linux/if_tun.h
 TUNSETIFF, IFF_TAP, IFF_NO_PI = 0x400454CA, 0x0002, 0x1000
@@ -41,12 +43,12 @@ def forward(source: int, sink: int, *, seconds: float, share: float) -> None:
     loop.add_reader(source, read)
 
 
-async def main(one: str, other: str, seconds: str, share: str) -> None:
+async def main(one: str, other: str, seconds: str, share: str, ready: str) -> None:
     """Forward both ways until the process is ended."""
     ports = [port_of(bridge) for bridge in (one, other)]
     for source, sink in (ports, reversed(ports)):
         forward(source, sink, seconds=float(seconds), share=float(share))
-    print("there", flush=True)
+    Path(ready).write_text("there\n")  # noqa: ASYNC240 # a line, once
     await asyncio.Event().wait()
 
 
