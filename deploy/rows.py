@@ -22,14 +22,19 @@ _QUEUE = " UNION ALL ".join(
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
 _STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
-_CONNECTIONS = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+# Not ours, of which a bench has two at times, nor PostgreSQL's own.
+OURS = "rows"
+_CONNECTIONS = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"  # noqa: S608 # our own word
+    f" AND backend_type = 'client backend' AND application_name <> '{OURS}'"
+)
 
 
 @dataclass(frozen=True)
 class Rows:
     """Announcements by carrier and state, the oldest pending one's age in seconds, open holds.
 
-    Connections are PostgreSQL's to this database, without the one that looks.
+    Connections are clients' to this PostgreSQL database, without those that look.
     """
 
     queues: Mapping[str, Mapping[str, int]] = field(default_factory=dict)
@@ -87,7 +92,7 @@ class PostgreSQL:
         except psycopg.Error:
             self.close()
             return None
-        return replace(rows, connections=connections - 1)  # without our own
+        return replace(rows, connections=connections)
 
     def states(self) -> dict[str, int]:
         """Return how many announcements are in each state, those that have ended among them."""
@@ -103,7 +108,11 @@ class PostgreSQL:
         if self._connection is None:
             options = f"-c statement_timeout={round(TIME_OUT * 1000)}"
             self._connection = psycopg.connect(
-                self._url, autocommit=True, connect_timeout=2, options=options
+                self._url,
+                autocommit=True,
+                connect_timeout=2,
+                options=options,
+                application_name=OURS,
             )
         return self._connection
 

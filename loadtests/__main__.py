@@ -15,6 +15,7 @@ import json
 import signal
 import sys
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -48,6 +49,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
         print(f"loadtests: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:  # before the first run
+        return INTERRUPTED
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -100,6 +103,9 @@ def _number(text: str) -> float:
 
 def _load(options: argparse.Namespace, overrides: dict[str, float]) -> list[Scenario]:
     """Load the scenarios, each with those overrides that it knows; one must know each."""
+    stems = Counter(Path(name).stem for name in options.scenarios)
+    if twice := [stem for stem, count in stems.items() if count > 1]:  # one's files, the other's
+        raise ScenarioError(f"{', '.join(twice)}: more than one scenario of that name")
     known = [scenario.parameters_of(name) for name in options.scenarios]
     if stray := set(overrides) - {name for parameters in known for name in parameters}:
         raise ScenarioError(f"no scenario here has a parameter {', '.join(sorted(stray))}")

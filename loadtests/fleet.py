@@ -72,7 +72,9 @@ def send(
 
 def drive(stream: Stream, *, cap: float, generators: int = 1) -> Summary:
     """Run one stream; return its figures."""
-    _, report, _ = send(lambda start: Plan((stream,), start, cap), generators=generators)
+    _, report, interrupted = send(lambda start: Plan((stream,), start, cap), generators=generators)
+    if interrupted:  # a part is no figure
+        raise KeyboardInterrupt
     figures = summarize(report.samples)
     if figures is None:
         raise GeneratorError("nothing was sent")

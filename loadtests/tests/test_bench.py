@@ -135,6 +135,7 @@ def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
     "arguments",
     [
         ["run", "speech"],
+        ["run", "talk", "loadtests/scenarios/talk.toml"],
         ["run", "talk", "--speed", "3"],
         ["run", "talk", "--connections", "many"],
         ["run", "talk", "--strategies", "abacus"],

@@ -84,6 +84,10 @@ def test_an_interrupt_while_generators_start_is_an_interrupt(monkeypatch):
     _, report, interrupted = fleet.send(planned(0, Closed(2, 100)), generators=2)
     assert interrupted
     assert report.samples == []
+    monkeypatch.setattr(fleet, "wait", interrupted_at_once)
+    (stream,) = planned(0, Closed(2, 100))(0.0).streams
+    with pytest.raises(KeyboardInterrupt):
+        fleet.drive(stream, cap=1)
 
 
 def interrupt_when(shop):
