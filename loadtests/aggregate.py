@@ -79,7 +79,8 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the results as they began, without the runs that can't be compared with the last ones.
 
     A quick form and a full one of the same scenario have another carrier, and no common median: of
-    a scenario run twice those count that had the last one's parameters and number of workers.
+    a scenario run twice those count that had the last one's parameters, carriers, environment and
+    number of workers.
     """
     ordered = sorted(results, key=lambda result: str(result["began"]))
     pairs = [(result, run) for result in ordered for run in result["runs"]]
@@ -94,7 +95,8 @@ def comparable(results: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 
 def _form(result: Mapping[str, Any], run: Run) -> Any:
-    return result["scenarios"][run["scenario"]]["parameters"], result["sizing"]
+    facts = result["scenarios"][run["scenario"]]
+    return [facts.get(name) for name in ("parameters", "carriers", "environment")], result["sizing"]
 
 
 def groups(results: Sequence[Mapping[str, Any]]) -> list[Group]:

@@ -38,6 +38,9 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
             f"{max(disturbed):.1f} cores on average. Such figures are lower bounds."
         )
     said += _full_machines(results)
+    commits = dict.fromkeys(result["machine"]["commit"] for result in results)
+    if len(commits) > 1:
+        said.append(f"Not of one commit: {', '.join(commits)}. Compare within one.")
     bad = sum(run["status"] == "invalid" for group in groups for run in group.runs)
     if bad:
         said.append(

@@ -108,9 +108,9 @@ def _with_failed(
     def cell(group: Group | None) -> str:
         lost = group.spread(_of(phase, stream, lambda s: s["error_share"])) if group else None
         said = _cell(figure, form)(group)
-        if lost is None or lost.median < NONE_WORTH_SAYING:
+        if lost is None or lost.high < NONE_WORTH_SAYING:
             return said
-        return f"{said}, {percent(lost.median)} failed"
+        return f"{said}, {spread(lost, percent)} failed"
 
     return cell
 

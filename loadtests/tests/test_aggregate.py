@@ -130,9 +130,10 @@ def test_a_later_bench_that_measured_nothing_drops_no_figure():
     assert [len(one["runs"]) for one in comparable([lost])] == [1]  # its reason is still said
 
 
-def test_runs_with_other_parameters_have_no_common_median():
+@pytest.mark.parametrize("what", ["parameters", "carriers", "environment"])
+def test_runs_with_other_parameters_have_no_common_median(what):
     quick, full = results(run("a", HELD, 2.0)), results(run("b", HELD, 2.0))
-    quick["scenarios"] = {"talk": {**quick["scenarios"]["talk"], "parameters": {"requests": 1}}}
+    quick["scenarios"] = {"talk": {**quick["scenarios"]["talk"], what: {"requests": 1}}}
     kept = comparable([quick | {"began": "2026-01-01"}, full | {"began": "2026-01-02"}])
     assert [len(one["runs"]) for one in kept] == [0, 1]
 

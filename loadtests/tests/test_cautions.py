@@ -17,6 +17,14 @@ def twice(**options):
     return [run("a", HELD, 2.0, repeat=repeat, **options) for repeat in (1, 2)]
 
 
+def test_figures_of_two_commits_are_said_to_be():
+    one, other = results(*twice()), results(*twice())
+    assert not any("commit" in each for each in cautions([one, other], groups([one, other])))
+    other["machine"] = other["machine"] | {"commit": "abd"}
+    said = cautions([one, other], groups([one, other]))
+    assert "Not of one commit: abc, abd. Compare within one." in said
+
+
 def working(cores, others=0.0):
     made = twice(others=others)
     for one in made:

@@ -170,9 +170,11 @@ def test_a_send_that_never_came_is_no_late_one():
 
 def test_a_slow_simulator_makes_the_run_invalid():
     ok = [sample(0, 1)]
-    assert not why_invalid(ok, [0.01] * 95 + [9.0] * 5, 0.0)
+    assert not why_invalid(ok, [0.01] * 95 + [0.5] * 5, 0.0)
     [reason] = why_invalid(ok, [0.01] * 90 + [0.5] * 10, 0.0)
     assert "simulator" in reason
+    # Silent for seventy seconds of 220: seven looks, and each for its ten seconds.
+    assert why_invalid(ok, [0.01] * 150 + [10.0] * 7, 0.0)
 
 
 def test_a_run_that_sent_nothing_is_invalid():

@@ -112,7 +112,7 @@ def wrong_quotes(text, found):
     wrong = [
         quote.group()
         for quote in QUOTE.finditer(text)
-        if found[quote["name"]][quote["head"]].partition(" (")[0] != quote["said"]
+        if re.sub(r" \([^)]*\)", "", found[quote["name"]][quote["head"]]) != quote["said"]
     ]
     return wrong + re.findall(r".*\d.*", QUOTE.sub("", text))
 

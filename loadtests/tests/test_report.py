@@ -7,6 +7,7 @@ import pytest
 from loadtests.aggregate import Spread, comparable, groups
 from loadtests.cautions import cautions
 from loadtests.charts import ChartError, chart
+from loadtests.comparison import _with_failed, seconds
 from loadtests.report import write_report
 from loadtests.tables import (
     errors_table,
@@ -198,6 +199,13 @@ def test_nothing_that_was_measured_becomes_markup(bench, tmp_path):
     text = written([bench], tmp_path)
     assert "<script>" not in text
     assert "<none>" not in text
+
+
+def test_what_failed_in_a_few_of_the_runs_is_told():
+    several = [run("a", HELD, 2.0, repeat=n, failed=n // 3 * 36) for n in range(5)]
+    [group] = groups([results(*several)])
+    cell = _with_failed("talk", "labels", lambda _: 0.012, seconds)(group)
+    assert cell == "0.012 s, 0 % (0 % to 90.0 %) failed"
 
 
 @pytest.mark.parametrize("wanted", ["good: labels", "failed: labels", "p50: labels"])
