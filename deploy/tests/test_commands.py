@@ -7,6 +7,7 @@ reader's own, and say so.
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 
@@ -15,6 +16,7 @@ import pytest
 from deploy.env_file import write_env_file
 from deploy.plan import ROOT
 from deploy.stack import Stack
+from deploy.tests.fixtures import absent
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
@@ -36,10 +38,6 @@ def commands(page):
     """Return each command of a page's console blocks, with its continued lines."""
     text = "\n".join(blocks(page, "console"))
     return [part.strip() for part in re.split(r"^\$ ", text, flags=re.MULTILINE) if part.strip()]
-
-
-def plain(command):
-    return command.partition(" #")[0].strip()
 
 
 PAGES = ["README.md", "docs/api.md", "docs/operations.md", "CONTRIBUTING.md"]
@@ -70,13 +68,21 @@ def test_there_is_something_to_run():
     assert len(blocks("docs/api.md", "python")) >= 3
 
 
+def test_nobody_types_a_remark():
+    """A Mac's zsh, where a person types, takes it for words and runs what stands in backquotes."""
+    assert [command for _, command in TYPED if "#" in command] == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh"])
 @pytest.mark.parametrize(("page", "command"), TYPED, ids=[f"{p}: {c[:40]}" for p, c in TYPED])
-def test_a_command_does_what_it_should(page, command, environment, tmp_path):
-    if plain(command).startswith("make "):
-        check_make_target(plain(command))
+def test_a_command_does_what_it_should(page, command, shell, environment, tmp_path):
+    if command.startswith("make "):
+        check_make_target(command)
         return
+    if not shutil.which(shell):
+        absent(shell, f"apt-get install {shell}")
     done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", command],
+        [shell, "-euo", "pipefail", "-c", command],
         cwd=tmp_path,
         env=environment,
         capture_output=True,
