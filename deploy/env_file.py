@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def read_env_file(path: Path) -> dict[str, str]:
-    """Return the file's variables; an absent file has none."""
-    lines = path.read_text().splitlines() if path.exists() else []
-    pairs = (line.partition("=") for line in lines if "=" in line and line.strip()[0] != "#")
-    return {name.strip(): "".join(shlex.split(value)) for name, _, value in pairs}
+    """Return the file's variables, as a shell reads them; an absent file has none."""
+    words = shlex.split(path.read_text(), comments=True) if path.exists() else []
+    pairs = (word.partition("=") for word in words if "=" in word)
+    return {name: value for name, _, value in pairs}
 
 
 def write_env_file(path: Path, values: Mapping[str, str]) -> None:

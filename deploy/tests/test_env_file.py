@@ -3,7 +3,8 @@ import subprocess
 
 from deploy.env_file import read_env_file, write_env_file
 
-AWKWARD = {"PLAIN": "abc", "QUOTED": "it's $HOME; `ls`", "EQUALS": "a=b==", "EMPTY": ""}
+AWKWARD = {"PLAIN": "abc", "QUOTED": "it's $HOME; `ls`", "EQUALS": "a=b==", "EMPTY": "",
+           "LINES": "one # 1\ntwo=2"}  # fmt: skip
 
 
 def test_what_was_written_is_read(tmp_path):
@@ -13,7 +14,7 @@ def test_what_was_written_is_read(tmp_path):
 
 def test_a_shell_reads_the_same(tmp_path):
     write_env_file(tmp_path / "demo.env", AWKWARD)
-    script = '. ./demo.env; printf "%s|%s|%s|%s" "$PLAIN" "$QUOTED" "$EQUALS" "$EMPTY"'
+    script = '. ./demo.env; printf "%s|%s|%s|%s|%s" "$PLAIN" "$QUOTED" "$EQUALS" "$EMPTY" "$LINES"'
     shell = subprocess.run(
         ["sh", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True
     )
@@ -27,5 +28,5 @@ def test_only_the_owner_reads_keys(tmp_path):
 
 def test_an_absent_file_is_empty_and_comments_are_no_values(tmp_path):
     assert read_env_file(tmp_path / "absent.env") == {}
-    (tmp_path / "commented.env").write_text("# A=1\nB = 2\n")
+    (tmp_path / "commented.env").write_text("# A=1\nB=2  # two\n")
     assert read_env_file(tmp_path / "commented.env") == {"B": "2"}
