@@ -45,9 +45,9 @@ def main() -> None:
     try:
         execute_from_command_line(sys.argv)
     except ImproperlyConfigured as error:
-        sys.exit(
-            f"Trouble: {error}\nNext: make run, whose settings each command here takes, or DEBUG=1"
-        )
+        next_ = "Next: make run, whose settings each command here takes, or DEBUG=1"
+        sys.stderr.write(f"Trouble: {error}\n{next_}\n")
+        sys.exit(2)  # 1 is an answer of some: reconcile_invoices'
 
 
 if __name__ == "__main__":

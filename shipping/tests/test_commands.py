@@ -292,7 +292,7 @@ def test_the_shop_s_keys_in_a_shell_say_nothing(tmp_path):
 
 def test_other_commands_still_ask_for_their_secrets(tmp_path):
     done = manage("migrate", RUN_DIR=str(tmp_path))
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert "SECRET_KEY is not set" in done.stderr
     assert "Next: make run" in done.stderr
     assert "Traceback" not in done.stderr
