@@ -24,8 +24,9 @@ faketime|any_file /usr/lib/*/faketime/libfaketimeMT.so.1|faketime||tests with wr
 iproute2|has ip|iproute2||tests of several machines, and fault F29 (Linux only)
 compose|has docker-compose|docker-compose|docker-compose|checks of docker-compose.yml
 engine|has_engine|docker.io iptables debootstrap|cask:docker|docker-compose.yml on an engine
+kubectl|has kubectl||kubectl|checks of deploy/kubernetes (too old in Debian: kubernetes.io/docs/tasks/tools)
 npm|has npm|nodejs npm|node|the published client in JavaScript
-chromium|has_chromium|chromium|cask:chromium|browser tests
+chromium|has chromium|chromium|cask:chromium|browser tests
 chromedriver|has chromedriver|chromium-driver|cask:chromedriver|browser tests
 '
 
@@ -49,7 +50,6 @@ install_bjoern() {
         .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-input \
         --require-hashes -r requirements-bjoern.txt || echo "bjoern could not be compiled" >&2
 }
-has_chromium() { has chromium || has google-chrome || any_file '/Applications/Chromium.app' || any_file '/Applications/Google Chrome.app'; }
 
 # Prints every component's line, with "there" or "missing" in place of the check.
 list() {
@@ -101,7 +101,9 @@ report() {
         [ -z "$formulae" ] || echo "Install with:  brew install $formulae"
         [ -z "$casks" ] || echo "Install with:  brew install --cask $casks"
     else
-        echo "Install with:  sudo apt-get install $(words 3 <<<"$1" | xargs)"
+        local packages
+        packages=$(words 3 <<<"$1" | xargs)
+        [ -z "$packages" ] || echo "Install with:  sudo apt-get install $packages"
     fi
 }
 

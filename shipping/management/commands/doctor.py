@@ -82,14 +82,15 @@ def _components() -> list[Row]:
     rows = [line.split("|") for line in done.stdout.splitlines()]
     brew = sys.platform == "darwin"
     return [
-        _row(name, state == "there", _install(formula) if brew else f"apt-get install {package}",
+        _row(name, state == "there", _install(formula if brew else package, brew=brew),
              f"skipped: {skipped}")
         for name, state, package, formula, skipped in rows
     ]  # fmt: skip
 
 
-def _install(formula: str) -> str:
-    return f"brew install {formula.replace('cask:', '--cask ')}" if formula else ""
+def _install(package: str, *, brew: bool) -> str:
+    tool = "brew" if brew else "apt-get"
+    return f"{tool} install {package.replace('cask:', '--cask ')}" if package else ""
 
 
 def _descriptors() -> Row:
