@@ -9,7 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-LOCK = Path(__file__).resolve().parents[2] / "requirements.txt"
+# What is developed with, and what is installed on demand, too.
+LOCKS = sorted(Path(__file__).resolve().parents[2].glob("requirements*.txt"))
 # A package whose advisories aren't there within this is a network that isn't there.
 SECONDS = 120
 UNREACHABLE = (
@@ -19,11 +20,12 @@ UNREACHABLE = (
 
 
 def main() -> int:
-    """Run pip-audit over the lock; return the exit status."""
+    """Run pip-audit over the locks; return the exit status."""
+    locks = [word for lock in LOCKS for word in ("--requirement", str(lock))]
     try:
         done = subprocess.run(
-            [sys.executable, "-m", "pip_audit", "--requirement", str(LOCK), "--disable-pip",
-             "--require-hashes", "--progress-spinner", "off"],
+            [sys.executable, "-m", "pip_audit", *locks, "--disable-pip", "--require-hashes",
+             "--progress-spinner", "off"],
             capture_output=True, text=True, timeout=SECONDS, check=False,
         )  # fmt: skip
     except subprocess.TimeoutExpired:

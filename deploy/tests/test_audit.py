@@ -1,8 +1,11 @@
 """The audit's verdict: red for a hole and for a bug; green without a network, but in CI."""
 
+import subprocess
+from pathlib import Path
+
 import pytest
 
-from deploy.tests.audit import skipped, verdict
+from deploy.tests.audit import main, skipped, verdict
 
 HOLE = "Name Version ID    Fix Versions\n---- ------- ----- ------------\nx    1       CVE-1 2\n"
 AWAY = "urllib3: Max retries exceeded"
@@ -25,6 +28,20 @@ def test_the_verdict(
 ) -> None:
     monkeypatch.delenv("CI", raising=False)
     assert verdict(status, found, errors) == verdict_
+
+
+def test_each_lock_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[str] = []
+
+    def run(words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.extend(words)
+        return subprocess.CompletedProcess(words, 0, "", "No known vulnerabilities found")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    assert main() == 0
+    assert {Path(word).name for word in asked} >= {
+        f"requirements{part}.txt" for part in ("", "-bjoern", "-dev", "-redis", "-s3")
+    }
 
 
 def test_in_ci_a_look_that_did_not_happen_is_a_failure(monkeypatch: pytest.MonkeyPatch) -> None:

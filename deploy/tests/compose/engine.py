@@ -11,9 +11,12 @@ import re
 import shlex
 import shutil
 import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
+
+import certifi
 
 from deploy.child import Child
 from deploy.plan import ROOT
@@ -198,7 +201,7 @@ class Engine:
 def _ways_to_packages(folder: Path) -> None:
     """Write what this machine needs to reach apt's and pip's packages: it is nobody else's."""
     listed = subprocess.run(
-        ["pip", "config", "list"], capture_output=True, text=True, check=False
+        [sys.executable, "-m", "pip", "config", "list"], capture_output=True, text=True, check=False
     ).stdout
     lines = ["[global]"]
     for line in listed.splitlines():
@@ -207,7 +210,10 @@ def _ways_to_packages(folder: Path) -> None:
         if not (option == "find-links" and not Path(value).is_dir()):
             lines.append(f"{option} = {value}")
     (folder / "pip.conf").write_text("\n".join(dict.fromkeys(lines)) + "\n")
-    proxies = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=False)
-    found = [line for line in proxies.stdout.splitlines() if "::proxy" in line.lower()]
+    settings = ""
+    if shutil.which("apt-config"):
+        settings = subprocess.check_output(["apt-config", "dump"], text=True)
+    found = [line for line in settings.splitlines() if "::proxy" in line.lower()]
     (folder / "apt.conf").write_text("\n".join([*found, ""]))
-    shutil.copy(f"/{CERTIFICATES}", folder / "ca-certificates.crt")
+    ours = Path(f"/{CERTIFICATES}")
+    shutil.copy(ours if ours.exists() else certifi.where(), folder / "ca-certificates.crt")
