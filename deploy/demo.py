@@ -91,7 +91,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--short", action="store_true", help="35 s instead of 90")
     parser.add_argument("--strategies", nargs=2, default=STRATEGIES, metavar="NAME")
     parser.add_argument("--report", type=Path, help="write report.md and its chart here")
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if len(set(options.strategies)) == 1:
+        parser.error("it compares two strategies")
+    return options
 
 
 class Demo:

@@ -20,6 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from deploy.stores import StoreMissingError
 from deploy.strategy import StrategyError
 from loadtests import results as raw
 from loadtests import scenario, suite
@@ -46,7 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             parts = suite.plan(options.form, available(()), options.note)
             return _bench_all(parts, options.out)
         return {"list": _list, "report": _report, "pages": _pages}[options.command](options)
-    except (ScenarioError, StrategyError, json.JSONDecodeError, FileNotFoundError) as error:
+    except (
+        ScenarioError, StrategyError, StoreMissingError, json.JSONDecodeError, FileNotFoundError,
+    ) as error:  # fmt: skip
         print(f"loadtests: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:  # before the first run

@@ -15,7 +15,7 @@ from statistics import median
 
 from deploy.plan import ROOT
 from deploy.stack import Stack
-from deploy.stores import PostgresServer
+from deploy.stores import PostgresServer, StoreMissingError, postgresql_programs
 from loadtests import machine
 
 # What a million may cost of a thousand's: lists, polls and claims that read an index grow by less.
@@ -35,6 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--large", type=int, default=1_000_000)
     parser.add_argument("--rounds", type=int, default=5)
     options = parser.parse_args(arguments)
+    try:
+        postgresql_programs()
+    except StoreMissingError as error:
+        parser.error(str(error))
     if options.large <= SMALL:
         parser.error(f"--large is compared with {SMALL:,}: more than that")
     card = machine.card()

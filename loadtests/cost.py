@@ -27,7 +27,7 @@ from deploy.plan import ROOT
 from deploy.ports import free_port
 from deploy.processes import tree
 from deploy.readiness import wait_until_ready
-from deploy.stores import PostgresServer
+from deploy.stores import PostgresServer, StoreMissingError, postgresql_programs
 from loadtests.arrivals import Burst, Closed, Constant, Schedule
 from loadtests.calls import make
 from loadtests.fleet import drive
@@ -151,6 +151,10 @@ def main() -> None:
     parser.add_argument("--strategy", default="nginx-accel")
     parser.add_argument("--repeats", type=int, default=3)
     options = parser.parse_args()
+    try:
+        postgresql_programs()
+    except StoreMissingError as error:
+        parser.error(str(error))
     with tempfile.TemporaryDirectory(prefix="beside-") as name:
         git = ["git", "-C", str(ROOT), "worktree"]
         subprocess.run([*git, "add", "--quiet", "--detach", name, options.beside], check=True)

@@ -3,6 +3,7 @@ import time
 
 import pytest
 
+from deploy.stores import StoreMissingError
 from loadtests import __main__ as command
 from loadtests import bench, bench_data, scenario, suite
 from loadtests.bench import Bench, Job, Wishes, jobs
@@ -145,6 +146,17 @@ def test_every_sample_is_kept_beside_the_figures(measured, tmp_path):
 def test_wrong_use_ends_with_2_and_a_sentence(arguments, capsys):
     assert command.main(arguments) == 2
     assert capsys.readouterr().err.startswith("loadtests: ")
+
+
+def test_without_postgresql_it_says_how_to_get_it(monkeypatch, tmp_path, capsys):
+    def run(*_):
+        assert "left out" not in capsys.readouterr().err  # a run by itself has no end
+        raise StoreMissingError("no PostgreSQL programs; install: postgresql")
+
+    monkeypatch.setattr(command, "available", lambda wanted: ("asgi-hold",))
+    monkeypatch.setattr(command, "_bench", run)
+    assert command.main(["run", "talk", "--out", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == "loadtests: no PostgreSQL programs; install: postgresql\n"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,11 @@ def main() -> int:
     folder.mkdir(parents=True, exist_ok=True)
     # What a stack takes of the caller's environment must not make it another one.
     os.environ.pop("DEBUG", None)
+    (folder / PICTURE).unlink(missing_ok=True)  # a thread that fails must not leave the old one
     Photographed(folder).run()
+    if not (folder / PICTURE).exists():
+        print("no picture was taken: see above", file=sys.stderr)
+        return 1
     print(f"{folder / PICTURE}  {(folder / PICTURE).stat().st_size // 1024} kB")
     return 0
 
