@@ -262,9 +262,12 @@ def execute_on(rig: Rig, kind: type[Fault], dose: str, *, seed: int, control: st
         if len(load.told) < len(load.wishes):  # its thread has died: nothing was lost, as none came
             raise RuntimeError(f"{len(load.told)} of {len(load.wishes)} requests were sent")
     rig.note("all clients answered")
-    # What a control has broken need not come to rest: a sale too many is seen at once.
+    # What a control has broken need not come to rest: a sale too many is seen at once. But for what
+    # never ends, which must not be taken for what has not ended yet.
     own = rig.scale * fault.rest
-    rested = rig.rest(own if control else own + STARTING + EACH_REST * fault.dose.requests)
+    if not control or kind.controls[control].reddens == "I3":
+        own += STARTING + EACH_REST * fault.dose.requests
+    rested = rig.rest(own)
     rig.note("at rest" if rested else "not at rest")
     journals = rig.journals()
     result.findings = check(journals)
