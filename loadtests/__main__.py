@@ -83,9 +83,15 @@ def _add_run(run: argparse.ArgumentParser) -> None:
     run.add_argument("--repeats", type=int, default=1)
     run.add_argument("--seed", type=int, default=1, help="of the order of the runs")
     run.add_argument("--workers", type=int, default=WORKERS, help="web processes; 0: as they come")
-    run.add_argument("--generators", type=int, default=1, help="processes that send")
+    run.add_argument("--generators", type=_positive, default=1, help="processes that send")
     run.add_argument("--note", default="", help="printed in the report")
     run.add_argument("--out", type=Path, help="folder for the results and the report")
+
+
+def _positive(text: str) -> int:
+    if (number := int(text)) < 1:
+        raise argparse.ArgumentTypeError("at least 1")
+    return number
 
 
 def _overrides(rest: Sequence[str]) -> dict[str, float]:

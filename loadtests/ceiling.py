@@ -52,6 +52,7 @@ def nothing_server() -> Iterator[int]:
     ours, theirs = SPAWN.Pipe(duplex=False)
     process = SPAWN.Process(target=_serve, args=(theirs,), daemon=True)
     process.start()
+    theirs.close()  # so that one that dies as it starts is heard of
     try:
         yield ours.recv()
     finally:

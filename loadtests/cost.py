@@ -116,7 +116,7 @@ def deployed(checkout: Path, strategy: str, port: int) -> Iterator[Deployment]:
             yield Deployment(run, cluster, folder)
         finally:
             run.send_signal(signal.SIGTERM)
-            run.wait(60)
+            run.wait(120)  # what others need is stopped last, and each may take its time
 
 
 TRAFFIC: dict[str, tuple[Schedule | Closed, int]] = {

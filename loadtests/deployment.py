@@ -62,7 +62,10 @@ def check_contract(stack: Stack) -> None:
     status, answer = ask(f"{stack.base_url}/api/v2/parcels", body, login=login(stack))
     if status != 200:
         raise ContractError(f"a create with label answered {status}: {answer[:200]!r}")
-    label = json.loads(answer)["parcel"]["label"]
+    try:
+        label = json.loads(answer)["parcel"]["label"]
+    except (ValueError, KeyError, TypeError):
+        raise ContractError(f"a create with label answered {answer[:200]!r}") from None
     if not label:
         raise ContractError(f"a create with label came back without it: {answer[:200]!r}")
     status, document = ask(label["label_printer"], login=login(stack))
