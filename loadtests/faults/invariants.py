@@ -264,9 +264,9 @@ def _spare_numbers(
 
 
 def each_end_has_its_event(journals: Journals) -> Finding:
-    """I11: each terminal status has one event in the outbox, the receiver saw no other.
+    """I11: each terminal status has one event, and the receiver saw what counts as delivered only.
 
-    And it saw each that counts as delivered; none was given up.
+    An event that was given up, or made for nobody, is one that it did not see.
     """
     written = Counter((event.parcel, event.status) for event in journals.outbox)
     wrong = [
