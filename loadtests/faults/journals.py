@@ -200,11 +200,6 @@ class Database:
         )
         return self.unfinished() + cancelling + spare
 
-    def undelivered(self) -> int:
-        """Count the events that no receiver has got yet."""
-        unseen = self.count("parcels_webhookevent WHERE spread_at IS NULL")
-        return unseen + self.count("parcels_webhookdelivery WHERE state = 'pending'")
-
     def parcels(self) -> list[ParcelRow]:
         sql = "SELECT id, account_id, order_number, status, tracking_number FROM parcels_parcel"
         return [ParcelRow(*row) for row in self.ask(sql)]
