@@ -90,7 +90,7 @@ def test_a_mac_is_told_lines_that_its_shell_runs(tmp_path):
     line = "bash deploy/setup.sh | sed -n 's/^Install with: //p' | sh"
     subprocess.run(["sh", "-c", line], cwd=tmp_path, env=path, check=True, timeout=60)
     formulae, casks = (tmp_path / "brew.log").read_text().splitlines()
-    assert formulae.startswith("install docker-compose haproxy libev nginx ")
+    assert formulae.startswith("install docker-compose haproxy kubectl libev nginx ")
     assert casks == "install --cask chromedriver chromium docker"
 
 
