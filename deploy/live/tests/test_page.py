@@ -268,6 +268,7 @@ def test_the_controls_work_by_keyboard(page):
 
 def test_traffic_starts_before_the_first_figures(page, run):
     load = "return window.live.figures.load.rate"
+    assert page.execute_script(load) == 0  # the test above has ended it
     with browser() as driver:
         driver.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", {"source": SILENT})
         driver.get(run["LIVE_URL"])
