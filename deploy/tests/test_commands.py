@@ -20,7 +20,7 @@ from deploy.tests.fixtures import absent
 
 pytestmark = [pytest.mark.deployment, pytest.mark.timeout(300)]
 
-FENCE = re.compile(r"^```(console|python)\n(.*?)^```", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^```(console|python|sh)\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # Commands that a test of their own runs, and which would run themselves here.
 ELSEWHERE = {
     "make run": "deploy/tests/test_make_run.py",
@@ -70,7 +70,9 @@ def test_there_is_something_to_run():
 
 def test_nobody_types_a_remark():
     """A Mac's zsh, where a person types, takes it for words and runs what stands in backquotes."""
-    assert [command for _, command in TYPED if "#" in command] == []
+    lines = [line for page in PAGES for block in blocks(page, "sh") for line in block.splitlines()]
+    typed = [*(command for _, command in TYPED), *lines]
+    assert [line for line in typed if " # " in line or "  #" in line] == []
 
 
 @pytest.mark.parametrize("shell", ["bash", "zsh"])
