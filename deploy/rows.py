@@ -22,11 +22,12 @@ _QUEUE = " UNION ALL ".join(
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
 _STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
-# Not ours, of which a bench has two at times, nor PostgreSQL's own.
-OURS = "rows"
+# What those connections are called that look: a bench has two at times.
+LOOKING = "figures"
+# Not those, nor PostgreSQL's own.
 _CONNECTIONS = (
-    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"  # noqa: S608 # our own word
-    f" AND backend_type = 'client backend' AND application_name <> '{OURS}'"
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+    " AND backend_type = 'client backend' AND application_name <> %s"
 )
 
 
@@ -88,7 +89,7 @@ class PostgreSQL:
         """Return what there is now; None while the server is away."""
         try:
             rows = _rows(self._connected(), "now()")
-            [(connections,)] = self._connected().execute(_CONNECTIONS)
+            [(connections,)] = self._connected().execute(_CONNECTIONS, [LOOKING])
         except psycopg.Error:
             self.close()
             return None
@@ -112,7 +113,7 @@ class PostgreSQL:
                 autocommit=True,
                 connect_timeout=2,
                 options=options,
-                application_name=OURS,
+                application_name=LOOKING,
             )
         return self._connection
 

@@ -4,10 +4,11 @@ import os
 import subprocess
 import sys
 
+import psycopg
 import pytest
 
 from deploy.plan import ROOT
-from deploy.rows import OPEN, Rows, database_of
+from deploy.rows import OPEN, PostgreSQL, Rows, database_of
 from parcels.models.announcement import OPEN as THEIRS
 
 pytestmark = pytest.mark.integration
@@ -72,6 +73,17 @@ def test_rows(url, tmp_path):
     assert found.holds == 1
     assert 3600 <= found.oldest < 4000
     assert (found.connections is None) == url.startswith("sqlite")
+
+
+def test_who_looks_is_no_connection(postgresql, tmp_path):
+    url = postgresql.create_database("looks")
+    run(url, tmp_path, "manage.py", "migrate", "--verbosity", "0")
+    first, second = PostgreSQL(url), PostgreSQL(url)
+    with psycopg.connect(url):
+        found = [one.read() for one in (first, second, first)]
+    assert [rows and rows.connections for rows in found] == [1, 1, 1]
+    first.close()
+    second.close()
 
 
 def test_a_database_that_is_away_is_no_error(tmp_path):
