@@ -47,7 +47,7 @@ def main() -> None:
     except ImproperlyConfigured as error:
         next_ = "Next: make run, whose settings each command here takes, or DEBUG=1"
         sys.stderr.write(f"Trouble: {error}\n{next_}\n")
-        sys.exit(2)  # 1 is an answer of some: reconcile_invoices'
+        sys.exit(2)  # not 1: by that reconcile_invoices says that something differs
 
 
 if __name__ == "__main__":

@@ -82,4 +82,6 @@ def announcement(parts: Sequence[Planned]) -> str:
     least, most = (math.ceil(each / 60) for each in seconds)
     said = f"{runs} runs: about {least} minutes, {most} if every strategy needs all of its time."
     left = min(part.wishes.until for part in parts) - time.monotonic()
-    return said + (left < math.inf) * f" What doesn't fit into {left / 60:.0f} minutes is left out."
+    if left == math.inf:
+        return said
+    return said + f" What doesn't fit into {left / 60:.0f} minutes is left out."

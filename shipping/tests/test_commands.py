@@ -290,6 +290,15 @@ def test_the_shop_s_keys_in_a_shell_say_nothing(tmp_path):
     assert "OFFLOAD_SECRET is not set" in done.stderr
 
 
+def test_what_could_not_be_compared_does_not_differ(tmp_path):
+    """Carriers' addresses are not set: to a check that is an error, and would be status 1."""
+    secrets = {"SECRET_KEY": "k" * 60, "OFFLOAD_SECRET": "o" * 60}
+    done = manage(
+        "reconcile_invoices", "--carrier", "postnl", "/dev/null", RUN_DIR=str(tmp_path), **secrets
+    )
+    assert done.returncode == 2, done.stderr
+
+
 def test_other_commands_still_ask_for_their_secrets(tmp_path):
     done = manage("migrate", RUN_DIR=str(tmp_path))
     assert done.returncode == 2

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from deploy.readiness import why_not_ready
+from deploy.readiness import NotReadyError, why_not_ready
 from loadtests.faults.hosts import HostsMissingError, Network, require_hosts
 
 pytestmark = pytest.mark.deployment
@@ -69,3 +69,15 @@ def test_a_slow_link_delays_and_loses(network: Network) -> None:
         assert time.monotonic() - begun < 2 * DELAY
         with network.slow("near", "far", delay=0, loss=1):
             assert why_not_ready(QUESTION)
+
+
+def test_a_slow_link_that_ends_as_it_begins_is_none(
+    network: Network, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its traceback is no link: the step would measure a cable that is cut."""
+    monkeypatch.setattr(sys, "executable", "sh -c 'echo Traceback; exit 1'")
+    with (
+        pytest.raises(NotReadyError, match="Traceback"),
+        network.slow("near", "far", delay=0, loss=0),
+    ):
+        pytest.fail("it was ready")

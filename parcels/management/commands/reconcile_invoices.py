@@ -41,7 +41,7 @@ class Command(BaseCommand):
         "Compare carriers' invoice lists (CSV) with our announcements. "
         "Exit status 1 if something differs, 2 if a list or the database can't be read."
     )
-    # One that fails would end it with 1. No carrier is called.
+    # A check that fails would end it with 1, which says that something differs.
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: ArgumentParser) -> None:
