@@ -3,16 +3,19 @@
 import os
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
 
 from deploy.plan import ROOT
 from deploy.rows import OPEN, PostgreSQL, Rows, database_of
+from deploy.tests.waiting import until
 from parcels.models.announcement import OPEN as THEIRS
 
 pytestmark = pytest.mark.integration
 
+PARALLEL = "SELECT count(*) FROM pg_stat_activity WHERE backend_type = 'parallel worker'"
 FILL = """
 import django; django.setup()
 from datetime import timedelta
@@ -84,6 +87,25 @@ def test_who_looks_is_no_connection(postgresql, tmp_path):
     assert [rows and rows.connections for rows in found] == [1, 1, 1]
     first.close()
     second.close()
+
+
+def test_what_postgresql_runs_for_itself_is_no_connection(postgresql, tmp_path):
+    """A parallel worker, since autovacuum comes when it likes."""
+    url = postgresql.create_database("parallel")
+    run(url, tmp_path, "manage.py", "migrate", "--verbosity", "0")
+    reader = PostgreSQL(url)
+    with psycopg.connect(url, autocommit=True) as busy, ThreadPoolExecutor() as pool:
+        newer = busy.info.server_version >= 160_000
+        busy.execute(f"SET {'debug_parallel_query' if newer else 'force_parallel_mode'} = on")
+        work = pool.submit(busy.execute, "SELECT pg_sleep(60)")
+        with psycopg.connect(url, autocommit=True) as other:
+            until(lambda: other.execute(PARALLEL).fetchone() == (1,), "a parallel worker")
+            found = reader.read()
+        busy.cancel()
+        assert isinstance(work.exception(), psycopg.errors.QueryCanceled)
+    reader.close()
+    assert found
+    assert found.connections == 2
 
 
 def test_a_database_that_is_away_is_no_error(tmp_path):

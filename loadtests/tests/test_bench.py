@@ -1,11 +1,13 @@
 import json
 import time
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from deploy.stores import StoreMissingError
 from loadtests import __main__ as command
-from loadtests import bench, bench_data, scenario, suite
+from loadtests import bench, bench_data, deployment, scenario, suite
 from loadtests.bench import Bench, Job, Wishes, jobs
 from loadtests.deployment import ContractError
 from loadtests.generator import Progress
@@ -205,6 +207,23 @@ def test_what_would_run_nothing_is_refused(monkeypatch, tmp_path, capsys, asked)
     monkeypatch.setattr(command, "write_report", lambda results, folder: folder)
     assert command.main(["run", *asked, "--out", str(tmp_path)]) == 2
     assert "nothing to run" in capsys.readouterr().err
+
+
+def test_nothing_is_sent_by_no_process(capsys):
+    with pytest.raises(SystemExit) as ended:
+        command.main(["run", "talk", "--generators", "0"])
+    assert ended.value.code == 2
+    assert "at least 1" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("answer", [b"<html>", b"[]", b'{"parcels": []}'])
+def test_an_answer_without_a_parcel_breaks_the_contract(monkeypatch, answer):
+    """So that its run is missing, and the others are made."""
+    stack: Any = SimpleNamespace(base_url="http://127.0.0.1:1")
+    monkeypatch.setattr(deployment, "login", lambda _: "public:secret")
+    monkeypatch.setattr(deployment, "ask", lambda *_, **__: (200, answer))
+    with pytest.raises(ContractError, match="a create with label answered"):
+        deployment.check_contract(stack)
 
 
 def test_a_database_is_not_compared_with_itself(capsys):

@@ -219,6 +219,9 @@ def test_doctor_says_how_to_get_what_is_missing(tmp_path):
     rows = {row["what"]: row for row in json.loads(done.stdout)}
     assert rows["zsh"]["state"] == "missing"
     assert "install zsh" in rows["zsh"]["how to get it"]
+    assert (rows["kubectl"]["state"], rows["chromium"]["state"]) == ("missing", "missing")
+    if sys.platform != "darwin":  # Debian's is too old
+        assert rows["kubectl"]["how to get it"] == ""
 
 
 def test_doctor_says_that_a_run_lacks_a_redis(monkeypatch):

@@ -59,6 +59,11 @@ def test_sound_journals_hold() -> None:
     assert checked == {f"I{number}": 1 for number in range(1, 13)} | {"I9": 0, "I10": 0}
 
 
+def test_of_another_run_nothing_is_looked_at_and_of_this_one_all() -> None:
+    assert sound().of("one") == sound()
+    assert sound().of("two").parcels == []
+
+
 def test_a_lost_row() -> None:
     journals = sound()
     journals.told.append(replace(TOLD, parcels=[PARCEL | {"id": 9}]))

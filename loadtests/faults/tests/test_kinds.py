@@ -8,8 +8,17 @@ import pytest
 
 from carriers import registry
 from carriers.base import Carrier
-from loadtests.faults.fault import Dose, Fault, all_faults, execute_on, refused, reviewed
-from loadtests.faults.journals import AnnouncementRow, Journals, Told
+from loadtests.faults.fault import (
+    SOLD_TWICE,
+    Control,
+    Dose,
+    Fault,
+    all_faults,
+    execute_on,
+    refused,
+    reviewed,
+)
+from loadtests.faults.journals import AnnouncementRow, Booking, Journals, ParcelRow, Told
 from loadtests.faults.kinds import f08_carrier_black_hole as f08
 from loadtests.faults.kinds import f20_slower_than_deadline as f20
 from loadtests.faults.kinds import f23_clocks_apart as f23
@@ -82,6 +91,44 @@ def test_clients_that_were_never_sent_are_no_green_run() -> None:
         execute_on(rig, Nothing, "short", seed=1)
     load.told = ["one", "two", "two"]  # a client that repeats has been told more
     assert execute_on(rig, Nothing, "short", seed=1).green
+
+
+class Alone(Nothing):
+    alone, doses = True, {"short": Dose(1), "full": Dose(1)}
+    controls = {"one": Control("I2"), "other": Control("I3")}
+
+
+def at_rest(journals: Journals) -> MagicMock:
+    rig = MagicMock(scale=1.0, database_kind="postgresql", broker_kind="", loads=[])
+    rig.journals.return_value = journals
+    return rig
+
+
+@pytest.mark.parametrize(
+    ("dose", "missed"),
+    [
+        ("short", {SOLD_TWICE, "left to a person"}),
+        ("full", {SOLD_TWICE, "left to a person", "late answers"}),
+    ],
+)
+def test_what_each_fault_is_measured_by(dose: str, missed: set[str]) -> None:
+    row = AnnouncementRow(1, 1, "postnl", "R", "needs_review", 1, "")
+    sold = [Booking("postnl", "R", shipment, shipment) for shipment in ("s1", "s2")]
+    late = Told("one", 0, sent_at=0.0, answered_at=500.0, status=202)
+    parcel = ParcelRow(1, 7, "one", 1001, "")
+    journals = Journals(told=[late], parcels=[parcel], announcements=[row], ledger=sold)
+    result = execute_on(at_rest(journals), Alone, dose, seed=1)
+    assert {each.name for each in result.measures if not each.met} == missed
+
+
+def test_a_control_whose_rows_never_end_waits_for_them_as_a_guarded_run() -> None:
+    waits = []
+    for control in ("", "one", "other"):
+        rig = at_rest(Journals())
+        execute_on(rig, Alone, "short", seed=1, control=control)
+        waits.append(rig.rest.call_args.args[0])
+    guarded, sold, never_ends = waits
+    assert sold < never_ends == guarded
 
 
 def test_a_quick_refusal_is_no_quick_answer() -> None:
