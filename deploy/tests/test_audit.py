@@ -9,12 +9,16 @@ from deploy.tests.audit import main, skipped, verdict
 
 HOLE = "Name Version ID    Fix Versions\n---- ------- ----- ------------\nx    1       CVE-1 2\n"
 AWAY = "urllib3: Max retries exceeded"
+UNSEEN = (
+    "Name Skip Reason\n---- -----\nx    Dependency not found on PyPI and could not be audited: x\n"
+)
+CLEAN = "No known vulnerabilities found"
 
 
 @pytest.mark.parametrize(
     ("status", "found", "errors", "verdict_"),
     [
-        (0, "", "No known vulnerabilities found", 0),
+        (0, "", CLEAN, 0),
         (1, HOLE, "Found 1 known vulnerability in 1 package", 1),
         (1, HOLE.replace("x ", "ConnectionError "), AWAY, 1),  # what was found was found
         (1, "", "requests.exceptions.ConnectionError: no route", 0),
@@ -35,7 +39,7 @@ def test_each_lock_is_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def run(words: list[str], **_: object) -> subprocess.CompletedProcess[str]:
         asked.extend(words)
-        return subprocess.CompletedProcess(words, 0, "", "No known vulnerabilities found")
+        return subprocess.CompletedProcess(words, 0, "", CLEAN)
 
     monkeypatch.setattr(subprocess, "run", run)
     assert main() == 0
@@ -48,7 +52,21 @@ def test_in_ci_a_look_that_did_not_happen_is_a_failure(monkeypatch: pytest.Monke
     monkeypatch.setenv("CI", "true")
     assert verdict(1, "", AWAY) == 1
     assert skipped("no answer in time") == 1
-    assert verdict(0, "", "No known vulnerabilities found") == 0
+    assert verdict(0, UNSEEN, CLEAN) == 1
+    assert verdict(0, "", CLEAN) == 0
+
+
+def test_what_was_not_looked_up_is_not_clean(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delenv("CI", raising=False)
+    assert verdict(0, UNSEEN, CLEAN) == 0
+    assert verdict(1, HOLE + UNSEEN, "Found 1 known vulnerability in 1 package") == 1
+    said = capsys.readouterr()
+    assert "audit skipped" in said.out
+    assert "1 of the packages, first x" in said.out
+    assert CLEAN not in said.out + said.err
+    assert "CVE-1" in said.err
 
 
 def test_a_hole_is_named(capsys: pytest.CaptureFixture[str]) -> None:
