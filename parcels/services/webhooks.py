@@ -74,9 +74,11 @@ DELETED_AT_ONCE = 10_000
 # Sends at once in one process, for one account, and to one endpoint. Receivers that hang use only
 # their own account's share; the worker's other threads are for carriers.
 SENDING = KeyedLimiter(total=64, per_key=(16, 8))
+# More than a process sends to one endpoint until the sweeper wakes the rest, after WAKE_AGAIN.
+IN_LINE = 2000
 # By endpoint, what found no place in this process: whichever ends there wakes the next. Else a
 # burst for a slow receiver would have its share only when the sweeper wakes it, each WAKE_AGAIN.
-TURNED_AWAY: defaultdict[int, deque[int]] = defaultdict(lambda: deque(maxlen=ROWS_AT_ONCE))
+TURNED_AWAY: defaultdict[int, deque[int]] = defaultdict(lambda: deque(maxlen=IN_LINE))
 # Threads of a process that read and write these rows at once; all others wait for a receiver, or
 # for this. Few, as for announcing (`announcer`): a client waits for a label, and the thousand
 # events of one account must not queue before it for a connection.

@@ -342,6 +342,29 @@ def test_one_that_was_taken_wakes_the_next_that_found_no_place(
     assert woken == [("deliver", third.pk)] * wakes
 
 
+def test_a_burst_is_sent_without_the_sweeper(
+    shop: Shop, woken: list[Any], sent: list[Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else some hundreds of them wait for it, up to WAKE_AGAIN, while nothing is sent."""
+    first = delivery_for(shop.account)
+    parcel, endpoint = first.event.parcel, first.endpoint
+    of_parcel = {"account": shop.account, "parcel": parcel, "spread_at": timezone.now()}
+    events = [WebhookEvent(status=1000, **of_parcel) for _ in range(2 * webhooks.ROWS_AT_ONCE)]
+    burst = WebhookDelivery.objects.bulk_create(
+        WebhookDelivery(event=event, endpoint=endpoint)
+        for event in WebhookEvent.objects.bulk_create(events)
+    )
+    monkeypatch.setattr(webhooks, "SENDING", KeyedLimiter(total=3, per_key=(2, 1)))
+    with webhooks.SENDING.enter(shop.account.pk, endpoint.pk):
+        for delivery in burst:
+            webhooks.deliver(delivery.pk)
+    woken[:] = [("deliver", first.pk)]
+    while woken:
+        webhooks.deliver(woken.pop()[1])
+    assert not WebhookDelivery.objects.exclude(state=DeliveryState.DELIVERED).exists()
+    assert len(sent) == len(burst) + 1
+
+
 def aged(delivery: WebhookDelivery, days: float, state: DeliveryState) -> WebhookEvent:
     WebhookDelivery.objects.filter(pk=delivery.pk).update(state=state)
     WebhookAttempt.objects.create(delivery=delivery, duration=0.1, status=200)
