@@ -180,11 +180,15 @@ def _reach(alias: str) -> None:
     end = time.monotonic() + RELEASES * AGAIN
     while True:
         try:
-            return connections[alias].ensure_connection()
+            connections[alias].ensure_connection()
+            # A pool gives, unasked, what a restart has cut.
+            if connections[alias].is_usable() or time.monotonic() > end:
+                return
+            connections[alias].close()
         except DatabaseError:
             if time.monotonic() > end:
                 raise
-        time.sleep(AGAIN)
+            time.sleep(AGAIN)
 
 
 def _answer(row: Awaited, *, within: bool) -> tuple[HttpResponse, Exception | None]:

@@ -10,6 +10,7 @@ from django.db import (
     IntegrityError,
     OperationalError,
     connection,
+    connections,
 )
 
 from offload import tasks
@@ -196,6 +197,52 @@ def test_a_database_that_restarts_loses_no_work(
 
     monkeypatch.setattr(buy_label, "_function", work)
     away.extend([None] * before)
+    buy_label.work(str(order.pk), str(order.hold_id))
+    order.refresh_from_db()
+    assert (order.hold_state, order.label) == (HoldState.DONE, "bought")
+    assert [answer.status for answer in stored.values()] == [200]
+
+
+@pytest.fixture
+def cut():
+    """Use Django's own pool, without CONN_HEALTH_CHECKS; return what ends its connections."""
+    base = pytest.importorskip("django.db.backends.postgresql.base")
+    ours = connections["default"]
+    pools = type("Pooled", (base.DatabaseWrapper,), {"_connection_pools": {}})
+    pooled = pools({**ours.settings_dict, "OPTIONS": {"pool": {"min_size": 4}}}, "default")
+    pooled.pool.open(wait=True)
+    connections["default"] = pooled
+
+    def end_all():
+        with ours.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+        ours.close()
+
+    yield end_all
+    pooled.close()
+    pooled.close_pool()
+    connections["default"] = ours
+
+
+@pytest.mark.skipif(connection.vendor == "sqlite", reason="has no server")
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("begun", [False, True])
+def test_a_pool_that_a_restart_has_cut_loses_no_work(stored, monkeypatch, cut, begun):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    connection.close()
+
+    def work(row):
+        row.label = "bought"
+        if begun:
+            cut()
+
+    monkeypatch.setattr(buy_label, "_function", work)
+    if not begun:
+        cut()
     buy_label.work(str(order.pk), str(order.hold_id))
     order.refresh_from_db()
     assert (order.hold_state, order.label) == (HoldState.DONE, "bought")
