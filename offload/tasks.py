@@ -85,7 +85,7 @@ class Task(Generic[Row]):
                 changed = [
                     field.attname
                     for field, value in _values(row).items()
-                    if before[field] != value or getattr(field, "auto_now", False)
+                    if _differ(before[field], value) or getattr(field, "auto_now", False)
                 ]
             except BaseException as error:  # a SystemExit, or gevent's time-out, too
                 failure = error
@@ -210,6 +210,13 @@ def _values(row: Awaited) -> dict[Field[Any, Any], object]:
         for field in row._meta.concrete_fields
         if not field.primary_key
     }
+
+
+def _differ(before: object, value: object) -> bool:
+    try:
+        return bool(before != value)
+    except Exception:  # that of two arrays is an array
+        return True
 
 
 def _copied(value: object) -> object:

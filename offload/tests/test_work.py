@@ -152,6 +152,25 @@ def test_a_file_of_the_same_name_is_written(stored):
     assert Order.objects.get().document.read() == b"new"
 
 
+class Vector(list):
+    """Compares as numpy's arrays do, which pgvector's field reads."""
+
+    def __ne__(self, other):
+        return Vector([mine != its for mine, its in zip(self, other, strict=True)])
+
+    def __bool__(self):
+        raise ValueError("The truth value of an array with more than one element is ambiguous.")
+
+
+def test_a_value_that_does_not_compare_counts_as_changed(stored, monkeypatch):
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    monkeypatch.setattr(Order._meta.get_field("note"), "value_from_object", lambda _: Vector("ab"))
+    buy_label.work(str(order.pk), str(order.hold_id))
+    order.refresh_from_db()
+    assert (order.hold_state, order.label) == (HoldState.DONE, f"label of {order.pk}")
+
+
 @pytest.mark.django_db(transaction=True)
 def test_no_connection_is_kept_for_the_work_nor_from_it(stored, monkeypatch):
     order = Order.objects.create()
