@@ -72,6 +72,10 @@ class HoldMiddleware:
             return
         request = Request(receive)
         scope[KEEPS_PLACE] = True
+        # As if the client had not sent any of our internal headers. In Intake's own scope: it adds
+        # the length when the body is there.
+        headers = [(k, v) for k, v in scope["headers"] if not is_internal(k.decode("latin-1"))]
+        scope["headers"] = headers
         size = 0
         while scope["type"] == "http" and not request.complete and size <= BUFFER:
             message = await receive()
@@ -80,10 +84,6 @@ class HoldMiddleware:
             request.messages.append(message)
             size += len(message.get("body", b""))
             request.complete = not message.get("more_body", False)
-        # As if the client had not sent any of our internal headers. Not before the body is there:
-        # Intake adds its length.
-        headers = [(k, v) for k, v in scope["headers"] if not is_internal(k.decode("latin-1"))]
-        scope = {**scope, "headers": headers}
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return

@@ -11,7 +11,7 @@ import time
 
 import pytest
 
-from offload.asgi import HoldMiddleware
+from offload.asgi import BUFFER, HoldMiddleware
 from offload.intake import LARGE, Intake, _address, _Body
 from offload.keys import CLIENT
 from offload.protocol import Hold
@@ -136,6 +136,15 @@ async def test_a_body_in_chunks_gets_its_length():
     await ask(Intake(app), chunks(5, 5))
     await ask(Intake(app), chunks(10), headers=length(10))
     assert app.lengths == [b"10", b"10"]
+
+
+async def test_a_large_body_in_chunks_gets_its_length_behind_hold_middleware():
+    """One that is passed on before it is complete: Django reads no form without a length."""
+    app = App()
+    hold = HoldMiddleware(app, redis_url="redis://127.0.0.1:9/0")
+    intake = Intake(hold, max_body=2 * BUFFER)
+    await ask(intake, chunks(BUFFER // 2, BUFFER, 10))
+    assert app.lengths == [str(BUFFER // 2 + BUFFER + 10).encode()]
 
 
 async def test_a_body_has_one_deadline_for_all_its_pieces():
