@@ -1,5 +1,6 @@
 """What becomes of Django's responses on their way: rendered, read, and made of answers."""
 
+import logging
 from http.cookies import CookieError, Morsel, SimpleCookie
 from typing import Any
 
@@ -8,6 +9,8 @@ from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.utils.module_loading import import_string
 
 from offload.protocol import BODILESS, Answer
+
+logger = logging.getLogger("offload")
 
 MOST_TEXT = 255  # characters of renderer_of
 
@@ -82,17 +85,31 @@ def add_message(
 
 
 def render(response: Any, text: str) -> None:
-    """Render a template response, or DRF's as `renderer_of` said, else by the project's first."""
-    if hasattr(response, "data") and not hasattr(response, "accepted_renderer"):
-        # DRF's: its view would have chosen by the request.
-        from rest_framework.settings import api_settings
+    """Render a template response, or DRF's as `renderer_of` said, else by the project's first.
 
-        path, _, media_type = text.partition(" ")
-        first: Any = api_settings.DEFAULT_RENDERER_CLASSES
-        renderer = (import_string(path) if path else first[0])()
-        response.accepted_renderer = renderer
-        response.accepted_media_type = media_type or renderer.media_type
-        response.renderer_context = {"response": response}
+    By the first, too, where that one wants more than there is: DRF's for templates want a view.
+    """
+    if not hasattr(response, "data") or hasattr(response, "accepted_renderer"):
+        response.render()
+        return
+    # DRF's: its view would have chosen by the request.
+    from rest_framework.settings import api_settings
+
+    path, _, media_type = text.partition(" ")
+    first: Any = api_settings.DEFAULT_RENDERER_CLASSES
+    try:
+        _render_by(import_string(path) if path else first[0], response, media_type)
+    except Exception:
+        if not path:
+            raise
+        logger.warning("%s does not render an outcome", path, exc_info=True)
+        _render_by(first[0], response, "")
+
+
+def _render_by(kind: Any, response: Any, media_type: str) -> None:
+    response.accepted_renderer = renderer = kind()
+    response.accepted_media_type = media_type or renderer.media_type
+    response.renderer_context = {"response": response}
     response.render()
 
 

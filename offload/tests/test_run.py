@@ -15,7 +15,13 @@ from django.http import HttpResponse, JsonResponse
 from django.test import Client, RequestFactory, override_settings
 from django.urls import path
 from django.utils import timezone
-from rest_framework.renderers import BaseRenderer, JSONRenderer
+from rest_framework.renderers import (
+    AdminRenderer,
+    BaseRenderer,
+    BrowsableAPIRenderer,
+    JSONRenderer,
+    TemplateHTMLRenderer,
+)
 from rest_framework.views import APIView
 
 import offload
@@ -166,6 +172,15 @@ def test_a_client_s_long_parameters_are_left_out(offload_eager):
     assert Order.objects.get().hold_renderer.endswith(".JSONRenderer application/json")
     Client().post("/api", headers={"Accept": "application/json; a=b"})
     assert Order.objects.latest("pk").hold_renderer.endswith(" application/json; a=b")
+
+
+@pytest.mark.parametrize("kind", [TemplateHTMLRenderer, AdminRenderer, BrowsableAPIRenderer])
+def test_an_outcome_whose_renderer_wants_a_view_is_rendered_without(
+    offload_eager, monkeypatch, kind
+):
+    monkeypatch.setattr(Api, "renderer_classes", (JSONRenderer, kind))
+    answer = Client().post("/api", headers={"Accept": "text/html"})
+    assert (answer.status_code, answer.json()["label"]) == (200, Order.objects.get().label)
 
 
 def test_a_coroutine_is_no_task():
