@@ -22,7 +22,7 @@ NOTIFY = (
 # A bounded number of rows, by the index: no write waits for all of them.
 PRUNE = """
     DELETE FROM offload_store WHERE key IN (
-        SELECT key FROM offload_store WHERE expires_at < clock_timestamp() LIMIT 500
+        SELECT key FROM offload_store WHERE expires_at < clock_timestamp() LIMIT %s
         FOR UPDATE SKIP LOCKED
     )
 """

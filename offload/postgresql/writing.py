@@ -11,7 +11,8 @@ from django.db import connections, transaction
 from offload import conf
 from offload.postgresql import ADD, DELETE, NOTIFY, PRUNE, READ
 
-# One of so many writes deletes expired rows: no separate process is needed.
+# With one of so many answers expired rows are deleted, five for each: a hold has up to three, its
+# answer, late answer and ticket. No separate process is needed.
 PRUNE_ONE_IN = 100
 
 
@@ -25,13 +26,14 @@ def write(
     # A savepoint inside the caller's transaction: an error here must not abort it.
     with transaction.atomic(using=alias), connections[alias].cursor() as cursor:
         # Sorted: two that add the same keys would wait for each other's rows.
-        for statement, rows in ((ADD, sorted(values)), (NOTIFY, [*wake_ups])):
+        answers = sorted(values)
+        for statement, rows in ((ADD, answers), (NOTIFY, [*wake_ups])):
             if rows:
                 cursor.execute(statement, [[*column] for column in zip(*rows, strict=True)])
         if keys := [*deleted]:
             cursor.execute(DELETE, [keys])
-        if random.randrange(PRUNE_ONE_IN) == 0:
-            cursor.execute(PRUNE)
+        if random.random() * PRUNE_ONE_IN < len(answers):
+            cursor.execute(PRUNE, [5 * max(PRUNE_ONE_IN, len(answers))])
 
 
 def read(keys: tuple[str, ...]) -> list[bytes | None]:

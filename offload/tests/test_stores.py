@@ -375,6 +375,17 @@ def test_holds_that_two_release_in_different_orders_are_released(server):
 
 
 @needs_postgresql
+def test_expired_rows_are_deleted_as_fast_as_answers_are_written(postgresql, monkeypatch):
+    postgresql.run("INSERT INTO offload_store VALUES ('old', '', now() - interval '1 s')")
+    monkeypatch.setattr("random.random", lambda: 0.5)
+    left = "SELECT 1 FROM offload_store WHERE key = 'old'"
+    offload.release_many({uuid4().hex: HttpResponse("a") for _ in range(50)})
+    assert postgresql.run(left)
+    offload.release_many({uuid4().hex: HttpResponse("a") for _ in range(51)})
+    assert not postgresql.run(left)
+
+
+@needs_postgresql
 def test_trouble_with_the_table_does_not_end_the_caller_s_transaction(postgresql, hold_id):
     postgresql.run("ALTER TABLE offload_store RENAME TO elsewhere")
     try:
