@@ -107,6 +107,8 @@ def forget(hold_ids: Collection[str]) -> bool:
     if not hold_ids:
         return True
     keys = [ANSWER_KEY + check_hold_id(hold_id) for hold_id in hold_ids]
+    if eager is not None:
+        return eager.forget(hold_ids)
     return write(f"{len(keys)} answers are not deleted", deleted=keys)
 
 

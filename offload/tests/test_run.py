@@ -183,6 +183,38 @@ def test_an_outcome_whose_renderer_wants_a_view_is_rendered_without(
     assert (answer.status_code, answer.json()["label"]) == (200, Order.objects.get().label)
 
 
+def test_a_hook_of_the_view_s_own_is_left_to_the_test(
+    offload_eager, django_capture_on_commit_callbacks
+):
+    def view(request):
+        transaction.on_commit(list)
+        return buy(request)
+
+    with (
+        override_settings(ROOT_URLCONF=(path("x", view),)),
+        django_capture_on_commit_callbacks() as captured,
+    ):
+        assert Client().post("/x").status_code == 200
+    assert captured == [list]
+
+
+@pytest.mark.parametrize("robust", [True, False])
+def test_a_hook_that_raises_does_as_django_has_it(offload_eager, robust):
+    def view(request):
+        transaction.on_commit(lambda: 1 / 0, robust=robust)
+        return by_hand(request)
+
+    told = nullcontext() if robust else pytest.raises(ZeroDivisionError)
+    with override_settings(ROOT_URLCONF=(path("x", view),)), told:
+        assert Client().post("/x").json() == {"by": Order.objects.get().pk}
+
+
+def test_what_is_forgotten_is_gone_without_a_store(offload_eager, hold_id):
+    offload.release(hold_id, HttpResponse("a"))
+    assert offload.forget([hold_id])
+    assert offload_eager.answer(hold_id) is None
+
+
 def test_a_coroutine_is_no_task():
     with pytest.raises(TypeError, match="nothing would await"):
 
