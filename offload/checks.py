@@ -34,6 +34,16 @@ def check_offload(**_: Any) -> list[CheckMessage]:
 
 
 def _check_front(offload: conf.Offload, front: fronts.Front) -> Iterator[CheckMessage]:
+    try:
+        found = callable(import_string(offload.resolve))
+    except ImportError:
+        found = False
+    if not found:
+        yield Error(
+            f"OFFLOAD['RESOLVE'] = {offload.resolve!r} can't be imported and called.",
+            hint="Name a function resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.",
+            id="offload.E004",
+        )
     if not front.holds:
         if MIDDLEWARE not in settings.MIDDLEWARE:
             yield Warning(
@@ -56,16 +66,6 @@ def _check_front(offload: conf.Offload, front: fronts.Front) -> Iterator[CheckMe
             "OffloadMiddleware is not the outermost middleware.",
             hint=f"Put {MIDDLEWARE!r} first: what others add later would not reach held clients.",
             id="offload.E003",
-        )
-    try:
-        found = callable(import_string(offload.resolve))
-    except ImportError:
-        found = False
-    if not found:
-        yield Error(
-            f"OFFLOAD['RESOLVE'] = {offload.resolve!r} can't be imported and called.",
-            hint="Name a function resolve(hold_ids, *, final_only) -> {hold_id: HttpResponse}.",
-            id="offload.E004",
         )
     if front.remote and not offload.resolve_url:
         yield Warning(

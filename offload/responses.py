@@ -74,6 +74,7 @@ def add_message(
     """Show the message on the client's next page: it goes as a signed cookie with the response.
 
     For a worker, which has no session. MESSAGE_STORAGE must read cookies, as Django's default does.
+    It takes the place of messages that the view has added before it waits.
     """
     request = HttpRequest()
     if earlier := response.cookies.get(CookieStorage.cookie_name):

@@ -78,10 +78,10 @@ def _run_commit_hooks() -> None:
         blocks = connection.atomic_blocks
         if blocks and all(getattr(block, "_from_testcase", False) for block in blocks):
             while connection.run_on_commit:
-                _, hook, robust = connection.run_on_commit.pop(0)
+                _, hook, *robust = connection.run_on_commit.pop(0)
                 try:
                     hook()
                 except Exception:
-                    if not robust:
+                    if not any(robust):
                         raise
                     logger.exception("%r on commit", hook)

@@ -91,6 +91,8 @@ def test_where_the_worker_waits_the_middleware_is_needed_too(offload_settings, f
     assert ids() == []
     offload_settings({"MIDDLEWARE": []}, BACKEND=front)
     assert ids() == ["offload.W012"]
+    offload_settings(BACKEND=front, RESOLVE="no.such.thing")
+    assert ids() == ["offload.E004"]
 
 
 def test_kept_connections_under_asgi(offload_settings, monkeypatch):
