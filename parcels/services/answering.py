@@ -9,7 +9,9 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import partial
+from time import monotonic
 
+from django.conf import settings
 from django.db import transaction
 from django.http import HttpResponse
 
@@ -73,13 +75,16 @@ def announce_here(
     parcels: Sequence[Parcel],
     announcements: Sequence[Announcement],
 ) -> HttpResponse:
-    """Announce in this worker, then wait for what is still open: an unknown, a queued one."""
+    """Announce in this worker, then wait for what is still open: an unknown, a queued one.
+
+    No call begins that may outlast the client's time: other workers are woken for the rest.
+    """
     announcement_ids = [announcement.pk for announcement in announcements]
     late = unfinished_answer(question, parcels, late=True)
     if views_are_coroutines():
         return PendingResponse(lambda: _announce_in_loop(asked, question, announcement_ids), late)
     with metrics.waiting():
-        _announce_all(announcement_ids)
+        _announce_all(asked, announcement_ids)
     return or_late(partial(_answer_announced, asked, question), late)
 
 
@@ -91,7 +96,8 @@ async def _announce_in_loop(
     async def announce_one(announcement_id: int) -> None:
         async with room:
             try:
-                await announce_async(announcement_id)
+                if asked.until - monotonic() >= settings.CARRIER_CALL_DEADLINE:
+                    await announce_async(announcement_id)
             except Exception:
                 log.exception(LEFT, announcement_id)
 
@@ -113,20 +119,21 @@ def _answer_announced(asked: Asked, question: Question) -> HttpResponse:
     return final_answer(question, in_order(question.parcels))
 
 
-def _announce_all(announcement_ids: Sequence[int]) -> None:
+def _announce_all(asked: Asked, announcement_ids: Sequence[int]) -> None:
     if len(announcement_ids) == 1:
-        _announce_one(announcement_ids[0])
+        _announce_one(asked, announcement_ids[0])
         return
     try:
         with ThreadPoolExecutor(CALLS_AT_ONCE) as pool:
-            list(pool.map(_announce_one, announcement_ids))
+            list(pool.map(partial(_announce_one, asked), announcement_ids))
     except RuntimeError:  # no thread can be started: the answer wakes others for what is left
         log.exception(LEFT, announcement_ids)
 
 
-def _announce_one(announcement_id: int) -> None:
+def _announce_one(asked: Asked, announcement_id: int) -> None:
     try:
-        announce(announcement_id)
+        if asked.until - monotonic() >= settings.CARRIER_CALL_DEADLINE:
+            announce(announcement_id)
     except Exception:  # it is stored: the sweeper goes on with it, also after a purchase
         log.exception(LEFT, announcement_id)
 

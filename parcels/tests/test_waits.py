@@ -1,6 +1,7 @@
 """Threads that wait, shared between accounts; and what a client gets who finds none."""
 
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -11,9 +12,11 @@ from django.http import HttpResponse
 
 import offload
 from parcels import metrics
-from parcels.models import Parcel
+from parcels.models import Account, Announcement, Parcel, State
+from parcels.representation import Question
 from parcels.services import answering, holds, waits
 from parcels.services.awaiting import PendingResponse, finish
+from parcels.services.holds import Asked
 from parcels.services.waits import Waits
 from parcels.statuses import Status
 from parcels.tests.factories import AnnouncementFactory
@@ -151,6 +154,49 @@ def test_no_call_is_made_for_a_client_that_waits_for_less_time(
     payload = {"parcel": body(request_label=True, shipment={"id": 8})}
     assert shop.post("parcels", payload, Prefer="wait=1").status_code == 202
     assert begun == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_batch_is_answered_when_the_clients_time_is_over(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: Any,
+    no_broker: list[tuple[str, int, str]],
+) -> None:
+    """Each call is within its deadline; all of them are longer than the client waits."""
+    settings.CARRIER_CALL_DEADLINE = 30
+    begun: list[int] = []
+
+    def call(announcement_id: int) -> None:
+        begun.append(announcement_id)
+        Announcement.objects.filter(pk=announcement_id).update(state=State.ANNOUNCED)
+
+    monkeypatch.setattr(answering, "announce", call)
+    monkeypatch.setattr(answering, "monotonic", lambda: time.monotonic() + 30 * len(begun))
+    monkeypatch.setattr(ThreadPoolExecutor, "map", lambda _, *given: map(*given))
+    monkeypatch.setattr(offload, "wait", lambda *_: None)
+    each = body(request_label=True, shipment={"id": 8})
+    assert shop.post("parcels", {"parcels": [each] * 5}, Prefer="wait=100").status_code == 202
+    left = Announcement.objects.filter(state=State.PENDING).values_list("pk", flat=True)
+    assert (len(begun), len(left)) == (3, 2)  # begun with 100, 70 and 40 seconds left
+    assert sorted(woken for _, woken, _ in no_broker) == sorted(left)
+
+
+async def test_an_event_loop_begins_no_call_that_may_outlast_the_clients_time(
+    monkeypatch: pytest.MonkeyPatch, settings: Any
+) -> None:
+    settings.CARRIER_CALL_DEADLINE = 30
+    begun: list[int] = []
+
+    async def call(announcement_id: int) -> None:
+        begun.append(announcement_id)
+
+    asked = Asked(Account(), Question([], "", ""), until=time.monotonic() + 100)
+    monkeypatch.setattr(answering, "announce_async", call)
+    monkeypatch.setattr(answering, "monotonic", lambda: time.monotonic() + 30 * len(begun))
+    monkeypatch.setattr(answering, "_answer_announced", lambda *_: HttpResponse(status=202))
+    await answering._announce_in_loop(asked, asked.question, range(5))
+    assert begun == [0, 1, 2]
 
 
 @pytest.mark.django_db
