@@ -172,7 +172,7 @@ def accept(
                 if row is not None:  # a label in the answer, were it not for this request's Prefer
                     synchronous = any(order.mode is Mode.SYNC for order in orders)
                     idempotency.fulfil(row, question, synchronous=synchronous)
-                if wakes:
+                if wakes or (out and held_off(parcels, out)):  # this worker calls none then
                     wake_after_commit(announcements)
             return parcels, announcements, question, hold
         except (IntegrityError, OperationalError) as error:

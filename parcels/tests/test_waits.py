@@ -14,7 +14,7 @@ import offload
 from parcels import metrics
 from parcels.models import Account, Announcement, Parcel, State
 from parcels.representation import Question
-from parcels.services import answering, holds, waits
+from parcels.services import answering, holds, protect, waits
 from parcels.services.awaiting import PendingResponse, finish
 from parcels.services.holds import Asked
 from parcels.services.waits import Waits
@@ -197,6 +197,21 @@ async def test_an_event_loop_begins_no_call_that_may_outlast_the_clients_time(
     monkeypatch.setattr(answering, "_answer_announced", lambda *_: HttpResponse(status=202))
     await answering._announce_in_loop(asked, asked.question, range(5))
     assert begun == [0, 1, 2]
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("holds_clients", [True, False])
+def test_a_carrier_that_is_out_keeps_no_other_of_the_batch_from_its_worker(
+    shop: Shop,
+    monkeypatch: pytest.MonkeyPatch,
+    no_broker: list[tuple[str, int, str]],
+    holds_clients: bool,
+) -> None:
+    monkeypatch.setattr(protect, "carriers_out", lambda: {"tortoise"})
+    monkeypatch.setattr(offload, "holds_clients", lambda: holds_clients)
+    batch = [body(request_label=True, shipment={"id": each}) for each in (8, 10)]
+    assert shop.post("parcels", {"parcels": batch}).status_code == 202
+    assert {carrier for _, _, carrier in no_broker} == {"postnl", "tortoise"}
 
 
 @pytest.mark.django_db
