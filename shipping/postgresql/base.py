@@ -30,6 +30,12 @@ class DatabaseWrapper(base.DatabaseWrapper):
             self.close()
         super().ensure_connection()
 
+    def close_if_unusable_or_obsolete(self) -> None:
+        """Close what a statement has closed; Django would wait for another connection to ask it."""
+        if self.connection is not None and self.connection.closed:
+            self.close()
+        super().close_if_unusable_or_obsolete()
+
     def _close(self) -> None:
         if self.connection is not None:
             self.connection.idle_since = monotonic()

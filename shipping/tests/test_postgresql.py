@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from types import SimpleNamespace
 from typing import Any
 
 import psycopg
@@ -139,6 +140,24 @@ def test_a_server_that_went_silent_is_given_up(database: BaseDatabaseWrapper, pr
     proxy.forget()
     database.close()
     comes_back(database)
+
+
+def test_the_end_of_a_request_waits_for_no_other_connection(
+    monkeypatch: pytest.MonkeyPatch, django_db_blocker: Any
+) -> None:
+    """A server that waits for its end has not yet sent the 503 that is ready."""
+
+    def away() -> None:
+        raise OperationalError("no connection within 15 s")
+
+    given = {"ENGINE": "shipping.postgresql", "NAME": "x", "OPTIONS": {}}
+    database: Any = ConnectionHandler({"default": given})["default"]
+    # As `BoundedConnection.wait` leaves it.
+    database.connection = SimpleNamespace(closed=True, close=lambda: None)
+    monkeypatch.setattr(database, "connect", away)
+    with django_db_blocker.unblock():
+        database.close_if_unusable_or_obsolete()  # as `request_finished` does
+    assert database.connection is None
 
 
 def test_connections_that_the_server_has_ended_are_not_taken(
