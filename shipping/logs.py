@@ -20,6 +20,7 @@ def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict
     """Keep the types of errors and drop their texts where one of them is the database's.
 
     PostgreSQL quotes the row in it, and the driver's error below or one raised from it repeats it.
+    So do the words of Celery's and Django's lines, and what they add.
     """
     found = event.get("exc_info")
     exc_info = sys.exc_info() if found is True else found
@@ -28,6 +29,12 @@ def without_row_values(_: WrappedLogger, __: str, event: EventDict) -> EventDict
         bare = _without_text(exc_info[1], copies)
         if any(isinstance(error, DatabaseError) for error, _ in copies.values()):
             event["exc_info"] = (type(bare), bare, bare.__traceback__)
+            for key in ("data", "message"):  # Celery's, and what another handler has written
+                event.pop(key, None)
+            said = [str(error) for error, _ in copies.values()]
+            said += [repr(text)[1:-1] for text in said]  # as an error's own repr has it
+            for text in sorted(filter(None, said), key=len, reverse=True):  # one may have another
+                event["event"] = event["event"].replace(text, WITHHELD)
     return event
 
 
