@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 from offload.sentinel import watched
 
@@ -24,6 +24,10 @@ def of(url: str) -> Broker:
     """Return what Celery needs for the broker at this address."""
     if url.startswith(("amqp://", "amqps://")):
         return _rabbitmq(url)
+    if url.startswith("rediss://"):
+        address, _, chosen = url.partition("?")
+        # Kombu's own default is none. Of two the last one counts, so that an address may choose.
+        url = f"{address}?ssl_cert_reqs=required&{chosen}"
     options = {
         # Else each message is stored a second time until it is acknowledged, for a worker that dies
         # meanwhile: it would be sent again after an hour. The sweeper does that within seconds.
@@ -50,5 +54,8 @@ def _rabbitmq(url: str) -> Broker:
 
     What was published before a node's end is there after it, also on another node.
     """
-    options = {"confirm_publish": True, "read_timeout": TIMEOUT, "write_timeout": TIMEOUT}
+    options: dict[str, Any] = {"confirm_publish": True}
+    options |= {"read_timeout": TIMEOUT, "write_timeout": TIMEOUT}
+    if url.startswith("amqps://"):  # without the name any host's certificate would do
+        options["ssl"] = {"server_hostname": urlsplit(url).hostname}
     return Broker(url, options, {"x-queue-type": "quorum"})

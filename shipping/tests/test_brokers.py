@@ -1,7 +1,9 @@
 """What follows from a broker's address."""
 
+import ssl
 from typing import Any
 
+import amqp
 import pytest
 import redis
 from celery import Celery
@@ -24,6 +26,33 @@ def test_rabbitmq_confirms_and_keeps(scheme: str) -> None:
     broker = brokers.of(f"{scheme}://guest:guest@host:5672//")
     assert broker.transport_options["confirm_publish"] is True
     assert broker.queue_arguments == {"x-queue-type": "quorum"}
+
+
+@pytest.mark.parametrize(
+    ("chosen", "asked"),
+    [
+        ("", {"ssl_cert_reqs": ssl.CERT_REQUIRED}),
+        ("?ssl_ca_certs=/a", {"ssl_cert_reqs": ssl.CERT_REQUIRED, "ssl_ca_certs": "/a"}),
+        ("?ssl_cert_reqs=none", {"ssl_cert_reqs": ssl.CERT_NONE}),
+    ],
+)
+def test_a_redis_by_tls_shows_its_certificate(chosen: str, asked: Any) -> None:
+    """As to our other clients: the password is for nobody else."""
+    broker = brokers.of(f"rediss://:secret@host:6380/1{chosen}")
+    assert Celery(broker=broker.url).connection().ssl == asked
+
+
+@pytest.mark.parametrize(
+    ("scheme", "asked"), [("amqp", False), ("amqps", {"server_hostname": "host"})]
+)
+def test_a_rabbitmq_by_tls_is_the_host_of_its_address(
+    scheme: str, asked: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(amqp.Connection, "connect", lambda _: None)
+    broker = brokers.of(f"{scheme}://guest:guest@host:5671//")
+    celery = Celery(broker=broker.url)
+    celery.conf.broker_transport_options = broker.transport_options
+    assert celery.connection().transport.establish_connection().ssl == asked
 
 
 def test_sentinels_are_asked_for_the_name() -> None:
