@@ -78,10 +78,11 @@ def _run_commit_hooks() -> None:
         blocks = connection.atomic_blocks
         if blocks and all(getattr(block, "_from_testcase", False) for block in blocks):
             while connection.run_on_commit:
-                _, hook, *robust = connection.run_on_commit.pop(0)
+                waits: Any = connection.run_on_commit.pop(0)  # the stubs know two parts of it
+                _, hook, robust = waits
                 try:
                     hook()
                 except Exception:
-                    if not any(robust):
+                    if not robust:
                         raise
                     logger.exception("%r on commit", hook)
