@@ -7,7 +7,8 @@ from django.db import Error, connection
 from django.http import HttpRequest, JsonResponse
 
 # Seconds for which the database's answer is reused: load balancers ask every few seconds, and no
-# client may cause more than a query a second in each process.
+# client may cause more than a query a second in each process. It stands for as
+# long again while one thread asks anew: at a silent database that thread hangs.
 KEEP = 1.0
 
 
@@ -27,7 +28,7 @@ def ready(request: HttpRequest) -> JsonResponse:
 
 
 class Database:
-    """What the database answered last. One thread asks; the others take what was."""
+    """What the database answered last. One thread asks; for KEEP the others take what was."""
 
     def __init__(self) -> None:
         self._asking = threading.Lock()
@@ -36,13 +37,15 @@ class Database:
 
     def answers(self) -> bool:
         """Tell whether it answers and has the tables."""
-        if monotonic() >= self._good_until and self._asking.acquire(blocking=False):
+        now = monotonic()
+        if now >= self._good_until and self._asking.acquire(blocking=False):
             try:
+                self._good_until = now + KEEP
                 self._answered = _has_tables()
                 self._good_until = monotonic() + KEEP
             finally:
                 self._asking.release()
-        return self._answered
+        return self._answered and now < self._good_until
 
 
 def _has_tables() -> bool:

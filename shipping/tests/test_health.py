@@ -48,12 +48,23 @@ def test_a_database_that_is_away_or_empty_is_a_503(
     assert client.get("/readyz").status_code == 503
 
 
-def test_nobody_waits_behind_a_question_that_hangs(
-    database: health.Database, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("seconds", "said"), [(0.5, True), (1.5, False)])
+def test_the_last_answer_is_given_for_a_second_while_a_question_hangs(
+    seconds: float, said: bool, database: health.Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """Balancers take a host away after two failures in a row: a silent database has to be one."""
+    now, answers = 100.0, []
+    monkeypatch.setattr(health, "monotonic", lambda: now)
+    monkeypatch.setattr(health, "_has_tables", lambda: True)
+    assert database.answers()
+    now += 60
+
     def hang() -> bool:
-        # Another request comes while this one asks.
-        return database.answers() is False
+        nonlocal now
+        now += seconds  # another request comes while this one asks
+        answers.append(database.answers())
+        return False
 
     monkeypatch.setattr(health, "_has_tables", hang)
-    assert database.answers() is True
+    assert not database.answers()
+    assert answers == [said]
