@@ -124,11 +124,16 @@ def make_plan(
     run_dir.mkdir(parents=True, exist_ok=True)
     outside = dict(os.environ if inherited is None else inherited)
     ports = _ports(strategy, port)
-    # A value of ours that happens to be in the caller's shell must not leak in.
+    # A value of ours that happens to be in the caller's shell must not leak in, nor its file.
     fixed = _fixed(strategy, run_dir, ports)
+    ours = {*fixed, "DATABASE_URL", "REDIS_URL"}
     chosen = DEFAULTS | fixed
     foreign = frozenset(outside) - {*chosen, *strategy.environment, *SETTINGS}
-    chosen |= {name: value for name, value in outside.items() if name not in fixed}
+    chosen |= {
+        name: value
+        for name, value in outside.items()
+        if not ours & {name, name.removesuffix("_FILE")}
+    }
     chosen["DATABASE_URL"] = database_url or f"sqlite:///{quote(str(run_dir))}/db.sqlite3"
     password = secrets.token_urlsafe(24)
     chosen["REDIS_URL"] = redis_url or f"redis://:{password}@127.0.0.1:{ports['REDIS_PORT']}/0"

@@ -111,8 +111,8 @@ def _run(options: argparse.Namespace) -> int:
         try:
             stack = Stack(
                 strategy,
-                database=os.environ.get("DATABASE_URL") or "sqlite",
-                redis_url=os.environ.get("REDIS_URL", ""),
+                database=_named("DATABASE_URL") or "sqlite",
+                redis_url=_named("REDIS_URL"),
                 inherited=os.environ,
                 run_dir=run_dir,
                 port=choose_port(options.port),
@@ -123,6 +123,15 @@ def _run(options: argparse.Namespace) -> int:
             for file in files:
                 file.unlink(missing_ok=True)
     return GAVE_UP
+
+
+def _named(name: str) -> str:
+    """Return a store's address as the app would read it; StoreMissingError if a file can't be."""
+    path = os.environ.get(f"{name}_FILE")
+    try:
+        return Path(path).read_text().strip() if path else os.environ.get(name, "")
+    except (OSError, UnicodeDecodeError):
+        raise StoreMissingError(f"{name}_FILE={path!r} can't be read") from None
 
 
 def end_by_signals() -> None:

@@ -29,7 +29,7 @@ CONNECTIONS = 300
 
 
 class StoreMissingError(RuntimeError):
-    """A store's programs are not installed; the message says how to install them."""
+    """A store's programs are not installed, or its address can't be read; the message says more."""
 
 
 def find_redis_server() -> str:

@@ -151,6 +151,9 @@ def test_the_callers_environment_wins_over_defaults_and_loses_against_overrides(
 def test_what_must_differ_from_stack_to_stack_is_not_inherited(strategy, tmp_path):
     leak = {"SIMULATOR_URL": "http://elsewhere", "PORT": "1", "RUN_DIR": "/elsewhere"}
     leak |= {"PROMETHEUS_MULTIPROC_DIR": "/elsewhere"}
+    # The app would take the file's text for ours.
+    names = ("DATABASE_URL", "REDIS_URL", "SECRET_KEY", "OFFLOAD_SECRET", "LIVE_SECRET")
+    leak |= {f"{name}_FILE": "/elsewhere" for name in names}
     plan = make_plan(strategy, run_dir=tmp_path, redis_url=REDIS, inherited=leak)
     assert not set(leak.items()) & set(plan.environment.items())
 

@@ -2,6 +2,7 @@ import errno
 import os
 import signal
 import socket
+from contextlib import nullcontext
 from unittest import mock
 
 import pytest
@@ -10,7 +11,7 @@ from deploy import demo, run
 from deploy.ports import free_port
 from deploy.run import PortTakenError, choose_port, main
 from deploy.run_dir import RunDirInUseError
-from deploy.strategy import names
+from deploy.strategy import StrategyError, names
 
 
 @pytest.fixture
@@ -70,6 +71,33 @@ def test_a_run_directory_that_takes_no_files_is_named(capsys, monkeypatch, tmp_p
     monkeypatch.setattr(run.signal, "signal", lambda *_: None)  # pytest's stay
     assert main(["--run-dir", str(tmp_path)]) == 2
     assert capsys.readouterr().err == f"{tmp_path} can't be written to: {error.strerror}\n"
+
+
+@pytest.fixture
+def stack(monkeypatch):
+    """What makes the stack, and refuses to."""
+    monkeypatch.setattr(run, "claimed", nullcontext)
+    monkeypatch.setattr(run, "end_by_signals", lambda: None)  # pytest's stay
+    monkeypatch.setattr(run, "choose_port", lambda _: 1)
+    monkeypatch.setattr(run, "Stack", mock.Mock(side_effect=StrategyError("no")))
+    return run.Stack
+
+
+def test_the_stores_of_a_shell_may_be_named_by_files(stack, monkeypatch, tmp_path):
+    """As the app has them."""
+    for name in ("DATABASE_URL", "REDIS_URL"):
+        (tmp_path / name).write_text(f"{name.lower()}\n")
+        monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
+    assert main(["--run-dir", str(tmp_path)]) == 2
+    said = stack.call_args.kwargs
+    assert (said["database"], said["redis_url"]) == ("database_url", "redis_url")
+
+
+def test_a_file_of_a_store_that_can_t_be_read_is_named(stack, monkeypatch, tmp_path, capsys):
+    monkeypatch.setenv("DATABASE_URL_FILE", str(tmp_path))
+    assert main(["--run-dir", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"DATABASE_URL_FILE={str(tmp_path)!r} can't be read\n"
+    assert not stack.called
 
 
 def test_a_run_under_nohup_stays_deaf_to_a_closed_terminal(monkeypatch, tmp_path):
