@@ -66,8 +66,8 @@ def environment_of(
     if process == "web":
         if "BIND_TOWARDS" in chosen:
             chosen["BIND_HOST"] = address_towards(chosen["BIND_TOWARDS"])
-            # By it the health check asks.
-            chosen["ALLOWED_HOSTS"] = f"{chosen.get('ALLOWED_HOSTS', '')},{chosen['BIND_HOST']}"
+        # By it the health check asks.
+        chosen["ALLOWED_HOSTS"] = f"{chosen.get('ALLOWED_HOSTS', '')},{chosen['BIND_HOST']}"
         chosen["APP_HOST"] = chosen["BIND_HOST"]
         chosen["PORT"] = chosen["PORT" if has_front(strategy) else "APP_PORT"]
     for name, file in PASSWORDS.items():

@@ -106,6 +106,15 @@ def test_alive_asks_nothing_of_the_stores(outside, monkeypatch):
     assert [question.rpartition("/")[2] for question in asked] == ["healthz", "readyz"]
 
 
+def test_who_is_told_its_address_looks_no_name_up(outside):
+    """A pod: else its probes would restart it where names are away, and it could not start."""
+    given = outside() | {"BIND_HOST": "10.0.0.7"}
+    del given["BIND_TOWARDS"]
+    environment = environment_of(strategies.load("asgi-hold"), "web", given)
+    assert environment["BIND_HOST"] == environment["APP_HOST"] == "10.0.0.7"
+    assert "10.0.0.7" in environment["ALLOWED_HOSTS"].split(",")  # by it the health check asks
+
+
 @pytest.mark.integration
 def test_a_process_may_open_what_its_holds_need(outside, monkeypatch):
     """Kubernetes can't set it: the limit is the node's, with some engines 1,024."""

@@ -18,8 +18,8 @@ from parcels.figures import QueueFigures
 from shipping import metrics
 from shipping.tests.test_operations import listed
 
-# Not in a pod: the simulator's, and what an operator sets with each `up`.
-COMPOSITION_S_OWN = {"SIMULATOR_URL"}
+# Not in a pod: the simulator's, and the name of an address that a pod is told.
+COMPOSITION_S_OWN = {"SIMULATOR_URL", "BIND_TOWARDS"}
 # To more pods than there: what an operator sets is one map for all, and the application's another.
 EVERYWHERE = {
     *services()["web"]["environment"],
@@ -28,7 +28,7 @@ EVERYWHERE = {
 # What differs from installation to installation, and why it does here.
 OTHERWISE = {
     *("ALLOWED_HOSTS", "PUBLIC_URL", "TRUSTED_PROXIES", "DATABASE_URL", "REDIS_URL"),
-    "BIND_TOWARDS",  # no store has a name that is known
+    "BIND_HOST",  # of web the pod's own address
     "DATABASE_POOL",  # more processes
 }
 SITE = re.compile(r"CARRIER_(URL|CREDENTIALS)_")
@@ -60,7 +60,9 @@ def environment(overlay, container):
     values: dict[str, str] = {}
     for source in container["envFrom"]:
         values |= maps[source["configMapRef"]["name"]]
-    return values | {item["name"]: item["value"] for item in container.get("env", [])}
+    for item in container.get("env", []):
+        values[item["name"]] = item.get("value") or item["valueFrom"]["fieldRef"]["fieldPath"]
+    return values
 
 
 def as_service(overlay, container):
@@ -301,7 +303,8 @@ def test_addresses_and_ports_lead_to_services(overlay):
     app = given["APP_HOST"]
     assert ports["front"] == {int(given["PORT"])}
     assert ports[app] == {int(given["APP_PORT"]), int(given["APP_HTTP_PORT"])}
-    assert given["BIND_TOWARDS"] == f"{app}:{given['APP_PORT']}"
+    assert given["BIND_HOST"] == "status.podIP"  # a name may be away when liveness asks
+    assert "BIND_TOWARDS" not in given
     assert {app, "front", "127.0.0.1"} <= set(given["ALLOWED_HOSTS"].split(","))
     if "hub" in pods(overlay):
         host, _, port = given["HUB_BIND"].partition(":")
