@@ -569,6 +569,13 @@ def test_behind_a_proxy_an_address_is_the_client_s(name, tmp_path, app):
         assert error_of(ask(port, X_Forwarded_For="192.0.2.9, 192.0.2.2")) == 429
 
 
+# Clients of their own: another network each, and addresses of IPv4.
+NEIGHBOURS = (
+    *("2001:db8:1:9::5", "2001:db8:9::5", "2001:db8:0:9:1:2:3:4", "2600::9:1:2:3:4", "2600::5"),
+    *("::ffff:192.0.2.1", "::ffff:192.0.2.2", "192.0.2.3", "192.0.2.4"),
+)
+
+
 @pytest.mark.integration
 @pytest.mark.parametrize(
     ("one", "other"),
@@ -576,14 +583,17 @@ def test_behind_a_proxy_an_address_is_the_client_s(name, tmp_path, app):
         ("2001:db8:1:2:3:4:5:6", "2001:db8:1:2::7"),
         ("2001:db8:1::2:3:4", "2001:db8:1::5"),
         ("2001:db8::1:2:3:4", "2001:db8::5"),
+        ("2001:db8:1:0:1:2:3:4", "2001:db8:1::5"),
+        ("2001:db8:0:0:1::", "2001:db8::5"),
+        ("2600::5:1:2:3:4", "2600:0:0:5::7"),
+        ("2001:db8:1:a::6", "2001:db8:1:a::7"),  # a newline's byte
     ],
 )
 def test_an_address_of_ipv6_is_its_network(one, other, tmp_path, app):
     given = {"TRUSTED_PROXIES": "127.0.0.0/8", "FRONT_CONNECTIONS_PER_ADDRESS": "1"}
     with contained(PLAIN, tmp_path, app, **given) as port:
         hold(port, app, 1, X_Forwarded_For=one)
-        hold(port, app, 1, X_Forwarded_For="2001:db8:1:9::5")
-        for address in ("::ffff:192.0.2.1", "::ffff:192.0.2.2"):
+        for address in NEIGHBOURS:
             hold(port, app, 1, X_Forwarded_For=address)
         app.status = 200
         assert error_of(ask(port, X_Forwarded_For=other)) == 429
