@@ -115,7 +115,13 @@ def extras(announcement: Announcement, labels: Iterable[Announced]) -> list[Extr
 def keep_spare(
     announcement: Announcement, label: Announced, attempt: Attempt, papers: Sequence[Document]
 ) -> None:
-    """Keep an answer's label that its row can't have, with the attempt and papers as evidence."""
+    """Keep an answer's label that its row can't have, with the attempt and papers as evidence.
+
+    Nothing where it was recorded: the commit was done, and its client told of a lost connection.
+    """
+    same = {"announcement": announcement, "fence": attempt.fence, "kind": attempt.kind}
+    if Attempt.objects.filter(**same, tracking_number=label.tracking_number).exists():
+        return
     attempt.save()
     for paper in papers:
         paper.attempt = attempt

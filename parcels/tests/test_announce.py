@@ -639,3 +639,25 @@ def test_a_probe_that_cannot_begin_stops_no_call(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(threading.Thread, "start", exhausted)
     assert [job.slot for job in prepare([row.pk for row in rows])] == ["a slot"]
+
+
+def test_a_commit_whose_answer_was_lost_makes_no_second_label(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """PostgreSQL restarts: the commit was done, and its client is told of a lost connection."""
+    row = awaited(1)[0]
+    second = metrics.SECOND_LABELS.labels("answer")._value.get
+    before, lost = second(), [OperationalError("server closed the connection unexpectedly")]
+
+    def commits(results: Sequence[Result]) -> None:
+        record(results)
+        if lost:
+            raise lost.pop()
+
+    monkeypatch.setattr("parcels.services.record.record", commits)
+    monkeypatch.setattr("parcels.services.record.AGAIN", 0.0)
+    finish([Result(job, label(1), 0.0) for job in prepare([row.pk])])
+    row.refresh_from_db()
+    assert (row.state, row.parcel.tracking_number) == (State.ANNOUNCED, "3S1")
+    assert [text for text in caplog.messages if "sold in addition" in text] == []
+    assert (second() - before, SpareLabel.objects.count(), row.attempts.count()) == (0, 0, 1)
