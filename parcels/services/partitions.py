@@ -1,7 +1,8 @@
 """Attempts and tracking events by month: make next months' partitions, drop the oldest.
 
-PostgreSQL. On SQLite they are plain tables, and what is too old is deleted in portions. A row for
-which no month is there goes into the default partition, and into the month when that is made.
+PostgreSQL. On SQLite they are plain tables, and what is too old is deleted in portions: an attempt
+that brought documents of a spare label after these, which it would take along. A row for which no
+month is there goes into the default partition, and into the month when that is made.
 """
 
 import logging
@@ -28,9 +29,12 @@ NAME = re.compile(r"(before_)?(\d{4})_(\d\d)")
 ROWS_AT_ONCE = 2000
 
 
-def tend(now: datetime | None = None) -> None:
-    """Make what will be needed, drop what is past HISTORY_KEEP, and count what had no month."""
-    now = now or timezone.now()
+def tend(now: datetime | None = None) -> int:
+    """Make what will be needed, drop what is past HISTORY_KEEP, and count what had no month.
+
+    Return how many rows SQLite deleted: there may be more.
+    """
+    now, deleted = now or timezone.now(), 0
     before = now - timedelta(seconds=settings.HISTORY_KEEP)
     for model, key in KEYS.items():
         table = model._meta.db_table
@@ -44,9 +48,14 @@ def tend(now: datetime | None = None) -> None:
                 log.exception("the partitions of %s are as they were", table)
             metrics.HISTORY_UNPLACED.labels(table).set(_unplaced(table))
         else:
-            oldest = model._default_manager.order_by("pk").values_list("pk", key)[:ROWS_AT_ONCE]
+            rows = model._default_manager.order_by("pk")
+            if model is Attempt:
+                rows = rows.filter(document=None)
+            oldest = rows.values_list("pk", key)[:ROWS_AT_ONCE]
             old = [pk for pk, moment in oldest if moment < before]
             model._default_manager.filter(pk__in=old).delete()
+            deleted += len(old)
+    return deleted
 
 
 def months(now: datetime, since: datetime | None = None) -> list[datetime]:

@@ -18,9 +18,9 @@ from django.conf import settings as project
 from django.utils import timezone
 
 from deploy.stores import PostgresServer
-from parcels.models import Attempt, TrackingEvent
+from parcels.models import Attempt, Document, State, TrackingEvent
 from parcels.services import partitions
-from parcels.tests.factories import AnnouncementFactory
+from parcels.tests.factories import PDF, AnnouncementFactory
 
 TABLES = ("parcels_attempt", "parcels_trackingevent")
 FILLED = 2000
@@ -312,10 +312,25 @@ def test_where_there_are_no_partitions_the_oldest_rows_are_deleted(
     Attempt.objects.filter(fence__lt=3).update(date_created=timezone.now() - timedelta(hours=2))
     left = []
     for _ in range(3):
-        partitions.tend()
-        left.append([each.fence for each in Attempt.objects.all()])
-    assert left == [[2, 3], [3], [3]]
+        deleted = partitions.tend()
+        left.append((deleted, [each.fence for each in Attempt.objects.all()]))
+    assert left == [(2, [2, 3]), (1, [3]), (0, [3])]
     assert TrackingEvent.objects.count() == 4
+
+
+@pytest.mark.django_db
+def test_where_there_are_no_partitions_evidence_outlives_its_attempt(settings: Any) -> None:
+    """Once that is forgotten, its attempt follows."""
+    if partitions.connection.vendor == "postgresql":
+        pytest.skip("there they are dropped")
+    settings.HISTORY_KEEP = 3600
+    row = AnnouncementFactory.create(state=State.NEEDS_REVIEW)
+    attempt = row.attempts.create(fence=1, outcome="announced", recorded=False)
+    paper = Document.objects.create(parcel=row.parcel, format="pdf", content=PDF, attempt=attempt)
+    row.attempts.update(date_created=timezone.now() - timedelta(hours=2))
+    assert (partitions.tend(), list(Document.objects.all())) == (0, [paper])
+    paper.delete()
+    assert (partitions.tend(), row.attempts.count()) == (1, 0)
 
 
 def test_months_go_on_over_the_end_of_a_year() -> None:
