@@ -16,8 +16,9 @@ from django.db.backends.utils import CursorWrapper
 from django.db.models import AutoField, F, QuerySet
 from django.db.models.functions import Coalesce
 
+from carriers.outcomes import Refused
 from offload.redis_clients import sync_client
-from parcels.models import Announcement, FeedCursor, State
+from parcels.models import Announcement, FeedCursor, SpareLabel, SpareState, State
 from parcels.services import void
 from parcels.services.clock import DatabaseNow
 from parcels.services.wake import REDIS
@@ -112,6 +113,9 @@ def distrust_unsent() -> int:
         for first in range(0, len(ids), ROWS_AT_ONCE)
     )
     void.cancelling().filter(lease_until=None).update(claims=F("claims") + 1)
+    # One that was refused was live: its next refusal says no more, and a person is to see it.
+    spares = SpareLabel.objects.filter(state=SpareState.OPEN).exclude(error=Refused.__name__)
+    spares.update(tries=F("tries") + 1)
     if now:
         FeedCursor.objects.update_or_create(name=TRUSTED, defaults={"seq": int(now, 16)})
     return count

@@ -316,6 +316,19 @@ def test_a_refused_void_at_a_carrier_that_can_t_be_asked_after(
     assert status_of(parcel) == Status.CANCELLED
 
 
+@pytest.mark.parametrize(("error", "state"), [("", SpareState.GONE), ("Refused", SpareState.OPEN)])
+def test_a_refused_void_of_a_spare_label_at_a_carrier_that_can_t_be_asked_after_a_restore(
+    carrier_says: Answers, error: str, state: SpareState
+) -> None:
+    """Unless it had been refused before: that one is live."""
+    row = AnnouncementFactory.create(state=State.FAILED, carrier="colibri")
+    spare = row.spares.create(tracking_number="3S9", source="answer", error=error)
+    a_backup_was_restored(row)
+    carrier_says(Refused("NOT_VOIDABLE", "the carrier keeps this label"))
+    spares.settle_spare(spare.pk)
+    assert row.spares.get().state == state
+
+
 def test_a_refused_void_is_believed_where_no_answer_was_lost(
     shop: Shop, carrier_says: Answers
 ) -> None:
