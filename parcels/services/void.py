@@ -28,8 +28,8 @@ from parcels.services.spares import call_void
 from parcels.services.tracking_feed import follow_newest
 from parcels.statuses import Status
 
-# Seconds until a carrier that gave no answer is asked again: cancelling isn't urgent, and must not
-# use a slow carrier's slots, which announcements need.
+# Seconds until a carrier that gave no answer is asked again, at least: cancelling isn't urgent, and
+# must not use a slow carrier's slots, which announcements need.
 AGAIN = 60
 # Seconds between two wake-ups of one cancellation whose worker may be busy, at least.
 REWAKE = 30
@@ -89,7 +89,8 @@ def _record(job: Job, result: VoidResult, duration: float) -> None:
     announcement, parcel = job.announcement, job.announcement.parcel
     turned_away = was_turned_away(result)
     wait = result.retry_after if isinstance(result, NotSent) else 0.0
-    again = wait or AGAIN * settings.TIME_SCALE
+    # Not before the carrier's list shows what became of this try: its refusal is checked by that.
+    again = wait or max(AGAIN * settings.TIME_SCALE, settling(job.carrier))
     with transaction.atomic():
         voided = isinstance(result, Voided)
         ours = Announcement.objects.filter(

@@ -105,6 +105,21 @@ def test_without_an_answer_the_carrier_is_asked_again(
     assert events() == [1999, 2001, 2000]
 
 
+@pytest.mark.parametrize(("code", "seconds"), [("postnl", 60), ("tortoise", 90)])
+def test_a_void_without_answer_has_settled_before_a_list_is_believed(
+    shop: Shop, carrier_says: Answers, settings: Any, code: str, seconds: int
+) -> None:
+    """Else a refused repeat, while the list still has the label, would end the cancellation."""
+    settings.TIME_SCALE = 1.0
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier=code)
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED)
+    cancel(shop, parcel)
+    carrier_says(Unknown("timeout"))
+    void.void(row.pk)
+    row.refresh_from_db()
+    assert seconds - 5 < (row.wake_at - timezone.now()).total_seconds() <= seconds
+
+
 def test_a_lost_answer_is_cleared_up_by_a_lookup(
     shop: Shop, bought: Announcement, carrier_says: Answers
 ) -> None:
