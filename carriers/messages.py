@@ -52,7 +52,7 @@ class Purchase:
 class CarrierRequest:
     """One HTTP request to a carrier; `path` is relative to the carrier's base URL.
 
-    `buys`: the carrier may sell a label on it, from its first byte on.
+    `buys`: the carrier may sell a label on it, or take one back, from its first byte on.
     `nothing_made`: the carrier has promised that whatever was sent before bought nothing.
     """
 

@@ -53,7 +53,7 @@ class Throttled:
 
 @dataclass(frozen=True, slots=True)
 class NotSent:
-    """No byte of a buying request was sent.
+    """No byte of a request that buys or voids was sent.
 
     `reason`: a `CarrierError.reason`, one of `backoff.OWN_GUARDS`, or how a login was answered.
     `retry_after` in seconds, where a guard of ours knows when asking again makes sense.

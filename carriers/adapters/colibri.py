@@ -54,7 +54,7 @@ class ColibriExpress(Carrier):
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         # Named: with changed credentials one reference can have two labels.
         item = {"client_id": purchase.reference, "barcode": purchase.tracking_number}
-        response = yield _post("/v1/voids", [item], credentials, buys=False)
+        response = yield _post("/v1/voids", [item], credentials, buys=True)
         if response.status != 200:
             return self.settle(response, json_label.refusal(response.body), Phase.VOIDING)
         try:

@@ -67,7 +67,7 @@ class LanternFreight(Carrier):
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         def cancel(token: str) -> CarrierRequest:
             fields = {"token": token, "tracking_number": purchase.tracking_number}
-            return _request("CancelShipment", fields)
+            return _request("CancelShipment", fields, buys=True)
 
         response = yield from self._with_token(credentials, cancel)
         if not isinstance(response, CarrierResponse):

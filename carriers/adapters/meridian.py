@@ -85,7 +85,7 @@ class MeridianMail(Carrier):
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         # Named: a reference that was bought twice has two labels, and one of them is to be kept.
         named = f"{_path(purchase.reference)}?tracking={quote(purchase.tracking_number, safe='')}"
-        response = yield CarrierRequest("DELETE", named, _headers(credentials))
+        response = yield CarrierRequest("DELETE", named, _headers(credentials), buys=True)
         if response.status == 204:
             return Voided()
         refusal = _refusal(response.body) or void_refusal(response)

@@ -63,7 +63,7 @@ class JsonLabelCarrier(Carrier):
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         path = f"/shipments/{quote(purchase.carrier_id, safe='')}"
-        response = yield _request("DELETE", path, credentials)
+        response = yield _request("DELETE", path, credentials, buys=True)
         if response.status == 204:
             return Voided()
         return self.settle(response, void_refusal(response), Phase.VOIDING)

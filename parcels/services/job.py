@@ -54,7 +54,7 @@ class Job:
 
     def limits(self) -> tuple[str, float, float, float]:
         """Return the carrier's address, the seconds for the call and for connecting, and until when
-        a purchase may leave.
+        a purchase or a void may leave.
 
         The guard's row was written before connecting; the monotonic clock continues in a pause.
         """

@@ -4,6 +4,7 @@ gone."""
 import logging
 from collections.abc import Iterable, Sequence
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -11,7 +12,7 @@ from django.db import connection, transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from carriers.backoff import OWN_GUARDS, OWN_LIMITS, PERMANENT, was_turned_away
+from carriers.backoff import was_turned_away
 from carriers.messages import Purchase
 from carriers.outcomes import (
     Absent,
@@ -53,10 +54,6 @@ REFUSED_AGAIN = 3600.0
 # Seconds after which a list can't lag behind a void any more.
 LISTED_AGAIN = 3600.0
 ROWS_AT_ONCE = 20
-# Reasons for which a void that was "not sent" can't have reached the carrier. Of a reset one can't
-# tell: no purchase was under way, so the transport calls it not sent.
-NEVER_LEFT = OWN_GUARDS | OWN_LIMITS | PERMANENT | {"unreachable", "tls"}
-NEVER_LEFT |= {"server_error", "credentials"}  # the answer to a login that comes before it
 
 
 def note_spares(extra: Iterable[Extra], source: str, attempt: Attempt | None = None) -> int:
@@ -189,6 +186,7 @@ def call_void(
     row while a list need not have it yet.
     """
     credentials = job.consignment.credentials
+    job.guarded_at = monotonic()  # else the send guard lets no void leave
     result, duration = call_carrier(job, job.carrier.void(purchase, credentials))
     if not isinstance(result, Refused):
         return result, duration
@@ -233,7 +231,7 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
             announcement=job.announcement,
             kind="void",
             tracking_number=purchase.tracking_number,
-        ).values_list("outcome", "detail")
+        ).values_list("outcome", flat=True)
     )
     moved = TrackingEvent.objects.filter(
         Q(parcel=job.announcement.parcel) | Q(parcel=None),
@@ -243,17 +241,13 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     is_moving = moved.exists()
     connection.close()
     # A process whose claim was over was told so.
-    if any(outcome == "voided" for outcome, _ in earlier):
+    if "voided" in earlier:
         return True
     # Each try came after the end. Where attempts may be dropped, one that is missing says nothing.
     ended = job.announcement.date_ended
     if ended and ended < timezone.now() - timedelta(seconds=settings.HISTORY_KEEP):
         return False
-    lost = any(
-        outcome == "unknown" or (outcome == "not_sent" and reason not in NEVER_LEFT)
-        for outcome, reason in earlier
-    )
-    return not is_moving and (lost or len(earlier) < tries - 1)
+    return not is_moving and ("unknown" in earlier or len(earlier) < tries - 1)
 
 
 def _still_open(spare: SpareLabel) -> QuerySet[SpareLabel]:

@@ -2,11 +2,15 @@
 
 from collections.abc import Callable
 from datetime import timedelta
+from time import monotonic
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.utils import timezone
 
+from carriers.call import Call
+from carriers.errors import CarrierTimeout
 from carriers.outcomes import (
     Absent,
     Announced,
@@ -17,6 +21,8 @@ from carriers.outcomes import (
     Voided,
     VoidResult,
 )
+from carriers.registry import CARRIERS
+from carriers.tokens import TokenCache
 from parcels.models import (
     Announcement,
     Attempt,
@@ -284,13 +290,8 @@ def test_a_void_whose_look_up_fails_is_asked_again(
     ("first", "status"),
     [
         (Unknown("reset"), Status.CANCELLED),
-        (NotSent("reset"), Status.CANCELLED),
-        (NotSent("unreachable"), Status.CANCELLATION_FAILED),
-        (NotSent("tls"), Status.CANCELLATION_FAILED),
-        (NotSent("no_descriptors"), Status.CANCELLATION_FAILED),
-        (NotSent("no_thread"), Status.CANCELLATION_FAILED),
-        (NotSent("server_error"), Status.CANCELLATION_FAILED),  # the login before it
-        (NotSent("credentials"), Status.CANCELLATION_FAILED),  # likewise
+        (NotSent("reset"), Status.CANCELLATION_FAILED),
+        (NotSent("unreadable"), Status.CANCELLATION_FAILED),  # the login before it
         (Unknown("server_error"), Status.CANCELLED),
     ],
 )
@@ -305,6 +306,29 @@ def test_a_refused_void_after_a_try_without_answer_at_a_carrier_that_can_t_be_as
     carrier_says(Refused("NOT_VOIDABLE", "already voided or on its way"))
     void.void(row.pk)
     assert status_of(parcel) == status
+
+
+@pytest.mark.parametrize(("logged_in", "outcome"), [(False, "not_sent"), (True, "unknown")])
+def test_a_void_is_lost_once_it_was_sent(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, logged_in: bool, outcome: str
+) -> None:
+    tokens = TokenCache()
+    monkeypatch.setattr(CARRIERS["lantern"], "tokens", tokens)
+    if logged_in:
+        tokens.put(settings.HOUSE_CREDENTIALS["lantern"], "t1", 600)
+
+    def hang(steps: Any, url: str, deadline: float, *limits: Any) -> NotSent | Unknown:
+        call = Call(url, monotonic() + deadline, *limits)
+        call.begin(next(steps))
+        call.leaving()
+        return call.outcome(CarrierTimeout())
+
+    monkeypatch.setattr("carriers.transport.perform", hang)
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="lantern")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED, carrier_id="c-1")
+    cancel(shop, parcel)
+    void.void(row.pk)
+    assert Attempt.objects.get().outcome == outcome
 
 
 def a_worker_died(row: Announcement) -> None:

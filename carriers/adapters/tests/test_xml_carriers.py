@@ -168,6 +168,7 @@ def test_lantern_voids_by_tracking_number(lantern):
         lantern.void(PURCHASE, CREDENTIALS), login(), soap("<CancelShipmentResponse/>")
     )
     assert outcome == Voided()
+    assert [request.buys for request in requests] == [False, True]
     assert b"<tracking_number>LF1</tracking_number>" in requests[1].body
     _, outcome = drive(lantern.void(PURCHASE, CREDENTIALS), fault("soap:Client", "too late"))
     assert outcome == Refused("Client", "too late")
