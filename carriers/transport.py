@@ -236,6 +236,7 @@ class _Connection(HTTPConnection):
         super().request(*args, **kwargs)
         if self.sock is None:
             self.connect()
+        self.sock.settimeout(self.timeout)  # connecting has left less
         message = bytes(self._gathered)
         self._wire.call.leaving()
         self.sock.sendall(message)  # right after the check of the clock
@@ -295,9 +296,11 @@ def _dial(host: str, port: int, call: Call) -> socket.socket:
 
 
 def _connect(connection: socket.socket, address: Any, seconds: float) -> socket.socket:
+    until = time.monotonic() + seconds
     try:
         connection.settimeout(seconds)
         connection.connect(address)
+        connection.settimeout(max(until - time.monotonic(), 0.001))  # for the TLS handshake
     except BaseException:
         connection.close()
         raise

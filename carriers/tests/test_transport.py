@@ -8,6 +8,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from unittest.mock import Mock, call
 
 import pytest
 from requests.adapters import HTTPAdapter
@@ -168,6 +169,15 @@ def test_a_far_carrier_of_many_addresses_is_reached(monkeypatch):
     assert shares == pytest.approx([0.5, 0.5])
 
 
+def test_a_handshake_has_the_time_that_connecting_has_left(monkeypatch):
+    connection, moments = Mock(), iter([5.0, 5.8])
+    monkeypatch.setattr(transport, "time", Mock(monotonic=lambda: next(moments)))
+    transport._connect(connection, ("h", 443), 1.0)
+    assert connection.mock_calls[1:2] == [call.connect(("h", 443))]
+    given = [each.args[0] for each in connection.settimeout.mock_calls]
+    assert given == pytest.approx([1.0, 0.2])
+
+
 @pytest.mark.parametrize(
     "handler", [servers.trickle_headers, servers.trickle_body, servers.trickle_endless_body]
 )
@@ -236,7 +246,15 @@ def test_one_deadline_covers_all_steps(talk):
         assert len(served.requests) <= 3
 
 
-def test_a_body_stuck_on_its_way_is_cut_and_unknown():
+def test_a_body_stuck_on_its_way_is_cut_and_unknown(monkeypatch):
+    real = transport._dial
+
+    def just_in_time(*args):
+        connection = real(*args)
+        connection.settimeout(0.001)
+        return connection
+
+    monkeypatch.setattr(transport, "_dial", just_in_time)
     with servers.serving(servers.not_reading) as served:
         started = time.monotonic()
         outcome = talk(served.url, buying(body=b"x" * 20_000_000))
