@@ -53,6 +53,12 @@ def test_the_secret_is_encrypted_at_rest(shop: Shop) -> None:
     assert WebhookEndpoint.objects.get().secret == secret
 
 
+def test_a_secret_of_the_shop_s_own_is_kept_as_it_is(shop: Shop) -> None:
+    secret = " has a blank on each side "
+    made = shop.post("webhooks", {"webhook": {"url": URL, "secret": secret}}).json()["webhook"]
+    assert made["secret"] == WebhookEndpoint.objects.get().secret == secret
+
+
 @pytest.mark.parametrize(
     "fields",
     [
@@ -64,6 +70,7 @@ def test_the_secret_is_encrypted_at_rest(shop: Shop) -> None:
         {"url": "https://receiver.example:22/"},
         {"url": "https://u:p@receiver.example/"},
         {"url": URL, "secret": "short"},
+        {"url": URL, "secret": " \n" * 8},
         {"url": URL, "secret": None},
         {"url": URL, "active": "perhaps"},
         {"url": "https://receiver.example/" + "x" * 2048},

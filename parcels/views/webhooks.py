@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from django.core.validators import RegexValidator
 from django.shortcuts import get_object_or_404
 from rest_framework import serializers
 from rest_framework.exceptions import APIException, ValidationError
@@ -10,7 +11,7 @@ from rest_framework.response import Response
 from rest_framework.views import APIView
 
 from parcels import limits
-from parcels.fields import Text
+from parcels.fields import BLANK, Text
 from parcels.models import WebhookDelivery, WebhookEndpoint
 from parcels.query import identifier
 from parcels.representation import dialect_date
@@ -40,6 +41,8 @@ def signing_secret() -> Text:
         required=False,
         allow_null=False,
         allow_blank=False,
+        trim_whitespace=False,
+        validators=[RegexValidator(r"\S", BLANK)],
         min_length=limits.WEBHOOK_SECRET_MINIMUM,
     )
 
