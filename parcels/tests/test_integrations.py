@@ -128,6 +128,7 @@ def test_the_secret_key_replaces_a_revoked_one_and_what_is_lost(
         cursor.execute("UPDATE parcels_webhookendpoint SET secret = 'x'")
     changed.put(path, WHOLE)
     news_of_a_parcel(shop)
+    assert len(sent) == 2
     assert all(is_verified(secret_key(changed), *each[1:]) for each in sent)
 
 
