@@ -18,7 +18,7 @@ from carriers.guards import modes
 from carriers.outcomes import Announced, LookupResult, NotSent, Outcome, VoidResult
 from parcels import metrics
 from parcels.models import Parcel, State
-from parcels.services.carrier_guards import guards_of, probe_aside
+from parcels.services.carrier_guards import guards_of, probe_aside, tend_breakers
 from parcels.services.job import Job
 from parcels.statuses import Status
 
@@ -102,10 +102,12 @@ def carriers_out() -> set[str]:
 
     It may ask Redis: never in a transaction.
     """
-    states = modes([guards_of(code) for code in registry.CARRIERS], BELIEVED)
-    return {
-        code for code, state in zip(registry.CARRIERS, states, strict=True) if state != "closed"
-    }
+    every = [guards_of(code) for code in registry.CARRIERS]
+    states = zip(registry.CARRIERS, modes(every, BELIEVED), strict=True)
+    out = {code for code, state in states if state != "closed"}
+    if out and every[0].redis.gone:  # then the sweeper doesn't know this process' breakers
+        tend_breakers()
+    return out
 
 
 def retry_after(parcels: Sequence[Parcel]) -> int | None:

@@ -273,6 +273,20 @@ def test_the_sweeper_probes_only_carriers_that_are_out(
     assert probed == ["postnl"]
 
 
+def test_without_redis_a_process_that_turns_clients_away_probes(
+    settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    settings.CARRIER_BREAKER_OPEN_FOR = 0.0
+    carrier_guards.forget()
+    monkeypatch.setattr(protect, "BELIEVED", 0.0)
+    monkeypatch.setattr(carrier_guards, "probe_aside", carrier_guards.probe)
+    monkeypatch.setattr(transport, "perform", lambda *_: Answered())
+    for _ in range(10):
+        call(TIMEOUT)
+    assert protect.carriers_out() == {"postnl"}
+    assert not protect.carriers_out()
+
+
 def test_all_breakers_are_one_question_and_are_believed_for_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -283,6 +297,7 @@ def test_all_breakers_are_one_question_and_are_believed_for_a_moment(
         return ask(*given)
 
     monkeypatch.setattr(RedisGuard, "ask", count)
+    monkeypatch.setattr(protect, "tend_breakers", list)
     for _ in range(10):
         call(TIMEOUT)
     asked.clear()
