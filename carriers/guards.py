@@ -22,7 +22,7 @@ from pathlib import Path
 from time import monotonic
 from typing import Any
 
-from carriers.breaker_rules import Admission, BreakerConfig, Mode
+from carriers.breaker_rules import Admission, BreakerConfig, BreakerState, Mode
 from carriers.guards_local import LOCAL, RECENT, SHARE, Entry, LocalGuards
 from carriers.redis_guard import Gone, RedisGuard
 
@@ -116,6 +116,7 @@ class CarrierGuards:
             # Redis may still execute the request.
             local.owe(owed, tokens if gone.asked else ())
             return local.enter(tokens)
+        local.breaker = BreakerState()  # for when Redis is away again
         if called:
             self._on_turn(called)
         entries: list[Entry] = []

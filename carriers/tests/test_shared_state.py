@@ -214,6 +214,10 @@ def test_without_redis_the_breaker_starts_closed_and_works_by_process(gone):
     assert recovery.pace(alone) == 0.0
     recovery.record_probe(alone, "stranger", alive=True)
     assert alone.mode() == "open"
+    alone.redis.ask = lambda _: ([None], [])
+    alone.enter([""])
+    del alone.redis.ask
+    assert alone.mode() == "closed"  # Redis was back meanwhile
 
 
 def test_a_bulkhead_holds_over_processes(client):
