@@ -72,8 +72,7 @@ class HoldMiddleware:
             return
         request = Request(receive)
         scope[KEEPS_PLACE] = True
-        # As if the client had not sent any of our internal headers. In Intake's own scope: it adds
-        # the length when the body is there.
+        # As if the client had sent none of our internal ones. In Intake's scope: it adds a length.
         headers = [(k, v) for k, v in scope["headers"] if not is_internal(k.decode("latin-1"))]
         scope["headers"] = headers
         size = 0

@@ -104,12 +104,10 @@ def forget(hold_ids: Collection[str]) -> bool:
 
     Without it they end by themselves, ANSWER_TTL seconds after their release.
     """
-    if not hold_ids:
-        return True
-    keys = [ANSWER_KEY + check_hold_id(hold_id) for hold_id in hold_ids]
     if eager is not None:
         return eager.forget(hold_ids)
-    return write(f"{len(keys)} answers are not deleted", deleted=keys)
+    keys = [ANSWER_KEY + check_hold_id(hold_id) for hold_id in hold_ids]
+    return not keys or write(f"{len(keys)} answers are not deleted", deleted=keys)
 
 
 def read(*keys: str) -> list[bytes | None]:

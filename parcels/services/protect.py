@@ -98,15 +98,11 @@ def leave(
 
 
 def carriers_out() -> set[str]:
-    """Return the carriers whose calls are held off for now, as of a moment ago.
-
-    It may ask Redis: never in a transaction.
-    """
+    """Return the carriers that are held off, as of a moment ago. Asks Redis: in no transaction."""
     every = [guards_of(code) for code in registry.CARRIERS]
     states = zip(registry.CARRIERS, modes(every, BELIEVED), strict=True)
-    out = {code for code, state in states if state != "closed"}
-    if out and every[0].redis.gone:  # then the sweeper doesn't know this process' breakers
-        tend_breakers()
+    if (out := {code for code, state in states if state != "closed"}) and every[0].redis.gone:
+        tend_breakers()  # the sweeper doesn't know this process' own
     return out
 
 
