@@ -94,12 +94,11 @@ class _Bench:
         run.figures["timeline"] = [_relative(row, began) for row in rows]
         for phase in run.figures["phases"]:
             phase["start"] = round(phase["start"] - began, 3)
-        every = [sample for _, _, samples in run.samples for sample in samples]
         # An outage that could not be begun leaves figures of a day without one.
         run.reasons += _failed_events(run.figures["phases"])
         lookups = [row["lookup"] for row in rows if "lookup" in row]
         busy = max((phase["generator_busy"] for phase in run.figures["phases"]), default=0.0)
-        run.reasons += why_invalid(every, lookups, busy)
+        run.reasons += why_invalid(run.samples, lookups, busy)
         return run
 
     def _phase(self, phase: Phase, run: Run) -> dict[str, Any] | None:

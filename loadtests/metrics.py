@@ -17,7 +17,7 @@ from typing import NamedTuple
 # A send this much after its intended start is late. A loop with nothing to do is on time within a
 # millisecond; 50 ms is what a person could take for the server's.
 LATE_SECONDS = 0.05
-# With more late sends than this the figures are the generator's, not the server's.
+# With more late sends than this a stream's figures are the generator's, not the server's.
 LATE_SHARE = 0.01
 # Of its core. In a closed loop a request is due when the same process has read the last answer: if
 # it reads late, no send is late, and its delay is in the server's times.
@@ -51,6 +51,11 @@ class Sample(NamedTuple):
     def latency(self) -> float:
         """Return what the client waited, counted from when it meant to send."""
         return self.end - self.intended
+
+    @property
+    def late(self) -> bool:
+        """Say whether the generator was late to send it."""
+        return self.sent is not None and self.sent - self.intended > LATE_SECONDS
 
     @property
     def ok(self) -> bool:
@@ -128,7 +133,6 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
     good = [sample for sample in samples if sample.ok]
     # Who gave up in the end was never answered.
     answered = sum(sample.outcome != UNFINISHED for sample in samples)
-    waits = [sample.sent - sample.intended for sample in samples if sample.sent is not None]
     return Summary(
         asked=len(samples),
         good=len(good),
@@ -138,7 +142,7 @@ def summarize(samples: Sequence[Sample]) -> Summary | None:
         goodput=len(good) / seconds,
         error_share=1 - len(good) / len(samples),
         latency=latency_of(each.latency for each in samples if each.ok or each.outcome in GAVE_UP),
-        late_sends=sum(wait > LATE_SECONDS for wait in waits),
+        late_sends=sum(sample.late for sample in samples),
     )
 
 
@@ -228,26 +232,31 @@ def _share_within(samples: Sequence[Sample], limit: float) -> float:
 
 
 def why_invalid(
-    samples: Sequence[Sample], simulator_lookups: Sequence[float], busy: float
+    phases: Sequence[tuple[str, float, Sequence[Sample]]],
+    simulator_lookups: Sequence[float],
+    busy: float,
 ) -> list[str]:
     """Return why a run says nothing about the server, by its generator and its simulator.
 
-    The generator is judged by its late sends and by `busy`, its share of a core in the busiest
-    phase; the simulator by its plain lookups in seconds.
+    `phases` are names, starts and samples. The generator is judged by the late sends of each
+    stream of each phase, as that is what a figure is of, and by `busy`, its share of a core in the
+    busiest phase; the simulator by its plain lookups in seconds.
     """
-    sent = [sample.sent - sample.intended for sample in samples if sample.sent is not None]
-    late = sum(wait > LATE_SECONDS for wait in sent)
-    share = late / len(sent) if sent else 0.0
     # One a second, but a slow one lets none be made meanwhile: it counts for its seconds.
     lookups = sorted(took for took in simulator_lookups for _ in range(max(1, round(took))))
     slowness = percentile(lookups, 0.95) if lookups else 0.0
     reasons = []
-    if not sent:
+    if all(sample.sent is None for _, _, samples in phases for sample in samples):
         reasons.append("nothing was sent")
-    if share > LATE_SHARE:
-        reasons.append(
-            f"the generator was late: {share:.1%} of the sends by over {LATE_SECONDS * 1000:.0f} ms"
-        )
+    for phase, _, samples in phases:
+        for stream, mine in by_stream(samples).items():
+            late = sum(sample.late for sample in mine)
+            # A single one is no stall, and may be more than the share of a short stream.
+            if late > 1 and late / len(mine) > LATE_SHARE:
+                reasons.append(
+                    f"the generator was late: {late / len(mine):.1%} of the sends of {stream} "
+                    f"({phase}) by over {LATE_SECONDS * 1000:.0f} ms"
+                )
     if busy > GENERATOR_BUSY:
         reasons.append(f"the generator was busy: it used {busy:.2f} of a core")
     if slowness > SIMULATOR_SLOW:
