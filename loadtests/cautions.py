@@ -44,8 +44,8 @@ def cautions(results: Sequence[Mapping[str, Any]], groups: Sequence[Group]) -> l
     bad = sum(run["status"] == "invalid" for group in groups for run in group.runs)
     if bad:
         said.append(
-            f"{bad} runs are invalid (the generator was late or the simulator slow); their "
-            "figures are shown only where no valid run is there, and the notes say so."
+            f"{bad} runs are invalid, by no fault of the server; their figures are shown only "
+            "where no valid run is there, and the notes say so."
         )
     return said
 

@@ -1,10 +1,11 @@
 """Send what streams say, and note what came of each request: one process, one event loop.
 
 It judges itself: how late it sent is in every sample, how much of its core it used in each phase's
-figures. Too much of either makes a run invalid.
+figures. Too much of either makes a run invalid, and so does a request that it could not send.
 """
 
 import asyncio
+import errno
 import itertools
 import time
 from collections.abc import Callable, Iterable
@@ -14,11 +15,13 @@ from typing import Any
 
 from loadtests.arrivals import Closed, Schedule
 from loadtests.calls import JUDGES, Call
-from loadtests.metrics import TIME_OUT, UNFINISHED, Sample
+from loadtests.metrics import NOT_SENT, TIME_OUT, UNFINISHED, Sample
 from loadtests.wire import Answer, Wire
 
 # Seconds between two reports of progress: often enough for an eye.
 TICK = 0.5
+# Of a connect: this process, or the machine, has no descriptor or no port left.
+LACKS = (errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL)
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,8 +148,8 @@ class Generator:
             outcome = TIME_OUT
         except ConnectionRefusedError:
             outcome = "refused"
-        except OSError:
-            outcome = "reset"
+        except OSError as error:
+            outcome = NOT_SENT if error.errno in LACKS else "reset"
         finally:
             end = time.monotonic()
             sample = Sample(stream.name, intended, sent, first_byte, end, outcome)

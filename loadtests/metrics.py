@@ -35,6 +35,7 @@ LEAST_LIMIT = 5.0
 
 OK = "ok"
 TIME_OUT, UNFINISHED = GAVE_UP = "time-out", "unfinished"
+NOT_SENT = "not sent"  # by the generator's own lack, of which no server is guilty
 
 
 class Sample(NamedTuple):
@@ -239,15 +240,18 @@ def why_invalid(
     """Return why a run says nothing about the server, by its generator and its simulator.
 
     `phases` are names, starts and samples. The generator is judged by the late sends of each
-    stream of each phase, as that is what a figure is of, and by `busy`, its share of a core in the
-    busiest phase; the simulator by its plain lookups in seconds.
+    stream of each phase, as that is what a figure is of, by what it could not send, and by `busy`,
+    its share of a core in the busiest phase; the simulator by its plain lookups in seconds.
     """
     # One a second, but a slow one lets none be made meanwhile: it counts for its seconds.
     lookups = sorted(took for took in simulator_lookups for _ in range(max(1, round(took))))
     slowness = percentile(lookups, 0.95) if lookups else 0.0
     reasons = []
-    if all(sample.sent is None for _, _, samples in phases for sample in samples):
+    every = [sample for _, _, samples in phases for sample in samples]
+    if all(sample.sent is None for sample in every):
         reasons.append("nothing was sent")
+    if lacked := sum(sample.outcome == NOT_SENT for sample in every):
+        reasons.append(f"the generator had no descriptor or port for {lacked} requests")
     for phase, _, samples in phases:
         for stream, mine in by_stream(samples).items():
             late = sum(sample.late for sample in mine)

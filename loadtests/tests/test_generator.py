@@ -1,4 +1,5 @@
 import asyncio
+import errno
 import socket
 import threading
 import time
@@ -11,7 +12,7 @@ import uvloop
 from loadtests.arrivals import Burst, Closed, Constant
 from loadtests.calls import make
 from loadtests.generator import Generator, Plan, Progress, Stream
-from loadtests.metrics import per_second, summarize
+from loadtests.metrics import per_second, summarize, why_invalid
 from loadtests.tests.shop_server import BARE, Shop, running
 from loadtests.wire import Wire
 
@@ -113,6 +114,18 @@ def test_a_connection_that_is_cut_is_a_reset():
         thread.join(10)
     assert [sample.outcome for sample in report.samples] == ["reset"] * 2
     assert [sample.first_byte for sample in report.samples] == [None] * 2
+
+
+@pytest.mark.parametrize("missing", [errno.EMFILE, errno.ENFILE, errno.EADDRNOTAVAIL])
+def test_what_a_generator_could_not_send_makes_the_run_invalid(monkeypatch, missing):
+    async def connect(host, port):
+        raise OSError(missing, "")
+
+    monkeypatch.setattr(Wire, "connect", connect)
+    _, report = drive(stream(1, Burst(size=2)))
+    assert [sample.outcome for sample in report.samples] == ["not sent"] * 2
+    [reason] = why_invalid([("talk", 0.0, report.samples)], [], 0.0)
+    assert reason == "the generator had no descriptor or port for 2 requests"
 
 
 @pytest.mark.parametrize("arrivals", [Constant(rate=10, seconds=0.2), Closed(2, 2, opening=0.2)])
