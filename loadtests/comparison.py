@@ -140,25 +140,29 @@ def worked_off(run: Run) -> float | None:
 
     Whoever is larger counts: clients that wait, at the server's door among them, or announcements
     that have not ended, also those of whom no client waits any more. Endless where a backlog was
-    left at the run's end; None without an outage.
+    left at the run's end, also of clients that were cut off; None without an outage.
     """
     phase = next(iter(run.get("phases", ())), None)
     hours = outage_of(phase["events"]) if phase else None
     if phase is None or hours is None:
         return None
     level: Counter[int] = Counter()
+    cut_off = 0
     for stream in phase["streams"].values():
         for second in stream["seconds"]:
             level[int(second["at"])] += second["in_flight"]
+            cut_off += second["errors"].get(UNFINISHED, 0)
     for row in run["timeline"]:
         at = int(row["at"] - phase["start"])
         level[at] = max(level[at], row.get("open", 0))
+    last = max(level)  # the run goes on while it settles, and who was cut off would wait on
+    level[last] = max(level[last], cut_off)
     begin, end = hours
     usual = max((waiting for at, waiting in level.items() if at < begin), default=0)
     behind = [
         at for at, waiting in level.items() if at >= end and waiting > BACKLOG * max(usual, 1)
     ]
-    if max(behind, default=0) == max(level):
+    if max(behind, default=0) == last:
         return math.inf
     return max(behind) + 1 - end if behind else 0.0
 

@@ -189,16 +189,22 @@ def test_rows_stand_by_family_and_name_and_none_is_left_out(seen):
 
 
 @pytest.mark.parametrize(
-    ("waiting", "rows", "seconds"),
+    ("waiting", "rows", "cut_off", "seconds"),
     [
-        ([2] * 30, [2] * 30, 0.0),  # nothing was left over
-        ([2] * 10 + [40] * 10 + [2] * 10, [2] * 30, 5.0),  # clients wait five seconds longer
-        ([2] * 30, [2] * 10 + [40] * 12 + [5] * 8, 7.0),  # nobody waits, but labels are to come
-        ([2] * 10 + [40] * 20, [2] * 30, math.inf),
+        ([2] * 30, [2] * 30, 0, 0.0),  # nothing was left over
+        ([2] * 10 + [40] * 10 + [2] * 10, [2] * 30, 0, 5.0),  # clients wait five seconds longer
+        ([2] * 30, [2] * 10 + [40] * 12 + [5] * 8, 0, 7.0),  # nobody waits, but labels are to come
+        ([2] * 20, [2] * 10 + [40] * 12 + [5] * 8, 0, 7.0),  # while the run settles
+        ([2] * 10 + [40] * 20, [2] * 30, 0, math.inf),
+        ([2] * 10 + [40] * 20, [2] * 31, 40, math.inf),  # whose clients the cap cut off
+        ([2] * 30, [2] * 30, 5, 0.0),  # too few for a backlog
     ],
 )
-def test_a_backlog_is_worked_off_when_neither_clients_nor_rows_wait(waiting, rows, seconds):
-    flight = [{"at": at, "in_flight": count} for at, count in enumerate(waiting)]
+def test_a_backlog_is_worked_off_when_neither_clients_nor_rows_wait(
+    waiting, rows, cut_off, seconds
+):
+    flight = [{"at": at, "in_flight": count, "errors": {}} for at, count in enumerate(waiting)]
+    flight[-1]["errors"] = {"unfinished": cut_off}
     events = [{"at": 10.0, "kind": "fault"}, {"at": 15.0, "kind": "heal"}]
     phase = {"start": 4.0, "events": events, "streams": {"labels": {"seconds": flight}}}
     timeline = [{"at": 4.0 + at, "open": count} for at, count in enumerate(rows)]
