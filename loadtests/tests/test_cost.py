@@ -5,12 +5,14 @@ import subprocess
 import sys
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import psutil
 import pytest
 
+from deploy.plan import ROOT
 from loadtests import cost
-from loadtests.cost import TRAFFIC, Cost, Deployment, _is_ours, table
+from loadtests.cost import KEPT, TRAFFIC, Cost, Deployment, _is_ours, deployed, table
 
 
 def test_the_ratio_is_of_the_medians() -> None:
@@ -33,6 +35,18 @@ def test_the_simulated_carriers_are_not_counted() -> None:
         child.stdout.readline()  # a process that has just begun may have no command line yet
         assert not _is_ours(psutil.Process(child.pid))
         child.communicate(b"\n")
+
+
+def test_the_stores_of_a_shell_get_no_simulated_labels(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("DATABASE_URL", "DATABASE_URL_FILE", "REDIS_URL", "BROKER_URL_FILE"):
+        monkeypatch.setenv(name, "the user's")
+    for name in ("PostgresServer", "Deployment", "wait_until_ready"):
+        monkeypatch.setattr(cost, name, mock.MagicMock())
+    monkeypatch.setattr(subprocess, "Popen", started := mock.Mock())
+    with deployed(ROOT, "asgi-hold", 1):
+        given = started.call_args.kwargs["env"]
+    assert given.keys() - {*KEPT} == {"PYTHONPATH", "DATABASE_URL", "SIMULATOR_LATENCY_POSTNL"}
+    assert "the user's" not in given.values()
 
 
 def test_a_process_that_ends_meanwhile_is_counted_by_its_parent(
