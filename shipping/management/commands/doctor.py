@@ -54,8 +54,9 @@ def _verdict(rows: list[Row]) -> str:
 
 def _needed() -> str:
     """Return the one of them without which `make run` ends, or "none"."""
+    named = os.environ.get("REDIS_URL") or os.environ.get("REDIS_URL_FILE")
     try:
-        return "none" if os.environ.get("REDIS_URL") or find_redis_server() else "redis"
+        return "none" if named or find_redis_server() else "redis"
     except StoreMissingError:
         return "redis"
 
