@@ -128,7 +128,8 @@ def make_plan(
     fixed = _fixed(strategy, run_dir, ports)
     ours = {*fixed, "DATABASE_URL", "REDIS_URL"}
     chosen = DEFAULTS | fixed
-    foreign = frozenset(outside) - {*chosen, *strategy.environment, *SETTINGS}
+    known = {*chosen, *strategy.environment, *SETTINGS}
+    foreign = frozenset(n for n in outside if not known & {n, n.removesuffix("_FILE")})
     chosen |= {
         name: value
         for name, value in outside.items()

@@ -45,6 +45,7 @@ def test_what_a_shell_said_of_this_run_is_its_own(strategy, tmp_path):
     """`make run PORT=8100` puts PORT into the environment: another shell still has to be told."""
     said = {"PORT": "8100", "DATABASE_URL": "sqlite:///x", "WEB_WORKERS": "3", "EDITOR": "vi"}
     said |= {"GUARDS_URL": "redis://127.0.0.1:1/0", "CARRIER_BREAKER_MIN_CALLS": "3"}
+    said |= {"BROKER_URL_FILE": "/run/secrets/broker"}
     plan = make_plan(strategy, run_dir=tmp_path / "run", port=8100, redis_url=REDIS,
                      database_url=said["DATABASE_URL"], inherited=said)  # fmt: skip
     assert plan.own.items() >= {name: said[name] for name in said if name != "EDITOR"}.items()

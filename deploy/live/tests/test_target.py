@@ -1,7 +1,10 @@
 """What a stack's environment says of it."""
 
+from unittest import mock
+
 import pytest
 
+from deploy.live import carriers
 from deploy.live.target import Target
 from deploy.plan import make_plan
 from deploy.strategy import load, names
@@ -43,3 +46,13 @@ def test_every_strategy_can_be_watched(name, tmp_path):
 def test_a_bulkhead_of_ones_own(tmp_path):
     watched = target("asgi-hold", tmp_path, CARRIER_BULKHEAD="50", CARRIER_BULKHEAD_COLIBRI="7")
     assert (watched.bulkhead("colibri"), watched.bulkhead("postnl")) == (7, 50)
+
+
+def test_a_file_may_name_the_redis_of_the_guards(monkeypatch, tmp_path):
+    """As the app has it: the file, then GUARDS_URL, then REDIS_URL."""
+    monkeypatch.setattr(carriers, "sync_client", asked := mock.Mock())
+    (tmp_path / "guards").write_text("by file\n")
+    said = {"GUARDS_URL": "by name", "GUARDS_URL_FILE": str(tmp_path / "guards")}
+    for environment in (said, {"GUARDS_URL": "by name"}, {}):
+        carriers.Guards(target("asgi-hold", tmp_path, **environment))
+    assert [call.args[0] for call in asked.call_args_list] == ["by file", "by name", REDIS]
