@@ -6,6 +6,7 @@ from pathlib import Path
 from deploy import strategy as strategies
 from deploy.live.collector import Collector
 from deploy.live.target import Target
+from deploy.simulator import Simulator
 from deploy.stack import Stack
 
 # What would make the comparison another one.
@@ -65,8 +66,12 @@ class SecondStack:
             dict(stack.env),
             lambda: [stack.pid(name) for name in stack.names if stack.running(name)],
         )
-        self._collector.add(self._target)
-        self.state = ""
+        joins = self._collector.add(self._target).simulator
+        try:
+            await asyncio.to_thread(_share, self._collector.watches[0].simulator, joins)
+            self.state = ""
+        except (OSError, RuntimeError) as error:
+            self.state = f"{name} may be without the first one's outage: {error}"
 
     async def _end(self) -> None:
         if self._target is not None:
@@ -86,3 +91,12 @@ class SecondStack:
                 break
             # Its thread gives up where what it has started dies; it may start more before.
             await asyncio.wait(changing, timeout=AGAIN_SECONDS)
+
+
+def _share(first: Simulator, joins: Simulator) -> None:
+    """Begin again, at both, what goes on at the first: else a carrier flaps out of step."""
+    for fault in first.faults():
+        if fault["state"] == "active":
+            again = {**fault["params"], "after": 0, "for": fault["left"]}
+            for simulator in (joins, first):
+                simulator.fault(fault["carrier"], fault["kind"], again)

@@ -1,9 +1,10 @@
-"""The second stack ends with the page, at once: nobody waits for its answers."""
+"""The second stack: what it shares with the first, and that it ends with the page, at once."""
 
 import asyncio
 import threading
 from types import SimpleNamespace
 from typing import Any
+from unittest import mock
 
 import pytest
 
@@ -12,6 +13,7 @@ from deploy.live.second_stack import SecondStack
 from deploy.readiness import NotReadyError
 
 NAME = "asgi-hold"
+HANG = {"carrier": "colibri", "kind": "hang", "state": "active", "left": 20.0}
 
 
 class Stack:
@@ -41,7 +43,8 @@ def second(monkeypatch, tmp_path):
     environment = {"RUN_DIR": str(tmp_path)}
     strategy = SimpleNamespace(name="uwsgi-prefork")
     first = SimpleNamespace(target=SimpleNamespace(strategy=strategy, environment=environment))
-    collector: Any = SimpleNamespace(watches=[first], add=lambda _: None, remove=lambda _: None)
+    first.simulator = mock.Mock(**{"faults.return_value": []})
+    collector: Any = mock.Mock(watches=[first])
     return SecondStack(collector)
 
 
@@ -79,3 +82,25 @@ async def test_by_its_button_it_ends_in_order(second, monkeypatch):
     second.stop()
     await second._task
     assert (stack.ended, second.name, second.state) == ([True], "", "")
+
+
+async def test_an_outage_that_goes_on_strikes_who_joins(second, monkeypatch):
+    monkeypatch.setattr(Stack, "open", lambda self: None)
+    first, joins = second._collector.watches[0], second._collector.add.return_value
+    over = {**HANG, "state": "over", "left": 0.0}
+    asked = {"after": 5.0, "for": 30, "calls": "all"}
+    first.simulator.faults.return_value = [{**HANG, "params": asked}, {**over, "params": asked}]
+    await begun(second)
+    await second._task
+    begins = mock.call("colibri", "hang", {"after": 0, "for": 20.0, "calls": "all"})
+    assert joins.simulator.fault.call_args_list == [begins]
+    assert first.simulator.fault.call_args_list == [begins]  # so that both flap in step
+    assert second.state == ""
+
+
+async def test_a_simulator_that_has_gone_is_said(second, monkeypatch):
+    monkeypatch.setattr(Stack, "open", lambda self: None)
+    second._collector.watches[0].simulator.faults.side_effect = ConnectionError("gone")
+    await begun(second)
+    await second._task
+    assert second.state == "asgi-hold may be without the first one's outage: gone"
