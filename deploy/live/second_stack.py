@@ -1,6 +1,7 @@
 """A second stack for the page: another strategy under the same arrivals."""
 
 import asyncio
+import re
 from pathlib import Path
 
 from deploy import strategy as strategies
@@ -9,8 +10,8 @@ from deploy.live.target import Target
 from deploy.simulator import Simulator
 from deploy.stack import Stack
 
-# What would make the comparison another one.
-SAME = ("CARRIER_CALL_DEADLINE",)
+# What would make the comparison another one; a strategy's sizes are its own.
+SAME = re.compile("(CARRIER|SIMULATOR)_(?!URL|LEDGER)|THROTTLE_|TIME_SCALE|WAIT_")
 # Short against what a person waits for after Ctrl-C.
 AGAIN_SECONDS = 0.2
 
@@ -52,9 +53,9 @@ class SecondStack:
     async def _exchange(self, name: str) -> None:
         await self._end()
         self.name, self.state = name, "started"
-        # Below the first one's files; its calls may take as long.
+        # Below the first one's files.
         first = self._collector.watches[0].target.environment
-        same = {key: first[key] for key in SAME if key in first}
+        same = {key: first[key] for key in first if SAME.match(key)}
         self._stack = stack = Stack(name, env=same, run_dir=Path(first["RUN_DIR"]) / "beside")
         try:
             await asyncio.to_thread(stack.open)

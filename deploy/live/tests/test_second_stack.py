@@ -104,3 +104,13 @@ async def test_a_simulator_that_has_gone_is_said(second, monkeypatch):
     await begun(second)
     await second._task
     assert second.state == "asgi-hold may be without the first one's outage: gone"
+
+
+async def test_carriers_and_waits_are_the_first_one_s(second):
+    same = {"CARRIER_BULKHEAD_COLIBRI": "9", "SIMULATOR_LATENCY_COLIBRI": "1", "WAIT_DEFAULT": "5"}
+    alone = {"CARRIER_URL_COLIBRI": "http://a", "SIMULATOR_URL": "http://b",
+             "SIMULATOR_LEDGER": "/ledger", "WEB_WORKERS": "5"}  # fmt: skip
+    second._collector.watches[0].target.environment.update(same | alone)
+    stack = await begun(second)
+    assert stack.env == same
+    await second.close()
