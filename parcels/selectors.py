@@ -61,7 +61,7 @@ def colli_by_reference(
 
 def parcels_of_receiver(account: Account, email: str) -> QuerySet[Parcel]:
     """Return the account's parcels to the e-mail address, and returns from it."""
-    sends_back = Q(from_address__email__iexact=email)
+    sends_back = Q(is_return=True, from_address__email__iexact=email)
     return parcels_of(account).filter(Q(email__iexact=email) | sends_back)
 
 

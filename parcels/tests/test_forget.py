@@ -185,6 +185,15 @@ def test_who_sends_back_is_found_by_the_address_it_comes_from(account: Account) 
     assert row.parcel.from_address == {}
 
 
+def test_who_sends_a_parcel_out_is_no_receiver(account: Account) -> None:
+    """Each parcel has its sender's address, which is the shop's own."""
+    row = a_receiver(account, email="bea@mail.example")
+    call_command("forget", str(account.pk), "--email", EMAIL)
+    row.parcel.refresh_from_db()
+    assert row.parcel.email == "bea@mail.example"
+    assert row.parcel.documents.exists()
+
+
 def test_a_receiver_of_another_account_is_not_touched(account: Account, other_shop: Shop) -> None:
     row = a_receiver(other_shop.account)
     key_of(row)
