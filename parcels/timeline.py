@@ -45,7 +45,8 @@ def _of_announcement(announcement: Announcement) -> list[Step]:
         f"reference {announcement.reference}",
     )
     steps = [accepted, *(_of_attempt(attempt) for attempt in announcement.attempts.all())]
-    if announcement.date_ended and announcement.state != State.ANNOUNCED:
+    # With a label it is the purchase: attempts say that, and that the label was voided later.
+    if announcement.date_ended and announcement.state not in (State.ANNOUNCED, State.VOIDED):
         steps.append(Step(announcement.date_ended, f"Ended: {announcement.state}",
                           announcement.error, BAD))  # fmt: skip
     return steps

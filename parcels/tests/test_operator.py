@@ -194,6 +194,15 @@ def test_an_end_stands_after_the_try_that_brought_it(staff):
     assert page.index("Attempt 1") < page.index("Ended: failed")
 
 
+def test_a_label_that_is_voided_later_did_not_end_so_when_it_was_bought(staff):
+    bought = timezone.now() - timedelta(days=2)
+    row = AnnouncementFactory.create(state=State.VOIDED, date_ended=bought)
+    Attempt.objects.create(announcement=row, fence=2, kind="void", outcome="voided")
+    page = staff.get(f"/operator/parcels/{row.parcel_id}").content.decode()
+    assert "Attempt 2 (void): voided" in page
+    assert "Ended:" not in page
+
+
 def test_what_goes_as_it_should_has_no_colour_of_trouble(staff):
     parcel, delivery = parcel_with_a_life()
     WebhookDelivery.objects.filter(pk=delivery.pk).update(state="pending")
