@@ -53,27 +53,27 @@ def fill(parcel: Parcel, fields: dict[str, Any], owned: Owned) -> None:
     if fields.get("house_number") == "" and not any(map(str.isdigit, parcel.address)):
         raise ValidationError({"house_number": [BLANK]})
     parcel.external_reference = parcel.external_reference or None
-    parcel.to_state = fields.get("country_state") or fields.get("to_state") or parcel.to_state
-    # Two names of one: a 0 beside an amount must not drop the insurance.
+    # Two names of one: a blank beside a state must not drop it, nor a 0 beside an amount insurance.
+    states = [fields[n] for n in ("country_state", "to_state") if fields.get(n) is not None]
+    parcel.to_state = max(states, key=bool, default=parcel.to_state) or None
     insured = [fields.get(name) for name in ("insured_value", "total_insured_value")]
     parcel.insured_value = max((n for n in insured if n is not None), default=parcel.insured_value)
-    parcel.shipping_method = (
-        fields.get("shipment") or fields.get("shipping_method") or parcel.shipping_method
-    )
+    shipment = fields.get("shipment") or fields.get("shipping_method")
+    parcel.shipping_method = shipment or parcel.shipping_method
     if fields.get("contract") is not None:
         parcel.contract = owned.row(CarrierContract, "contract", fields["contract"])
-    # A sender address as it is now, under what the parcel says itself.
+    # A blank takes back. A sender address as it is now, under what the parcel says itself.
+    stored = parcel.from_address.items()
+    parcel.from_address = {n: text for n, text in stored if fields.get(f"from_{n}") != ""}
     if fields.get("sender_address") is not None:
-        parcel.sender_address = fields["sender_address"]
         address = owned.row(SenderAddress, "sender_address", fields["sender_address"])
-        parcel.from_address = _as_from(address)
+        parcel.sender_address, parcel.from_address = address.pk, _as_from(address)
     said = {name.removeprefix("from_"): fields[name] for name in FROM_FIELDS if fields.get(name)}
     parcel.from_address = parcel.from_address | said
-    if parcel.is_return:
-        missing = [name for name in _RETURNS_NEED if not parcel.from_address.get(name)]
-        if missing:
-            needed = "This field is required for a return."
-            raise ValidationError({f"from_{name}": [needed] for name in missing})
+    missing = [name for name in _RETURNS_NEED if not parcel.from_address.get(name)]
+    if parcel.is_return and missing:
+        needed = "This field is required for a return."
+        raise ValidationError({f"from_{name}": [needed] for name in missing})
     if parcel.shipping_method is not None:
         method = registry.SHIPPING_METHODS.get(parcel.shipping_method)
         if method is None:

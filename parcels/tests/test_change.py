@@ -43,6 +43,30 @@ def test_null_leaves_what_is_there(shop: Shop, parcel: Parcel) -> None:
     assert shown["parcel"]["order_number"] == "A"
 
 
+@pytest.mark.parametrize(
+    ("change", "left"),
+    [
+        ({"to_state": ""}, None),
+        ({"country_state": ""}, None),
+        ({"country_state": "", "to_state": "TX"}, "TX"),
+    ],
+)
+def test_a_blank_takes_a_state_back(
+    shop: Shop, parcel: Parcel, change: dict[str, str], left: str | None
+) -> None:
+    Parcel.objects.update(to_state="CA")
+    shown = shop.put("parcels", {"parcel": {"id": parcel.pk} | change}).json()["parcel"]
+    assert shown["to_state"] == left
+
+
+def test_a_blank_takes_back_what_was_said_of_the_sender(shop: Shop, parcel: Parcel) -> None:
+    Parcel.objects.update(from_address={"name": "Ada", "company_name": "Old", "country": "BE"})
+    blank = {"from_name": None, "from_company_name": "", "from_country": "", "from_city": ""}
+    assert shop.put("parcels", {"parcel": {"id": parcel.pk} | blank}).status_code == 200
+    parcel.refresh_from_db()
+    assert parcel.from_address == {"name": "Ada"}
+
+
 def test_an_insured_parcel_can_be_sent_back_as_it_is_shown(shop: Shop, parcel: Parcel) -> None:
     Parcel.objects.update(insured_value=500)
     shown = shop.get(f"parcels/{parcel.pk}").json()["parcel"]

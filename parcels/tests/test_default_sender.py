@@ -82,6 +82,12 @@ def test_what_else_it_says_of_itself_wins(shop: Shop, address: SenderAddress) ->
     assert (consigned.phone, consigned.street) == ("030-9", "Kanaalweg")
 
 
+@pytest.mark.parametrize("chosen", [True, False])
+def test_blanks_leave_it_as_it_is(shop: Shop, address: SenderAddress, chosen: bool) -> None:
+    named = {"sender_address": address.pk} if chosen else {}
+    assert sender(made(shop, from_company_name="", **named)).company == "Kade B.V."
+
+
 def test_a_return_must_still_say_where_it_comes_from(shop: Shop, address: SenderAddress) -> None:
     answer = shop.post("parcels", {"parcel": body(**ANNOUNCED, is_return=True)})
     assert answer.status_code == 400
