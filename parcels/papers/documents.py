@@ -1,7 +1,10 @@
 """A parcel's documents: what the carrier gave, and customs papers that are made when asked for."""
 
+from datetime import timedelta
+
 from django.conf import settings
 from django.db import transaction
+from django.utils import timezone
 
 from parcels.models import Account, Document
 from parcels.papers.customs import customs_paper
@@ -22,7 +25,9 @@ def document(*, account: Account, parcel_id: int, kind: str, form: str) -> bytes
 
 
 def _make(account: Account, parcel_id: int, kind: str) -> bytes | None:
-    parcel = parcels_of(account).filter(pk=parcel_id).first()
+    # Only while its label is kept, too.
+    since = timezone.now() - timedelta(seconds=settings.DOCUMENT_KEEP)
+    parcel = parcels_of(account).filter(pk=parcel_id, date_announced__gt=since).first()
     if parcel is None or parcel.status in WITHOUT_LABEL or not parcel.tracking_number:
         return None
     if kind not in CUSTOMS_PAPERS or not parcel.parcel_items or not leaves_union(parcel):

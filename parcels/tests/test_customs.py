@@ -1,9 +1,11 @@
 """Customs papers: for what leaves the customs union, made once, as often as asked for."""
 
 import io
+from datetime import timedelta
 from typing import Any
 
 import pytest
+from django.utils import timezone
 from pypdf import PdfReader
 
 from parcels.models import Document, Parcel
@@ -109,6 +111,13 @@ def test_a_receiver_that_is_forgotten_while_a_paper_is_drawn_stays_so(
     monkeypatch.setattr(documents, "customs_paper", slowly)
     assert shop.get(f"parcels/{parcel.pk}/documents/cn23").status_code == 404
     assert not Document.objects.filter(parcel=parcel).exists()
+
+
+def test_no_paper_is_made_when_documents_are_no_longer_kept(shop: Shop, settings: Any) -> None:
+    announced = timezone.now() - timedelta(seconds=settings.DOCUMENT_KEEP)
+    path = f"parcels/{parcel_to(shop, 'CH', date_announced=announced).pk}/documents/cn23"
+    assert shop.get(path).status_code == 404
+    assert not Document.objects.filter(type="cn23").exists()
 
 
 def test_papers_come_as_png_and_not_as_zpl(shop: Shop) -> None:
