@@ -1,6 +1,7 @@
 """The operator's view of the stored rows. Secrets are masked."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from typing import Any
 
@@ -11,7 +12,7 @@ from django.contrib.admin.models import LogEntry
 from django.contrib.admin.options import BaseModelAdmin
 from django.db import models, transaction
 from django.db.models import QuerySet
-from django.http import HttpRequest, HttpResponse
+from django.http import Http404, HttpRequest, HttpResponse
 
 from carriers import registry
 from parcels import pagination
@@ -79,7 +80,7 @@ class Rows(ReadOnly, admin.ModelAdmin):
         """
         changed = []
         for row in rows[: pagination.NEWEST]:
-            with transaction.atomic():
+            with suppress(Http404), transaction.atomic():  # it was deleted meanwhile
                 if act(row):
                     self.log_change(request, row, done)
                     changed.append(row)

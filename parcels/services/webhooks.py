@@ -25,6 +25,7 @@ from django.conf import settings
 from django.db import DEFAULT_DB_ALIAS, connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet, Subquery
 from django.db.models.functions import Coalesce
+from django.http import Http404
 from django.shortcuts import get_object_or_404
 from django.utils import timezone
 from rest_framework.exceptions import ValidationError
@@ -286,24 +287,29 @@ def send_again(delivery: WebhookDelivery) -> bool:
     """Begin a delivery's tries again, now, whatever became of it and of its endpoint's others.
 
     Returns False where the endpoint is switched off, and changes nothing: it would fail unsent.
+
+    Raises:
+        Http404: it was deleted meanwhile.
     """
     with transaction.atomic():
         active = WebhookEndpoint.objects.filter(pk=delivery.endpoint_id, is_active=True)
         if not active.select_for_update(no_key=True).values_list("pk"):
             return False
         active.exclude(retry_at=None).update(retry_at=DatabaseNow())
-        WebhookDelivery.objects.filter(pk=delivery.pk).update(
+        if not WebhookDelivery.objects.filter(pk=delivery.pk).update(
             state=DeliveryState.PENDING,
             tries=0,
             lease_until=None,
             fence=F("fence") + 1,
             run_at=DatabaseNow(),
             wake_at=DatabaseNow(WAKE_AGAIN),
-        )
+        ):
+            raise Http404
+        # While it is locked, and without its event: after the commit both may be deleted.
+        delivery.refresh_from_db(fields=["state", "tries", "run_at"])
         tries = WebhookAttempt.objects.filter(delivery=delivery.pk)
         tries.exclude(pk__in=tries.order_by("-pk").values("pk")[:LOGGED]).delete()
         transaction.on_commit(partial(send, "deliver", [delivery.pk], WEBHOOK_QUEUE), robust=True)
-    delivery.refresh_from_db()
     return True
 
 

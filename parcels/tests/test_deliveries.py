@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 from cryptography.fernet import Fernet
 from django.db import connection
+from django.http import Http404
 from django.utils import timezone
 
 from parcels.management.commands.sweeper import Sweeper
@@ -35,6 +36,7 @@ from parcels.tests.hooks import (
     endpoint_of,
 )
 from parcels.tests.requests import Shop
+from parcels.views.webhooks import delivery_payload
 from parcels.webhooks.post import Answer
 from parcels.webhooks.signing import dialect_signature
 
@@ -147,6 +149,16 @@ def test_what_was_delivered_stays_so_where_its_webhook_is_off(shop: Shop) -> Non
     stored = list(WebhookDelivery.objects.values())
     again = shop.post(f"webhooks/deliveries/{delivery.pk}/resend", {})
     assert (again.status_code, list(WebhookDelivery.objects.values())) == (409, stored)
+
+
+def test_what_was_deleted_meanwhile_is_not_found(shop: Shop) -> None:
+    delivery_for(shop.account)
+    delivery = WebhookDelivery.objects.select_related("event").get()
+    webhooks.send_again(delivery)
+    WebhookEvent.objects.all().delete()  # as the sweeper does, past WEBHOOK_KEEP
+    assert delivery_payload(delivery)["state"] == "pending"
+    with pytest.raises(Http404):
+        webhooks.send_again(delivery)
 
 
 @pytest.mark.parametrize(

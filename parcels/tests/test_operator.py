@@ -24,6 +24,7 @@ from parcels.models import (
     WebhookEndpoint,
     WebhookEvent,
 )
+from parcels.services import webhooks
 from parcels.tests.factories import AnnouncementFactory, LabelledParcelFactory, ParcelFactory
 from parcels.tests.hold_plans import explaining
 from parcels.views.operator import PER_PAGE
@@ -338,6 +339,21 @@ def test_all_that_are_chosen_are_no_more_than_the_list_has(staff, monkeypatch):
     assert staff.post("/admin/parcels/webhookdelivery/", chosen).status_code == 302
     again = WebhookDelivery.objects.filter(state="pending").values_list("pk", flat=True)
     assert sorted(again) == [delivery.pk for delivery in deliveries[1:]]
+
+
+def test_what_is_deleted_meanwhile_does_not_end_the_others_sending(staff, monkeypatch):
+    first, gone, last = (parcel_with_a_life()[1] for _ in range(3))
+    send_again = webhooks.send_again
+
+    def send_late(delivery):
+        if delivery == gone:
+            delivery.event.delete()
+        return send_again(delivery)
+
+    monkeypatch.setattr(webhooks, "send_again", send_late)
+    chosen = {"action": "send_again", "_selected_action": [first.pk, gone.pk, last.pk]}
+    assert staff.post("/admin/parcels/webhookdelivery/", chosen).status_code == 302
+    assert WebhookDelivery.objects.filter(state="pending").count() == 2
 
 
 def test_a_webhook_of_another_parcel_is_not_found(staff):
