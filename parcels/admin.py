@@ -73,18 +73,21 @@ class Rows(ReadOnly, admin.ModelAdmin):
 
     def do_to_each(
         self, request: HttpRequest, rows: QuerySet[Any], act: Callable[[Any], bool], done: str
-    ) -> list[Any]:
-        """Do it to each row together with its log entry; return those that it was done to.
+    ) -> tuple[list[Any], int]:
+        """Do it to each row together with its log entry.
 
-        "All" are as many as the list has, and as its page says.
+        Returns those that it was done to, and how many it was refused. "All" are as many as the
+        list has, and as its page says.
         """
-        changed = []
+        changed, left = [], 0
         for row in rows[: pagination.NEWEST]:
             with suppress(Http404), transaction.atomic():  # it was deleted meanwhile
                 if act(row):
                     self.log_change(request, row, done)
                     changed.append(row)
-        return changed
+                else:
+                    left += 1
+        return changed, left
 
 
 class CarrierFilter(admin.SimpleListFilter):
@@ -198,7 +201,7 @@ class SpareLabelAdmin(Rows):
     )
     def settle_by_hand(self, request: HttpRequest, chosen: QuerySet[SpareLabel]) -> None:
         settle = partial(review.settle_by_hand, by=request.user.get_username())
-        closed = self.do_to_each(request, chosen, settle, "Closed as settled by hand.")
+        closed, _ = self.do_to_each(request, chosen, settle, "Closed as settled by hand.")
         self.message_user(request, f"{len(closed)} closed.")
 
 
@@ -373,7 +376,7 @@ class ApiKeyAdmin(Rows):
 
     @admin.action(description="Revoke", permissions=["revoke"])
     def revoke(self, request: HttpRequest, keys: QuerySet[ApiKey]) -> None:
-        ended = self.do_to_each(request, keys, revoke_key, "Revoked.")
+        ended, _ = self.do_to_each(request, keys, revoke_key, "Revoked.")
         for key in ended:
             for text in signing_with(key):
                 self.message_user(request, text, messages.WARNING)
@@ -436,9 +439,9 @@ class WebhookDeliveryAdmin(Rows):
 
     @admin.action(description="Send again", permissions=["resend"])
     def send_again(self, request: HttpRequest, deliveries: QuerySet[WebhookDelivery]) -> None:
-        sent = self.do_to_each(request, deliveries, webhooks.send_again, "Sent again.")
+        sent, left = self.do_to_each(request, deliveries, webhooks.send_again, "Sent again.")
         self.message_user(request, f"{len(sent)} will be sent again.")
-        if left := len(deliveries) - len(sent):
+        if left:
             text = f"{left} will not: their webhooks are switched off."
             self.message_user(request, text, messages.WARNING)
 

@@ -356,6 +356,22 @@ def test_what_is_deleted_meanwhile_does_not_end_the_others_sending(staff, monkey
     assert WebhookDelivery.objects.filter(state="pending").count() == 2
 
 
+@pytest.mark.parametrize(
+    ("query", "newest", "said"),
+    [
+        ("?state__exact=failed", 3, ["3 will be sent again."]),
+        # Those beyond the list are not called switched off.
+        ("", 2, ["2 will be sent again."]),
+    ],
+)
+def test_what_is_left_is_counted_among_what_was_tried(staff, monkeypatch, query, newest, said):
+    monkeypatch.setattr("parcels.pagination.NEWEST", newest)
+    deliveries = [parcel_with_a_life()[1] for _ in range(3)]
+    chosen = {"action": "send_again", "_selected_action": deliveries[0].pk, "select_across": 1}
+    page = staff.post(f"/admin/parcels/webhookdelivery/{query}", chosen, follow=True)
+    assert [str(each) for each in page.context["messages"]] == said
+
+
 def test_a_webhook_of_another_parcel_is_not_found(staff):
     _, delivery = parcel_with_a_life()
     other = ParcelFactory.create()
