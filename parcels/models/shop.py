@@ -61,10 +61,12 @@ class SenderAddress(models.Model):
         Account.objects.filter(pk=self.account_id, sender_address=None).update(sender_address=self)
 
     def clean(self) -> None:
-        """Refuse a country that is none: with it customs would be told nothing."""
+        """Refuse another's brand, and a country that is none: with it customs is told nothing."""
         self.country = self.country.upper()
         if countries.alpha2(self.country) != self.country:
             raise ValidationError({"country": "A two-letter country code is needed."})
+        if self.brand and self.brand.account_id != self.account_id:
+            raise ValidationError({"brand": "A brand of the same account is needed."})
 
 
 class Integration(models.Model):

@@ -88,6 +88,17 @@ def test_an_address_and_a_brand_stay_their_account_s(
     assert address.city == "Delft"
 
 
+def test_an_address_has_a_brand_of_its_own_account(
+    shop: Shop, other_shop: Shop, admin_client: Client, address: SenderAddress
+) -> None:
+    fields = {"street": "Kade", "postal_code": "3526 KL", "city": "Delft", "country": "NL"}
+    for account, status in ((other_shop.account, 200), (shop.account, 302)):
+        added = fields | {"account": account.pk, "brand": address.brand_id}
+        answer = admin_client.post("/admin/parcels/senderaddress/add/", added)
+        assert answer.status_code == status
+    assert not other_shop.account.sender_addresses.exists()
+
+
 def test_addresses_brands_and_integrations_are_listed(shop: Shop, address: SenderAddress) -> None:
     Integration.objects.create(account=shop.account, shop_name="Webshop", system="api")
     senders = shop.get("user/addresses/sender").json()["sender_addresses"]
