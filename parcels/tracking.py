@@ -91,10 +91,11 @@ def tracking_payload(parcel: Parcel, events: Iterable[TrackingEvent], base: str)
 def journey(parcel: Parcel, events: Iterable[TrackingEvent]) -> list[Step]:
     """Return the parcel's steps, newest first; `events` come in that order."""
     steps = [Step(str(event.pk), event.status, event.message, event.at) for event in events]
-    # These two are in the parcel itself: no row is written for what every parcel goes through.
+    # These two are known: no row is written for what every parcel goes through.
+    begun = parcel.announcements.values_list("date_created", flat=True).last()
     for status, at in (
         (Status.READY_TO_SEND, parcel.date_announced),
-        (Status.BEING_ANNOUNCED, parcel.date_created),
+        (Status.BEING_ANNOUNCED, begun),
     ):
         if at:
             steps.append(Step(f"{parcel.pk}-{status}", status, status.label, at))

@@ -125,6 +125,6 @@ def test_the_work_of_reading_does_not_grow(shop: Shop, django_assert_num_queries
         assert len(shop.get("parcels").json()["parcels"]) == 20
     with django_assert_num_queries(2):
         shop.get(f"parcels/{parcels[0].pk}")
-    # and its events
-    with django_assert_num_queries(3):
+    # and its events, and when it was announced
+    with django_assert_num_queries(4):
         shop.get(f"tracking/{parcels[0].tracking_number}")

@@ -14,6 +14,7 @@ from django.utils.dateparse import parse_datetime
 from carriers.messages import CarrierResponse
 from carriers.outcomes import NotSent
 from parcels.models import (
+    Announcement,
     FeedCursor,
     Parcel,
     SpareLabel,
@@ -427,7 +428,8 @@ def test_a_feed_that_is_away_is_left_alone_for_a_while(
 def test_the_journey_is_shown_newest_first(shop: Shop, feed: Feed) -> None:
     announced = timezone.now() - timedelta(seconds=59.5)
     parcel = LabelledParcelFactory.create(account=shop.account, date_announced=announced)
-    Parcel.objects.update(date_created=announced - timedelta(seconds=1))
+    AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED)
+    Announcement.objects.update(date_created=announced - timedelta(seconds=1))
     feed(event(parcel, 1, 22), event(parcel, 2, 91), event(parcel, 3, 11))
     tracking_feed.read_page()
     shown = shop.get(f"tracking/{parcel.tracking_number}").json()
@@ -443,6 +445,15 @@ def test_the_journey_is_shown_newest_first(shop: Shop, feed: Feed) -> None:
         for step in shown["statuses"]
     )
     assert (shown["parcel_id"], shown["carrier_code"]) == (str(parcel.pk), "postnl")
+
+
+def test_a_draft_is_being_announced_since_its_announcement(shop: Shop) -> None:
+    parcel = LabelledParcelFactory.create(account=shop.account)
+    Parcel.objects.update(date_created=timezone.now() - timedelta(days=5))
+    at = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED).date_created
+    steps = shop.get(f"tracking/{parcel.tracking_number}").json()["statuses"]
+    begun = [step for step in steps if step["parent_status"] == "announcing"]
+    assert [step["carrier_update_timestamp"] for step in begun] == [at.isoformat()]
 
 
 def test_every_status_has_a_slug() -> None:
