@@ -177,14 +177,15 @@ def _start(work: Task[Any], row: Awaited) -> None:
 
 
 def _reach(alias: str) -> None:
-    end = time.monotonic() + RELEASES * AGAIN
+    connection, end = connections[alias], time.monotonic() + RELEASES * AGAIN
     while True:
         try:
-            connections[alias].ensure_connection()
-            # A pool gives, unasked, what a restart has cut.
-            if connections[alias].is_usable() or time.monotonic() > end:
+            connection.ensure_connection()
+            # A pool gives, unasked, what a restart has cut. In a TestCase it is the test's own.
+            if connection.in_atomic_block or connection.is_usable() or time.monotonic() > end:
                 return
-            connections[alias].close()
+            connection.close()
+            time.sleep(AGAIN / 50)  # each of the pool's may be so
         except DatabaseError:
             if time.monotonic() > end:
                 raise
@@ -214,8 +215,9 @@ def _values(row: Awaited) -> dict[Field[Any, Any], object]:
 
 def _differ(before: object, value: object) -> bool:
     try:
-        return bool(before != value)
-    except Exception:  # that of two arrays is an array
+        different: Any = before != value
+        return bool(different.any() if hasattr(different, "any") else different)  # of two arrays
+    except Exception:
         return True
 
 

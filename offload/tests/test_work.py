@@ -161,14 +161,26 @@ class Vector(list):
     def __bool__(self):
         raise ValueError("The truth value of an array with more than one element is ambiguous.")
 
+    def any(self):
+        return any(list(self))
 
-def test_a_value_that_does_not_compare_counts_as_changed(stored, monkeypatch):
-    order = Order.objects.create()
+
+@pytest.mark.parametrize(("later", "kept"), [("ab", "xy"), ("abc", "ab")])
+def test_vectors_that_the_work_has_not_changed_are_left(stored, monkeypatch, later, kept):
+    """Others may have written meanwhile. Of two lengths they don't compare: that is a change."""
+    order = Order.objects.create(note="ab")
     order.begin_hold(30, "")
-    monkeypatch.setattr(Order._meta.get_field("note"), "value_from_object", lambda _: Vector("ab"))
+    values = iter([Vector("ab"), Vector(later)])
+    field = Order._meta.get_field("note")
+    monkeypatch.setattr(field, "value_from_object", lambda _: next(values))
+
+    def work(row):
+        row.label = "bought"
+        Order.objects.filter(pk=row.pk).update(note="xy")
+
+    monkeypatch.setattr(buy_label, "_function", work)
     buy_label.work(str(order.pk), str(order.hold_id))
-    order.refresh_from_db()
-    assert (order.hold_state, order.label) == (HoldState.DONE, f"label of {order.pk}")
+    assert [*Order.objects.values_list("note", "label")] == [(kept, "bought")]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -266,6 +278,27 @@ def test_a_pool_that_a_restart_has_cut_loses_no_work(stored, monkeypatch, cut, b
     order.refresh_from_db()
     assert (order.hold_state, order.label) == (HoldState.DONE, "bought")
     assert [answer.status for answer in stored.values()] == [200]
+
+
+@pytest.mark.parametrize("usable", [False, True])
+def test_the_connection_of_a_test_s_transaction_is_left(monkeypatch, usable):
+    """An error in it makes it unusable: closed, it would end the whole TestCase."""
+    closed = []
+    monkeypatch.setattr(connection, "is_usable", lambda: usable)
+    monkeypatch.setattr(connection, "close", lambda: closed.append(1))
+    tasks._reach("default")
+    assert closed == []
+
+
+@pytest.mark.django_db(transaction=True)
+def test_a_database_that_takes_connections_only_is_not_asked_without_a_pause(monkeypatch):
+    pauses: list[float] = []
+    monkeypatch.setattr(
+        tasks, "time", mock.Mock(sleep=pauses.append, monotonic=lambda: len(pauses))
+    )
+    monkeypatch.setattr(connection, "is_usable", lambda: False)
+    tasks._reach("default")
+    assert len(pauses) == tasks.RELEASES * tasks.AGAIN + 1
 
 
 @pytest.mark.django_db(transaction=True)
