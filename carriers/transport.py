@@ -289,18 +289,20 @@ def _dial(host: str, port: int, call: Call) -> socket.socket:
             break
         share = min(left, max(left / (len(addresses) - tried), LEAST_SHARE))
         try:
-            return _connect(socket.socket(family, kind, protocol), address, share)
+            return _connect(socket.socket(family, kind, protocol), address, share, give_up_at)
         except OSError as error:
             trouble = str(error) or trouble
     raise not_connected(trouble)
 
 
-def _connect(connection: socket.socket, address: Any, seconds: float) -> socket.socket:
-    until = time.monotonic() + seconds
+def _connect(
+    connection: socket.socket, address: Any, seconds: float, until: float
+) -> socket.socket:
     try:
         connection.settimeout(seconds)
         connection.connect(address)
-        connection.settimeout(max(until - time.monotonic(), 0.001))  # for the TLS handshake
+        # For the TLS handshake: after it no other address is tried.
+        connection.settimeout(max(until - time.monotonic(), 0.001))
     except BaseException:
         connection.close()
         raise

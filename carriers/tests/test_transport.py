@@ -155,7 +155,7 @@ def test_a_far_carrier_of_many_addresses_is_reached(monkeypatch):
     """The feed's time-out of a second, by eight, is less than a round trip."""
     shares = []
 
-    def far(connection, address, seconds):
+    def far(connection, _, seconds, __):
         connection.close()
         shares.append(seconds)
         if len(shares) < 2:
@@ -169,10 +169,10 @@ def test_a_far_carrier_of_many_addresses_is_reached(monkeypatch):
     assert shares == pytest.approx([0.5, 0.5])
 
 
-def test_a_handshake_has_the_time_that_connecting_has_left(monkeypatch):
-    connection, moments = Mock(), iter([5.0, 5.8])
-    monkeypatch.setattr(transport, "time", Mock(monotonic=lambda: next(moments)))
-    transport._connect(connection, ("h", 443), 1.0)
+def test_a_handshake_has_the_time_that_connecting_has_left_to_all_addresses(monkeypatch):
+    connection = Mock()
+    monkeypatch.setattr(transport, "time", Mock(monotonic=lambda: 5.8))
+    transport._connect(connection, ("h", 443), 1.0, until=6.0)
     assert connection.mock_calls[1:2] == [call.connect(("h", 443))]
     given = [each.args[0] for each in connection.settimeout.mock_calls]
     assert given == pytest.approx([1.0, 0.2])
