@@ -186,7 +186,8 @@ def call_void(
     row while a list need not have it yet.
     """
     credentials = job.consignment.credentials
-    job.guarded_at = monotonic()  # else the send guard lets no void leave
+    # Else the send guard lets no void leave; a login may take its time before it.
+    job.guarded_at = monotonic() + settings.CARRIER_CALL_DEADLINE
     result, duration = call_carrier(job, job.carrier.void(purchase, credentials))
     if not isinstance(result, Refused):
         return result, duration
@@ -218,7 +219,20 @@ def _checked(
             return held
     if gone and young.exists():
         return Unknown("unsettled", "a label so young need not be listed yet")
+    lost = _earlier(job, purchase).filter(
+        outcome="unknown", date_created__gt=DatabaseNow(-settling(job.carrier))
+    )
+    if not (gone or job.changed) and lost.exists():
+        return Unknown("unsettled", "a list need not show yet what a void without answer did")
     return Voided() if gone else refused
+
+
+def _earlier(job: Job, purchase: Purchase) -> QuerySet[Attempt]:
+    return Attempt.objects.filter(
+        announcement=job.announcement,
+        kind="void",
+        tracking_number=purchase.tracking_number,
+    )
 
 
 def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
@@ -226,13 +240,7 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
 
     A label that the carrier's feed shows on its way was refused for that, and no answer was lost.
     """
-    earlier = list(
-        Attempt.objects.filter(
-            announcement=job.announcement,
-            kind="void",
-            tracking_number=purchase.tracking_number,
-        ).values_list("outcome", flat=True)
-    )
+    earlier = list(_earlier(job, purchase).values_list("outcome", flat=True))
     moved = TrackingEvent.objects.filter(
         Q(parcel=job.announcement.parcel) | Q(parcel=None),
         tracking_number=purchase.tracking_number,

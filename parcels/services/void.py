@@ -68,7 +68,9 @@ def _claim(announcement_id: int) -> Job | None:
     free = Q(lease_until=None) | Q(lease_until__lte=DatabaseNow())
     rows = Announcement.objects.filter(free, pk=announcement_id, state=State.ANNOUNCED)
     with transaction.atomic():
-        lease = DatabaseNow(settings.ANNOUNCEMENT_LEASE)
+        # If this process dies the next try waits, too, until its refusal can be checked.
+        settled = max(map(settling, registry.CARRIERS.values()))
+        lease = DatabaseNow(settings.ANNOUNCEMENT_LEASE + settled)
         if not rows.update(
             lease_until=lease, wake_at=lease, fence=F("fence") + 1, claims=F("claims") + 1
         ):

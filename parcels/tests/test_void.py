@@ -111,6 +111,40 @@ def test_without_an_answer_the_carrier_is_asked_again(
     assert events() == [1999, 2001, 2000]
 
 
+def test_a_second_message_waits_until_a_void_without_answer_has_settled(
+    shop: Shop, carrier_says: Answers, settings: Any
+) -> None:
+    """The sweeper sends one to a busy worker, and the first is not answered."""
+    settings.TIME_SCALE = 1.0
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="tortoise")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED)
+    cancel(shop, parcel)
+    carrier_says(Unknown("timeout"))
+    void.void(row.pk)
+    listed = Found((Announced("c-1", parcel.tracking_number, ()),))
+    carrier_says(Refused("NOT_VOIDABLE", "already voided"), listed)
+    void.void(row.pk)
+    assert status_of(parcel) == Status.SUBMITTING_CANCELLATION
+    carrier_says(Refused("NOT_VOIDABLE", "already voided"), listed)
+    Attempt.objects.update(date_created=timezone.now() - timedelta(seconds=91))
+    void.void(row.pk)
+    assert status_of(parcel) == Status.CANCELLATION_FAILED
+
+
+def test_the_void_of_a_process_that_died_has_settled_before_it_is_repeated(
+    shop: Shop, settings: Any
+) -> None:
+    settings.TIME_SCALE = 1.0
+    parcel = LabelledParcelFactory.create(account=shop.account, carrier="tortoise")
+    row = AnnouncementFactory.create(parcel=parcel, state=State.ANNOUNCED)
+    cancel(shop, parcel)
+    assert void._claim(row.pk)
+    row.refresh_from_db()
+    after = timedelta(seconds=settings.ANNOUNCEMENT_LEASE + CARRIERS["tortoise"].settling - 1)
+    assert row.lease_until
+    assert min(row.lease_until, row.wake_at) > timezone.now() + after
+
+
 @pytest.mark.parametrize(("code", "seconds"), [("postnl", 60), ("tortoise", 90)])
 def test_a_void_without_answer_has_settled_before_a_list_is_believed(
     shop: Shop, carrier_says: Answers, settings: Any, code: str, seconds: int
