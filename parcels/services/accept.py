@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from decimal import Decimal
 from enum import Enum
+from time import monotonic
 from typing import Any
 
 from django.conf import settings
@@ -110,7 +111,7 @@ def create_parcels(
     with thread_to_wait(asked.account.pk, buys=True) if waits else nullcontext(False) as free:
         # Without a thread to wait in: queued, and 202 at once. If the client waits for less time
         # than a call may take, this worker must not call: a call that was sent can't be cut short.
-        here = free and asked.seconds >= settings.CARRIER_CALL_DEADLINE
+        here = free and asked.until - monotonic() >= settings.CARRIER_CALL_DEADLINE
         try:
             parcels, announcements, question, hold = accept(
                 asked, orders, failed, key, out=out, holds=synchronous and not here, wakes=not here
