@@ -1,6 +1,7 @@
 """The table and the report: what was not run is missing, and a green control is a failure."""
 
 import json
+import re
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -58,6 +59,23 @@ def test_the_readme_counts_as_the_report() -> None:
     assert f"{reviews} of {asked:,} requests were left to a person" in said
     assert sum(run["sold_twice"] for run in full) == 10
     assert "sold ten twice" in said
+
+
+def test_scaling_tells_of_several_machines_as_the_report() -> None:
+    runs = json.loads((DOCS / "faults" / "results.json").read_text())
+    (run,) = (each for each in runs if (each["fault"], each["dose"]) == ("F29", "full"))
+    told = (DOCS / "scaling.md").read_text()
+    assert f"commit {run['commit']}" in told
+    values = {each["name"]: each["value"] for each in run["measures"]}
+    for step in (name.removesuffix(": answers") for name in values if name.endswith(": answers")):
+        kinds = re.findall(r"(\d+(?:, label)?): (\d+)", values[f"{step}: answers"])
+        said = ", ".join(
+            f"{n} \N{MULTIPLICATION SIGN} {kind.replace(', label', ' with label')}"
+            for kind, n in kinds
+        )
+        silence = values[f"{step}: seconds without an answer to anybody"]
+        longest = values[f"{step}: a client's longest wait"]
+        assert f"| {said} | {silence} s | {longest} s |" in told
 
 
 def test_each_has_a_control_or_says_why_not() -> None:
