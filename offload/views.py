@@ -61,7 +61,7 @@ def poll(ticket: str) -> HttpResponse:
     The 204 carries Retry-After, which tells it from an answer that is itself a 204.
     """
     try:
-        read = _read(ticket, time.time())
+        read = _read(ticket)
     except TicketRefused:
         raise Http404 from None
     return _answer(read, over=time.time() >= read.deadline)
@@ -71,19 +71,20 @@ def late(name: str) -> HttpResponse:
     """Answer at once for a client whose hub was lost: the final answer, or the late one.
 
     `name` is the ticket, or the front's own name for the request (keys.REQUEST_HEADER). 502
-    when no hold is known by it: then it was not the hub that was lost but the app's answer. An
-    expired ticket will do: a front gives a silent hub up after the longest wait there is.
+    when no hold is known by it: then it was not the hub that was lost but the app's answer.
     """
     try:
-        read = _read(_ticket_of(name), now=0)
+        read = _read(_ticket_of(name))
     except TicketRefused:
         return HttpResponse(status=502)
     return _answer(read, over=True)
 
 
-def _read(text: str, now: float) -> Hold:
+def _read(text: str) -> Hold:
     settings = conf.current()
-    return read_ticket(settings.secret, text, now=now, fallbacks=settings.secret_fallbacks)
+    # An expired ticket will do: a front gives a silent hub up after the longest wait there is, and
+    # its script polls again after as long as the app was silent.
+    return read_ticket(settings.secret, text, now=0, fallbacks=settings.secret_fallbacks)
 
 
 def _ticket_of(name: str) -> str:
