@@ -11,7 +11,7 @@ from django.utils.module_loading import import_string
 from offload import conf, store
 from offload.keys import HOLD_PATH, LATE_KEY, REQUEST_KEY, TICKET_HEADER
 from offload.protocol import Answer, encode_answer, is_request_id
-from offload.tickets import TICKET_GRACE, read_ticket
+from offload.tickets import LATE_GRACE, read_ticket
 
 HandOver = Callable[[HttpResponse, str], HttpResponse]
 
@@ -101,7 +101,7 @@ def store_late(ticket: str, late: Answer, *, request_id: str = "") -> bool:
     """
     now = time.time()
     read = read_ticket(conf.current().secret, ticket, now=now)
-    life = int(read.deadline - now + TICKET_GRACE) + 1
+    life = int(read.deadline - now + LATE_GRACE) + 1
     values = [(LATE_KEY + read.nonce, encode_answer(late, packed=True), life)]
     if is_request_id(request_id):
         values.append((REQUEST_KEY + request_id, ticket.encode(), life + conf.current().answer_ttl))

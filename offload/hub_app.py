@@ -16,7 +16,7 @@ from offload.keys import LATE_KEY, USED_KEY
 from offload.lifespan import Lifespan
 from offload.protocol import Answer, Hold, Message, Receive, Send, send_answer
 from offload.redis_clients import StoreTrouble
-from offload.tickets import TICKET_GRACE, TicketRefused, read_ticket
+from offload.tickets import LATE_GRACE, TICKET_GRACE, TicketRefused, read_ticket
 from offload.waiting import Waiters
 
 # Seconds between two sweeps of the nonces that only this process remembers.
@@ -111,7 +111,8 @@ class Hub:
             packed: bytes | None = await late
         except StoreTrouble:
             return None
-        if packed is None:  # the app stores it before it sends the ticket
+        # The app stores it before it sends the ticket.
+        if packed is None and time.time() < ticket.deadline + LATE_GRACE:
             self.waiters.doubts.begin("a late answer is not in it: is it the app's store?")
         return packed
 

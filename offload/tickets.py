@@ -14,9 +14,12 @@ from functools import lru_cache
 
 from offload.protocol import Hold, check_hold_id
 
-# Seconds that a ticket outlives its deadline. In a burst on two cores requests queued for some
-# seconds between the app and the hub: such a client gets its late answer, not a 404.
-TICKET_GRACE = 30.0
+# Seconds that a ticket outlives its deadline, and is known as used: over what fronts wait for a hub
+# that stands still (DEADLINE + 30 s), if DEADLINE is at most 120. It then answers whoever came.
+TICKET_GRACE = 180.0
+# Seconds that its late answer does, in the store. In a burst on two cores requests queued for some
+# seconds between the app and the hub. After that the hub asks the app.
+LATE_GRACE = 30.0
 # HMAC-SHA256 is as strong as its key: 32 characters of hex are 128 bits.
 SECRET_LENGTH = 32
 

@@ -200,7 +200,7 @@ async def test_refused_tickets(http, hub, redis_server, hold_id):
     good = releases.ticket(hold_id, wait=0.1, redis_client=redis_server.client)
     other = releases.ticket(hold_id, secret="t" * 40)
     tampered = good[:10] + ("A" if good[10] != "A" else "B") + good[11:]
-    expired = releases.ticket(hold_id, wait=-31)
+    expired = releases.ticket(hold_id, wait=-181)
     assert (await get(http, hub, good))[0] == 202
     assert (await get(http, hub, good))[0] == 410
     bad = [other, tampered, expired, "", "x" * 108, good + "A", good[:-1]]
@@ -214,6 +214,17 @@ async def test_ticket_used_at_another_process(http, hub, redis_server, started, 
     text = releases.ticket(hold_id, wait=0.1, redis_client=redis_server.client)
     assert (await get(http, hub, text))[0] == 202
     assert (await get(http, other, text))[0] == 410
+
+
+async def test_who_comes_to_a_hub_that_stood_still_is_answered_once(
+    http, hub, redis_server, hold_id
+):
+    """The store no longer has the late answer, and the client's front still waits."""
+    one, other = (releases.ticket(hold_id, wait=-140) for _ in range(2))
+    assert (await get(http, hub, one))[2] == f'{{"late": "{hold_id}"}}'.encode()
+    releases.store(redis_server.client, hold_id)
+    assert (await get(http, hub, other))[2] == answer().body
+    assert [(await get(http, hub, text))[0] for text in (one, other)] == [410, 410]
 
 
 async def test_late_arrival_still_gets_its_late_answer(http, hub, redis_server, hold_id):

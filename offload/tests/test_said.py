@@ -91,6 +91,7 @@ async def test_a_hub_with_another_store_says_so_once(redis_server, hold_id, capl
     hub = Hub(Waiters(redis_server.url), secret=SECRET)
     stored = releases.ticket(hold_id, wait=0.1, redis_client=redis_server.client)
     assert await knock(hub, stored) == 202
+    assert await knock(hub, releases.ticket(hold_id, wait=-31)) == 202  # no longer in any store
     assert caplog.text == ""
     for _ in range(2):
         assert await knock(hub, releases.ticket(hold_id, wait=0.1)) == 202

@@ -16,7 +16,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 import offload
-from offload.tickets import TICKET_GRACE
+from offload.tickets import LATE_GRACE
 from parcels.models import Account, Announcement, Attempt, Document, Hold, IdempotencyKey, Parcel
 from parcels.models.announcement import OPEN
 from parcels.services.cancel import pass_on_reference
@@ -39,7 +39,7 @@ BLANK: dict[str, Any] = {
 GONE = {"parcel": {}, "errors": {"non_field_errors": ["This parcel's data was deleted."]}}
 # Seconds after its deadline until Redis has lost a hold's late answer; the rest is for the moments
 # at which the two are counted from.
-TOLD = TICKET_GRACE + 5
+TOLD = LATE_GRACE + 5
 # A round (a second) forgets more than the carriers announce in one; and PostgreSQL takes 65,535
 # parameters in a statement.
 PARCELS_AT_ONCE = 200
