@@ -84,8 +84,7 @@ class PostgresStore:
         if self._asking is None:
             self._asking = await self._connect()
         try:
-            with _cut(self._asking):
-                return await self._answer(self._asking, commands)
+            return await self._answer(self._asking, commands)
         except self.trouble:
             await self.aclose()
             raise
@@ -103,13 +102,19 @@ class PostgresStore:
         added: set[Any] = set()
         if new:
             values, lives = zip(*new.values(), strict=True)
-            cursor = await connection.execute(ADD, [[*new], [*values], [*lives]])
+            with _cut(connection):
+                cursor = await connection.execute(ADD, [[*new], [*values], [*lives]])
             added = {key for (key,) in await cursor.fetchall()}
         keys = [key for name, *rest in commands if name in {"GET", "MGET"} for key in rest]
         found: dict[Any, bytes] = {}
         if keys or not new:  # a PING is a question, too
-            cursor = await connection.execute(READ, [keys])
-            found = {key: bytes(value) for key, value in await cursor.fetchall()}
+            rows = connection.cursor().stream(READ, [keys], binary=True)
+            while True:
+                with _cut(connection):  # each has its second: answers may be large
+                    row = await anext(rows, None)
+                if row is None:
+                    break
+                found[row[0]] = row[1]
         replies: list[Any] = []
         for name, *rest in commands:
             if name == "SET":
@@ -167,9 +172,9 @@ def wait_on_postgresql(
         woken = False
         while True:
             with cut_when_silent(connection, _call_later):
-                row = connection.execute(READ, [[ANSWER_KEY + hold_id]]).fetchone()
+                row = connection.execute(READ, [[ANSWER_KEY + hold_id]], binary=True).fetchone()
             if row is not None:
-                return decode_answer(bytes(row[1]))
+                return decode_answer(row[1])
             left = deadline - time.monotonic()
             if woken or left <= 0:
                 answer = ask_app(hold_id)

@@ -22,6 +22,7 @@ from offload import store
 from offload.counting import REDIS_UP, Counts
 from offload.fronts import store_late
 from offload.hub_app import Hub
+from offload.postgresql import READ
 from offload.redis_clients import StoreTrouble, address
 from offload.tests import outcomes, releases
 from offload.tests.processes import PostgresServer, eventually, until
@@ -269,6 +270,18 @@ async def test_a_server_that_hangs_is_given_up(server, waiters):
             await waiters.pipe.ask("PING")
         await eventually(lambda: not waiters.counts.own[REDIS_UP])
         assert time.monotonic() - start < 8
+
+
+@only_postgresql
+async def test_each_answer_has_a_second_of_its_own(server, waiters, monkeypatch):
+    """All together had one: large ones were read again and again, and none was given."""
+    slow = READ.replace("value", "value || pg_sleep(0.2)::text::bytea")
+    monkeypatch.setattr("offload.postgresql.listening.READ", slow)
+    # Over 8 KB: PostgreSQL sends no less, as long as there are more.
+    answers = {uuid4().hex: b"a" * 10_000 for _ in range(7)}
+    rows = [(key, answer, 60) for key, answer in answers.items()]
+    assert await asyncio.to_thread(in_thread, store.write, "", rows)
+    assert await waiters.pipe.ask("MGET", *answers) == [*answers.values()]
 
 
 @only_postgresql
