@@ -71,12 +71,11 @@ class Doubts:
 
     def begin(self, why: str) -> None:
         """Doubt the whole store, for DOUBT seconds."""
-        now = time.monotonic()
-        if now >= self._until:
+        if not self._lost:
             logger.warning("%s is in doubt, the app is asked: %s", self._address, why)
             self._lost = True
             self._kick.set()
-        self._until = now + DOUBT
+        self._until = time.monotonic() + DOUBT
 
     def miss(self, hold_id: str) -> None:
         """Doubt a hold that was released, but whose answer is not stored (any more)."""
@@ -90,9 +89,6 @@ class Doubts:
     def hear(self) -> None:
         """Note that the wake-ups come (again), and read all: until now they went unheard."""
         self._waiters.counts.own[REDIS_UP] = 1
-        if self._lost:
-            self._lost = False
-            logger.warning("%s answers again", self._address)
         self._kick.set()
 
     def _in_doubt(self) -> list[str]:
@@ -124,6 +120,10 @@ class Doubts:
         await self._read_all()
         if self._in_doubt():
             self._waiters.run("ask", self._ask)
+        healthy = time.monotonic() >= self._until and self._waiters.counts.own[REDIS_UP]
+        if self._lost and healthy:
+            self._lost = False
+            logger.warning("%s answers again", self._address)
 
     async def _check_epoch(self) -> None:
         pipe = self._waiters.pipe

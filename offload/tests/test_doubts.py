@@ -39,6 +39,51 @@ def test_an_app_that_was_down_is_asked_again(hold_id):
     run(main())
 
 
+def said(caplog):
+    return [record.getMessage().partition(":")[0].strip() for record in caplog.records]
+
+
+BEGUN, ENDED = "is in doubt, the app is asked", "answers again"
+
+
+def test_each_doubt_s_end_is_logged_once(caplog):
+    """Only the connection that asks is lost: no new subscription tells of its return."""
+
+    async def main():
+        world = World()
+        waiters = world.waiters()
+        waiters.start()
+        for _ in range(2):
+            world.loses_reply = True
+            await asyncio.sleep(120.0)
+        await waiters.stop()
+
+    run(main())
+    assert said(caplog) == [BEGUN, ENDED] * 2
+
+
+def test_a_store_that_is_lost_again_at_once_does_not_answer(caplog):
+    """The second loss is of the same doubt: no line says that it begins."""
+
+    async def main():
+        world = World()
+        waiters = world.waiters()
+        waiters.start()
+        await asyncio.sleep(1.0)
+        world.cut()
+        await asyncio.sleep(DOUBT / 2)
+        world.store = "refuses"
+        world.cut()
+        await asyncio.sleep(60.0)
+        assert said(caplog) == [BEGUN]
+        world.store = "well"
+        await asyncio.sleep(2 * DOUBT)
+        await waiters.stop()
+
+    run(main())
+    assert said(caplog) == [BEGUN, ENDED]
+
+
 def test_a_late_client_waits_for_one_question_at_most():
     """The app hangs: the questions of those that came before end one after another."""
 

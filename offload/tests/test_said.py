@@ -54,7 +54,8 @@ def test_a_release_names_the_address_and_says_when_it_is_over(
     ]
 
 
-async def test_waiters_do_so_too(redis_server, caplog):
+async def test_waiters_do_so_too(redis_server, caplog, monkeypatch):
+    monkeypatch.setattr("offload.doubts.DOUBT", 1.0)
     caplog.set_level(logging.INFO, logger="offload")
     waiters = Waiters(redis_server.url, resolve=None, counts=Counts())
     waiters.start()
