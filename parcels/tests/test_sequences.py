@@ -32,7 +32,7 @@ def test_a_label_that_a_dead_process_voided_is_cancelled(machine: Protocol, carr
     machine.cancel(row)
     machine.kill(machine.start(row, ["well"], 2))
     assert not machine.world.live(Announcement.objects.get().reference)
-    machine.pass_time(90)
+    machine.pass_time(180)  # its lease, and until a carrier's list shows what became of it
     machine.sweep_once(["well"])
     assert Announcement.objects.get().parcel.status == Status.CANCELLED  # 94, and printable
 

@@ -3,7 +3,6 @@
 import ssl
 from typing import Any
 
-import amqp
 import pytest
 import redis
 from celery import Celery
@@ -48,7 +47,7 @@ def test_a_redis_by_tls_shows_its_certificate(chosen: str, asked: Any) -> None:
 def test_a_rabbitmq_by_tls_is_the_host_of_its_address(
     scheme: str, asked: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(amqp.Connection, "connect", lambda _: None)
+    monkeypatch.setattr("amqp.Connection.connect", lambda _: None)
     broker = brokers.of(f"{scheme}://guest:guest@host:5671//")
     celery = Celery(broker=broker.url)
     celery.conf.broker_transport_options = broker.transport_options
