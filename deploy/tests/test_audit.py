@@ -56,6 +56,18 @@ def test_in_ci_a_look_that_did_not_happen_is_a_failure(monkeypatch: pytest.Monke
     assert verdict(0, "", CLEAN) == 0
 
 
+def test_ci_goes_on_where_the_index_is_a_mirror_without_advisories(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("CI", "true")
+    mirror = UNSEEN + "django     Dependency not found on PyPI and could not be audited: django\n"
+    assert verdict(0, mirror, CLEAN) == 0
+    assert verdict(1, HOLE + mirror, "Found 1 known vulnerability in 1 package") == 1
+    said = capsys.readouterr().out
+    assert "audit skipped, the index has no advisories: 2 of the packages, first django" in said
+    assert CLEAN not in said
+
+
 def test_what_was_not_looked_up_is_not_clean(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
