@@ -1,4 +1,4 @@
-"""One exchange with a carrier: its deadline, and whether a purchase was sent.
+"""One exchange with a carrier: its deadline, and whether a purchase or a void was sent.
 
 Shared by the transports. Why `leaving` is called at the first byte and not before the connection is
 made: a process that is frozen or waits for DNS in between must notice that its time is over before
@@ -23,13 +23,13 @@ LEAST_SHARE = 0.5
 
 @dataclass(eq=False, slots=True)
 class Call:
-    """The state of one exchange; `ends_at` and `buys_until` by the monotonic clock."""
+    """The state of one exchange; `ends_at` and `acts_until` by the monotonic clock."""
 
     base_url: str
     ends_at: float
     connect_timeout: float
-    buys_until: float = math.inf
-    buy_sent: bool = False
+    acts_until: float = math.inf
+    act_sent: bool = False
     request: CarrierRequest | None = None
 
     def begin(self, request: CarrierRequest) -> None:
@@ -40,7 +40,7 @@ class Call:
                 raise RequestUnbuildable(f"the header {name} can't be sent")
         self.request = request
         if request.nothing_made:
-            self.buy_sent = False
+            self.act_sent = False
         if time.monotonic() >= self.ends_at:
             raise CarrierTimeout("the total deadline has passed")
 
@@ -54,18 +54,18 @@ class Call:
     def leaving(self) -> None:
         """Note that bytes are about to be sent; raise if they must not.
 
-        From here on a buying request counts as sent, even if the next instruction fails: this error
-        costs a lookup, the opposite one a second label.
+        From here on a request that acts counts as sent, even if the next instruction fails: this
+        error costs a lookup, the opposite one a second label.
         """
-        if self.request is None or not self.request.buys or self.buy_sent:
+        if self.request is None or not self.request.acts or self.act_sent:
             return
         now = time.monotonic()
-        if now > self.buys_until:
+        if now > self.acts_until:
             raise SendForbidden
         if now >= self.ends_at:
             raise CarrierTimeout("the total deadline has passed")
-        self.buy_sent = True
+        self.act_sent = True
 
     def outcome(self, error: CarrierError) -> NotSent | Unknown:
         """Turn an error into this exchange's outcome."""
-        return classify.trouble(error, buy_sent=self.buy_sent)
+        return classify.trouble(error, act_sent=self.act_sent)

@@ -57,12 +57,12 @@ def unknown_reason(status: int) -> str:
     return "server_error" if status >= 500 else "unreadable"
 
 
-def trouble(error: CarrierError, *, buy_sent: bool) -> NotSent | Unknown:
-    """Turn an error on the wire into an outcome; `buy_sent`: a purchase's first byte was sent.
+def trouble(error: CarrierError, *, act_sent: bool) -> NotSent | Unknown:
+    """Turn an error on the wire into an outcome; `act_sent`: the first byte that acts was sent.
 
     Whatever the error: a DNS failure *after* a purchase leaves it as unknown as a reset does.
     """
-    return (Unknown if buy_sent else NotSent)(error.reason, str(error))
+    return (Unknown if act_sent else NotSent)(error.reason, str(error))
 
 
 def answer(

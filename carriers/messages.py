@@ -52,7 +52,7 @@ class Purchase:
 class CarrierRequest:
     """One HTTP request to a carrier; `path` is relative to the carrier's base URL.
 
-    `buys`: the carrier may sell a label on it, or take one back, from its first byte on.
+    `acts`: the carrier may sell a label on it, or take one back, from its first byte on.
     `nothing_made`: the carrier has promised that whatever was sent before bought nothing.
     """
 
@@ -60,7 +60,7 @@ class CarrierRequest:
     path: str
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: bytes = field(default=b"", repr=False)
-    buys: bool = False
+    acts: bool = False
     nothing_made: bool = False
 
 

@@ -63,18 +63,18 @@ def perform(
     base_url: str,
     deadline: float,
     connect_timeout: float,
-    buys_until: float = math.inf,
+    acts_until: float = math.inf,
     *,
     tls: ssl.SSLContext | None = None,
 ) -> T | NotSent | Unknown:
     """Run an adapter's steps and return their outcome; a carrier's error is an outcome, too.
 
     `deadline` is seconds for all steps together, `connect_timeout` seconds per connection, its TLS
-    handshake included. A purchase whose first byte would leave after `buys_until`, by this process'
+    handshake included. A first byte that acts and would leave after `acts_until`, by this process'
     monotonic clock, is NotSent("send_forbidden"). `tls` replaces the default trust (certifi).
     """
     ends_at = time.monotonic() + deadline
-    call = Call(base_url.rstrip("/"), ends_at, connect_timeout, buys_until)
+    call = Call(base_url.rstrip("/"), ends_at, connect_timeout, acts_until)
     try:
         request = next(steps)
         while True:

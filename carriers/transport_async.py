@@ -52,13 +52,13 @@ async def perform(
     base_url: str,
     deadline: float,
     connect_timeout: float,
-    buys_until: float = math.inf,
+    acts_until: float = math.inf,
     *,
     tls: ssl.SSLContext | None = None,
 ) -> T | NotSent | Unknown:
     """Drive an adapter's steps as `carriers.transport.perform` does."""
     ends_at = time.monotonic() + deadline
-    call = Call(base_url.rstrip("/"), ends_at, connect_timeout, buys_until)
+    call = Call(base_url.rstrip("/"), ends_at, connect_timeout, acts_until)
     url = urlsplit(call.base_url)
     try:
         context = (tls or default_tls()) if url.scheme == "https" else None

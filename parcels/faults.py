@@ -87,7 +87,7 @@ def _is_prepared(row: Any, *_: Any) -> None:
 
 
 def _purchase_leaves(call: Call) -> None:
-    if call.request and call.request.buys and not call.buy_sent:
+    if call.request and call.request.acts and not call.act_sent:
         passing("before_send")
 
 

@@ -38,7 +38,7 @@ class ColibriExpress(Carrier):
             "from": asdict(consignment.sender),
             "grams": consignment.weight_g,
         }
-        response = yield _post("/v1/labels", [item], consignment.credentials, buys=True)
+        response = yield _post("/v1/labels", [item], consignment.credentials, acts=True)
         if response.status != 200:
             return self.settle(response, json_label.refusal(response.body))
         try:
@@ -49,12 +49,12 @@ class ColibriExpress(Carrier):
     def build_probe(self, credentials: Credentials) -> CarrierRequest:
         # It has no lookup. Voiding an unknown label buys nothing and is processed like real work:
         # an empty list would be refused early, even if the carrier hangs behind its front.
-        return _post("/v1/voids", [{"client_id": PROBE}], credentials, buys=False)
+        return _post("/v1/voids", [{"client_id": PROBE}], credentials, acts=False)
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         # Named: with changed credentials one reference can have two labels.
         item = {"client_id": purchase.reference, "barcode": purchase.tracking_number}
-        response = yield _post("/v1/voids", [item], credentials, buys=True)
+        response = yield _post("/v1/voids", [item], credentials, acts=True)
         if response.status != 200:
             return self.settle(response, json_label.refusal(response.body), Phase.VOIDING)
         try:
@@ -92,7 +92,7 @@ def _not_voided(result: Mapping[str, Any]) -> VoidResult:
 
 
 def _post(
-    path: str, items: list[dict[str, Any]], credentials: Credentials, *, buys: bool
+    path: str, items: list[dict[str, Any]], credentials: Credentials, *, acts: bool
 ) -> CarrierRequest:
     headers = {
         "X-Api-Key": credentials.get("api_key", "").strip(),
@@ -100,7 +100,7 @@ def _post(
         "Accept": "application/json",
     }
     body = json.dumps({"items": items}, separators=(",", ":")).encode()
-    return CarrierRequest("POST", path, headers, body, buys=buys)
+    return CarrierRequest("POST", path, headers, body, acts=acts)
 
 
 def _only_result(body: bytes, client_id: str) -> Mapping[str, Any]:

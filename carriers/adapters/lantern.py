@@ -67,7 +67,7 @@ class LanternFreight(Carrier):
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         def cancel(token: str) -> CarrierRequest:
             fields = {"token": token, "tracking_number": purchase.tracking_number}
-            return _request("CancelShipment", fields, buys=True)
+            return _request("CancelShipment", fields, acts=True)
 
         response = yield from self._with_token(credentials, cancel)
         if not isinstance(response, CarrierResponse):
@@ -133,18 +133,18 @@ def _refusal(response: CarrierResponse) -> Refused | None:
 
 
 def _request(
-    action: str, fields: Mapping[str, str], *, buys: bool = False, nothing_made: bool = False
+    action: str, fields: Mapping[str, str], *, acts: bool = False, nothing_made: bool = False
 ) -> CarrierRequest:
     call = ET.Element(action)
     for name, value in fields.items():
         ET.SubElement(call, name).text = value
-    return _post(call, buys=buys, nothing_made=nothing_made)
+    return _post(call, acts=acts, nothing_made=nothing_made)
 
 
-def _post(call: ET.Element, *, buys: bool, nothing_made: bool = False) -> CarrierRequest:
+def _post(call: ET.Element, *, acts: bool, nothing_made: bool = False) -> CarrierRequest:
     headers = {"Content-Type": "text/xml; charset=utf-8", "SOAPAction": f'"{call.tag}"'}
     body = soap.envelope(call)
-    return CarrierRequest("POST", "/soap", headers, body, buys=buys, nothing_made=nothing_made)
+    return CarrierRequest("POST", "/soap", headers, body, acts=acts, nothing_made=nothing_made)
 
 
 def _login(credentials: Credentials) -> CarrierRequest:
@@ -162,7 +162,7 @@ def _create(token: str, consignment: Consignment) -> CarrierRequest:
     ET.SubElement(call, "grams").text = str(consignment.weight_g)
     xml_body.add_address(call, "receiver", consignment.receiver)
     xml_body.add_address(call, "sender", consignment.sender)
-    return _post(call, buys=True)
+    return _post(call, acts=True)
 
 
 def _read_label(response: CarrierResponse) -> Announced:

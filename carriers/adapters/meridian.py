@@ -53,7 +53,7 @@ class MeridianMail(Carrier):
         xml_body.add_address(order, "sender", consignment.sender)
         headers = _headers(consignment.credentials)
         sent = xml_body.dump(order)
-        created = yield CarrierRequest("POST", "/orders", headers, sent, buys=True)
+        created = yield CarrierRequest("POST", "/orders", headers, sent, acts=True)
         if created.status not in (200, 201):
             return self.settle(created, _refusal(created.body))
         # Its end: the carrier's address may have a path of its own.
@@ -85,7 +85,7 @@ class MeridianMail(Carrier):
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         # Named: a reference that was bought twice has two labels, and one of them is to be kept.
         named = f"{_path(purchase.reference)}?tracking={quote(purchase.tracking_number, safe='')}"
-        response = yield CarrierRequest("DELETE", named, _headers(credentials), buys=True)
+        response = yield CarrierRequest("DELETE", named, _headers(credentials), acts=True)
         if response.status == 204:
             return Voided()
         refusal = _refusal(response.body) or void_refusal(response)

@@ -40,7 +40,7 @@ class JsonLabelCarrier(Carrier):
             "sender": asdict(consignment.sender),
             "weight_g": consignment.weight_g,
         }
-        response = yield _request("POST", "/shipments", consignment.credentials, body, buys=True)
+        response = yield _request("POST", "/shipments", consignment.credentials, body, acts=True)
         if response.status not in (200, 201):
             return self.settle(response, refusal(response.body))
         try:
@@ -63,7 +63,7 @@ class JsonLabelCarrier(Carrier):
 
     def void(self, purchase: Purchase, credentials: Credentials) -> Steps[VoidResult]:
         path = f"/shipments/{quote(purchase.carrier_id, safe='')}"
-        response = yield _request("DELETE", path, credentials, buys=True)
+        response = yield _request("DELETE", path, credentials, acts=True)
         if response.status == 204:
             return Voided()
         return self.settle(response, void_refusal(response), Phase.VOIDING)
@@ -79,7 +79,7 @@ def void_refusal(response: CarrierResponse) -> Refused | None:
 
 
 def _request(
-    method: str, path: str, credentials: Credentials, body: object = None, *, buys: bool = False
+    method: str, path: str, credentials: Credentials, body: object = None, *, acts: bool = False
 ) -> CarrierRequest:
     headers = {
         "Authorization": f"Bearer {credentials.get('api_key', '')}".rstrip(),
@@ -87,7 +87,7 @@ def _request(
         "Accept": "application/json",
     }
     sent = b"" if body is None else json.dumps(body, separators=(",", ":")).encode()
-    return CarrierRequest(method, path, headers, sent, buys=buys)
+    return CarrierRequest(method, path, headers, sent, acts=acts)
 
 
 def _read_label(said: Mapping[str, Any], reference: str) -> Announced:

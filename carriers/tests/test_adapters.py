@@ -82,12 +82,12 @@ def test_no_answer_makes_a_lookup_a_void_or_a_probe_raise(adapter, answers):
 @EACH
 def test_exactly_purchases_and_voids_are_marked(adapter):
     probe = next(adapter.probe(CONSIGNMENT.credentials))
-    assert not probe.buys
+    assert not probe.acts
     if adapter.repeats == "lookup":
-        assert not next(adapter.lookup("ref-1", CONSIGNMENT.credentials)).buys
+        assert not next(adapter.lookup("ref-1", CONSIGNMENT.credentials)).acts
     if adapter.code != "lantern":  # its first request is a login
-        assert next(adapter.announce(CONSIGNMENT)).buys
-        assert next(adapter.void(PURCHASE, CONSIGNMENT.credentials)).buys
+        assert next(adapter.announce(CONSIGNMENT)).acts
+        assert next(adapter.void(PURCHASE, CONSIGNMENT.credentials)).acts
 
 
 @EACH

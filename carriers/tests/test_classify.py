@@ -67,9 +67,9 @@ TROUBLES = [
 ]
 
 
-@pytest.mark.parametrize(("error", "buy_sent", "outcome", "remark"), TROUBLES)
-def test_trouble_is_classified_by_what_had_left(error, buy_sent, outcome, remark):
-    judged = trouble(error(), buy_sent=buy_sent)
+@pytest.mark.parametrize(("error", "act_sent", "outcome", "remark"), TROUBLES)
+def test_trouble_is_classified_by_what_had_left(error, act_sent, outcome, remark):
+    judged = trouble(error(), act_sent=act_sent)
     assert type(judged) is outcome, remark
     assert judged.reason == error.reason
 

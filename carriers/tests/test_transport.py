@@ -291,7 +291,7 @@ def test_failing_tls_is_not_sent(tmp_path):
 @both
 def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only(talk):
     with servers.serving(servers.answering(servers.http(200))) as served:
-        outcome = talk(served.url, asking(), buying(), buys_until=time.monotonic())
+        outcome = talk(served.url, asking(), buying(), acts_until=time.monotonic())
         assert is_not_sent(outcome, "send_forbidden")
         assert len(served.requests) == 1
 
@@ -300,7 +300,7 @@ def test_the_guard_is_asked_at_the_first_byte_of_a_purchase_only(talk):
 def test_what_http_cannot_carry_is_not_sent(talk):
     request = buying()
     for value in UNSENDABLE:
-        bad = type(request)("POST", "/", {"Authorization": value}, b"", buys=True)
+        bad = type(request)("POST", "/", {"Authorization": value}, b"", acts=True)
         with servers.serving(servers.answering(servers.http(200))) as served:
             outcome = talk(served.url, bad)
             assert is_not_sent(outcome, "unbuildable")
@@ -309,7 +309,7 @@ def test_what_http_cannot_carry_is_not_sent(talk):
 
 
 def test_what_only_the_library_refuses_is_not_repeated():
-    bad = type(buying())("POST", "/", {"X-Bad name\n": "s3cret"}, b"", buys=True)
+    bad = type(buying())("POST", "/", {"X-Bad name\n": "s3cret"}, b"", acts=True)
     outcome = talk("http://127.0.0.1:1", bad)
     assert outcome == NotSent("unbuildable", "InvalidHeader")
 

@@ -29,7 +29,7 @@ def steps(*requests: CarrierRequest):
 
 
 def buying(path="/buy", body=b"{}"):
-    return CarrierRequest("POST", path, {"Content-Type": "application/json"}, body, buys=True)
+    return CarrierRequest("POST", path, {"Content-Type": "application/json"}, body, acts=True)
 
 
 def asking(path="/ask"):

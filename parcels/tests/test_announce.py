@@ -486,7 +486,7 @@ def test_who_was_paused_after_the_guard_does_not_buy(
         steps.close()
         with suppress(SendForbidden):
             call.leaving()
-        return call.buy_sent
+        return call.act_sent
 
     async def bought_in_loop(steps: Any, *limits: Any) -> bool:
         return bought(steps, *limits)

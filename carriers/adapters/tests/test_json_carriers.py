@@ -78,7 +78,7 @@ def test_an_announcement(code, answer, expected, remark):
 def test_the_request_is_what_the_wire_format_says():
     request = next(CARRIERS["postnl"].announce(CONSIGNMENT))
     sent = json.loads(request.body)
-    assert (request.method, request.path, request.buys) == ("POST", "/shipments", True)
+    assert (request.method, request.path, request.acts) == ("POST", "/shipments", True)
     assert request.headers["Authorization"] == "Bearer k"
     assert set(sent) == {"reference", "product", "receiver", "sender", "weight_g"}
     assert (sent["reference"], sent["product"], sent["weight_g"]) == ("ref-1", "8", 500)

@@ -68,7 +68,7 @@ def test_lantern_logs_in_once_and_keeps_the_token(lantern):
     requests, outcome = drive(lantern.announce(CONSIGNMENT), login(), CREATED)
     assert outcome == LABEL
     assert actions(requests) == ["Login", "CreateShipment"]
-    assert [request.buys for request in requests] == [False, True]
+    assert [request.acts for request in requests] == [False, True]
     requests, outcome = drive(lantern.announce(CONSIGNMENT), CREATED)
     assert outcome == LABEL
     assert b"<token>t1</token>" in requests[0].body
@@ -168,7 +168,7 @@ def test_lantern_voids_by_tracking_number(lantern):
         lantern.void(PURCHASE, CREDENTIALS), login(), soap("<CancelShipmentResponse/>")
     )
     assert outcome == Voided()
-    assert [request.buys for request in requests] == [False, True]
+    assert [request.acts for request in requests] == [False, True]
     assert b"<tracking_number>LF1</tracking_number>" in requests[1].body
     _, outcome = drive(lantern.void(PURCHASE, CREDENTIALS), fault("soap:Client", "too late"))
     assert outcome == Refused("Client", "too late")
@@ -197,7 +197,7 @@ FETCHED = Announced("ref-1", "MM1", DOCUMENTS)
 def test_meridian_orders_and_fetches():
     requests, outcome = drive(MERIDIAN.announce(CONSIGNMENT), ORDERED, label())
     assert outcome == FETCHED
-    assert [(r.method, r.path, r.buys) for r in requests] == [
+    assert [(r.method, r.path, r.acts) for r in requests] == [
         ("POST", "/orders", True),
         ("GET", "/orders/ref-1/label", False),
     ]
