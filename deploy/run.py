@@ -40,6 +40,8 @@ GAVE_UP, REFUSED = 1, 2
 # A full disk, a run directory of another user's.
 UNWRITABLE = {errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EPERM, errno.EROFS}
 MANAGE_FILE = "manage.env"
+# Each may be named by a file, as the app has it.
+STORES = ("DATABASE_URL", "REDIS_URL", "GUARDS_URL", "BROKER_URL", "OFFLOAD_STORE")
 # Of the demo's accounts.
 KEYS = ("PUBLIC_KEY", "SECRET_KEY", "PUBLIC_KEY_2", "SECRET_KEY_2")
 
@@ -109,11 +111,12 @@ def _run(options: argparse.Namespace) -> int:
         for file in (*files, *run_dir.glob("*.log")):
             file.unlink(missing_ok=True)
         try:
+            inherited = _environment()
             stack = Stack(
                 strategy,
-                database=_named("DATABASE_URL") or "sqlite",
-                redis_url=_named("REDIS_URL"),
-                inherited=os.environ,
+                database=inherited.get("DATABASE_URL") or "sqlite",
+                redis_url=inherited.get("REDIS_URL", ""),
+                inherited=inherited,
                 run_dir=run_dir,
                 port=choose_port(options.port),
                 live=True,
@@ -125,13 +128,16 @@ def _run(options: argparse.Namespace) -> int:
     return GAVE_UP
 
 
-def _named(name: str) -> str:
-    """Return a store's address as the app would read it; StoreMissingError if a file can't be."""
-    path = os.environ.get(f"{name}_FILE")
-    try:
-        return Path(path).read_text().strip() if path else os.environ.get(name, "")
-    except (OSError, UnicodeDecodeError):
-        raise StoreMissingError(f"{name}_FILE={path!r} can't be read") from None
+def _environment() -> dict[str, str]:
+    """Return the shell's, with a store's address for the file that names it; StoreMissingError."""
+    given = dict(os.environ)
+    for name in STORES:
+        if path := given.pop(f"{name}_FILE", ""):
+            try:
+                given[name] = Path(path).read_text().strip()
+            except (OSError, UnicodeDecodeError):
+                raise StoreMissingError(f"{name}_FILE={path!r} can't be read") from None
+    return given
 
 
 def end_by_signals() -> None:

@@ -1,6 +1,5 @@
 """How carriers stand: the guards' state in Redis."""
 
-from pathlib import Path
 from typing import Any
 
 from carriers.guards import CarrierGuards
@@ -18,9 +17,7 @@ class Guards:
 
     def __init__(self, target: Target) -> None:
         environment = target.environment
-        file = environment.get("GUARDS_URL_FILE")
-        named = Path(file).read_text().strip() if file else environment.get("GUARDS_URL")
-        url = named or environment["REDIS_URL"]
+        url = environment.get("GUARDS_URL") or environment["REDIS_URL"]
         guard = RedisGuard(sync_client(url, time_out=TIME_OUT), "live page")
         prefix = target.environment.get("CARRIER_GUARD_PREFIX", "carriers:")
         self._of = {

@@ -84,13 +84,18 @@ def stack(monkeypatch):
 
 
 def test_the_stores_of_a_shell_may_be_named_by_files(stack, monkeypatch, tmp_path):
-    """As the app has them."""
-    for name in ("DATABASE_URL", "REDIS_URL"):
+    """As the app has them, a file before a name; the live page and manage.py see addresses only."""
+    for name in ("DATABASE_URL", "REDIS_URL", "GUARDS_URL", "BROKER_URL", "OFFLOAD_STORE"):
         (tmp_path / name).write_text(f"{name.lower()}\n")
         monkeypatch.setenv(f"{name}_FILE", str(tmp_path / name))
+    monkeypatch.setenv("GUARDS_URL", "by name")
     assert main(["--run-dir", str(tmp_path)]) == 2
     said = stack.call_args.kwargs
     assert (said["database"], said["redis_url"]) == ("database_url", "redis_url")
+    given = said["inherited"]
+    names = ("GUARDS_URL", "BROKER_URL", "OFFLOAD_STORE")
+    assert [given[name] for name in names] == ["guards_url", "broker_url", "offload_store"]
+    assert not [name for name in names if f"{name}_FILE" in given]
 
 
 def test_a_file_of_a_store_that_can_t_be_read_is_named(stack, monkeypatch, tmp_path, capsys):

@@ -48,11 +48,8 @@ def test_a_bulkhead_of_ones_own(tmp_path):
     assert (watched.bulkhead("colibri"), watched.bulkhead("postnl")) == (7, 50)
 
 
-def test_a_file_may_name_the_redis_of_the_guards(monkeypatch, tmp_path):
-    """As the app has it: the file, then GUARDS_URL, then REDIS_URL."""
+def test_the_guards_may_have_a_redis_of_their_own(monkeypatch, tmp_path):
     monkeypatch.setattr(carriers, "sync_client", asked := mock.Mock())
-    (tmp_path / "guards").write_text("by file\n")
-    said = {"GUARDS_URL": "by name", "GUARDS_URL_FILE": str(tmp_path / "guards")}
-    for environment in (said, {"GUARDS_URL": "by name"}, {}):
+    for environment in ({"GUARDS_URL": "by name"}, {}):
         carriers.Guards(target("asgi-hold", tmp_path, **environment))
-    assert [call.args[0] for call in asked.call_args_list] == ["by file", "by name", REDIS]
+    assert [call.args[0] for call in asked.call_args_list] == ["by name", REDIS]
