@@ -161,6 +161,22 @@ def test_a_void_without_answer_has_settled_before_a_list_is_believed(
     assert seconds - 5 < left < seconds + 0.01  # SQLite's clock has milliseconds, rounded up
 
 
+def test_a_void_may_leave_after_a_login_of_almost_its_whole_call(
+    shop: Shop, bought: Announcement, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A purchase may not: another process may have begun one meanwhile."""
+    left: list[float] = []
+
+    def perform(_: Any, __: str, deadline: float, connecting: float, until: float) -> VoidResult:
+        left.append(until - monotonic() - deadline)
+        return Voided()
+
+    monkeypatch.setattr("carriers.transport.perform", perform)
+    cancel(shop, bought.parcel)
+    void.void(bought.pk)
+    assert [each > 0 for each in left] == [True]
+
+
 def test_a_lost_answer_is_cleared_up_by_a_lookup(
     shop: Shop, bought: Announcement, carrier_says: Answers
 ) -> None:

@@ -14,7 +14,7 @@ import offload
 from parcels import metrics
 from parcels.models import Account, Announcement, Parcel, State
 from parcels.representation import Question
-from parcels.services import answering, holds, protect, waits
+from parcels.services import accept, answering, holds, protect, waits
 from parcels.services.awaiting import PendingResponse, finish
 from parcels.services.holds import Asked
 from parcels.services.waits import Waits
@@ -145,15 +145,16 @@ def test_a_label_that_finds_no_thread_is_queued(
 
 
 @pytest.mark.django_db
+@pytest.mark.parametrize("seconds", [1, 30])
 def test_no_call_is_made_for_a_client_that_waits_for_less_time(
-    shop: Shop, monkeypatch: pytest.MonkeyPatch
+    shop: Shop, monkeypatch: pytest.MonkeyPatch, settings: Any, seconds: int
 ) -> None:
-    begun: list[int] = []
-    monkeypatch.setattr(answering, "announce", begun.append)
+    """Of the thirty something has passed when its parcel is read."""
+    settings.CARRIER_CALL_DEADLINE = 30
+    monkeypatch.setattr(accept, "announce_here", pytest.fail)
     monkeypatch.setattr(offload, "wait", lambda *_: None)
     payload = {"parcel": body(request_label=True, shipment={"id": 8})}
-    assert shop.post("parcels", payload, Prefer="wait=1").status_code == 202
-    assert begun == []
+    assert shop.post("parcels", payload, Prefer=f"wait={seconds}").status_code == 202
 
 
 @pytest.mark.django_db(transaction=True)
