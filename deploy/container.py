@@ -66,7 +66,7 @@ def environment_of(
     if process == "web":
         if "BIND_TOWARDS" in chosen:
             chosen["BIND_HOST"] = address_towards(chosen["BIND_TOWARDS"])
-        # By it the health check asks.
+        # The health check asks by it.
         chosen["ALLOWED_HOSTS"] = f"{chosen.get('ALLOWED_HOSTS', '')},{chosen['BIND_HOST']}"
         chosen["APP_HOST"] = chosen["BIND_HOST"]
         chosen["PORT"] = chosen["PORT" if has_front(strategy) else "APP_PORT"]

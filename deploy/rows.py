@@ -22,9 +22,9 @@ _QUEUE = " UNION ALL ".join(
 )
 _HOLDS = "SELECT count(*) FROM parcels_hold WHERE released_at IS NULL AND deadline_at > {now}"
 _STATES = "SELECT state, count(*) FROM parcels_announcement GROUP BY state"
-# What those connections are called that look: a bench has two at times.
+# The name of the connections that look on; a bench has two at times.
 LOOKING = "figures"
-# Not those, nor PostgreSQL's own.
+# But for those, and PostgreSQL's own.
 _CONNECTIONS = (
     "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
     " AND backend_type = 'client backend' AND application_name <> %s"

@@ -78,7 +78,7 @@ UNBOUNDED = """
     const answers = [".stuck", ".waiting"].map(name => document.querySelector(`.answers ${name}`));
     return answers.some(each => each.matches(".bad, .warns"));
 """
-# The figures never come.
+# A page that never gets its figures.
 SILENT = "window.EventSource = class {}"
 # Each frame is drawn eighty times.
 CLUMSY = """
