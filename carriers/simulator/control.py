@@ -112,6 +112,7 @@ class Control:
         carrier, kind = self._carrier(request), self._kind(request)
         given = await json_object(request) if await request.body() else {}
         fault = make(kind, Params(given))
+        carrier.faults.pop(kind, None)  # the one that was set last is the outermost
         carrier.faults[kind] = fault
         await self._simulator.follow_faults()
         return JSONResponse({"carrier": carrier.spec.code, **fault.describe(time.monotonic())})

@@ -257,6 +257,15 @@ async def test_two_faults_at_once_both_strike(clients):
     assert time.monotonic() - began >= 0.2
 
 
+async def test_one_that_is_set_again_is_the_outermost(clients):
+    await put(clients, "slow", seconds=0)
+    await put(clients, "error")
+    await put(clients, "slow", seconds=0.2)
+    began = time.monotonic()
+    assert (await clients.buy("postnl", "r1")).status == 500
+    assert time.monotonic() - began >= 0.2
+
+
 def _raw_purchase(reference):
     body = (
         f'{{"reference": "{reference}", "product": 8, "weight_g": 2000, "receiver": '
