@@ -35,6 +35,8 @@ class Booking:
     receiver: dict[str, str] | None = None
     voided: bool = False
     stage: int = 0
+    # A carrier that dedups returns it again: its journey begins once.
+    announced: bool = False
     # Set while its line is on the way to the disk: a lookup of it waits for that.
     committing: asyncio.Future[None] | None = None
 
@@ -198,6 +200,7 @@ class Bookings:
                 at=entry.at,
                 by=entry.by,
                 owner=entry.owner,
+                announced=True,
             )
         )
 

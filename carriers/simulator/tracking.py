@@ -42,7 +42,10 @@ class Tracking:
             self._resume(booking)
 
     def announced(self, booking: Booking) -> None:
-        """Begin a parcel's journey."""
+        """Begin a parcel's journey, once."""
+        if booking.announced:
+            return
+        booking.announced = True
         self._record(booking)
         self._schedule(booking)
 

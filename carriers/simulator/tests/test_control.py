@@ -173,6 +173,15 @@ async def test_an_invoice_lists_what_was_sold(clients, code):
     assert [row["credited"] for row in rows] == ["no", "yes"]
 
 
+async def test_a_call_that_returns_the_first_label_begins_no_journey(clients):
+    barcode = (await clients.buy("colibri", "r1")).data["results"][0]["barcode"]
+    await clients.buy("colibri", "r1")
+    await clients.void_items(r1=barcode)
+    await clients.buy("colibri", "r1")
+    events = (await clients.control("GET", "/tracking/events")).data["events"]
+    assert [(e["tracking_number"], e["status"]) for e in events] == [(barcode, 1)]
+
+
 async def test_tracking_can_be_followed_and_pushed_on(clients):
     number = (await clients.buy("postnl", "r1")).data["tracking_number"]
     answer = await clients.control("POST", f"/tracking/{number}/advance")
