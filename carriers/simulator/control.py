@@ -46,7 +46,8 @@ def control_app(simulator: Simulator) -> Starlette:
 
 
 def _refuse(status: int, error: Exception) -> Response:
-    return JSONResponse({"error": str(error)}, status)
+    # It may repeat half a surrogate pair, which no answer can carry.
+    return JSONResponse({"error": str(error).encode(errors="replace").decode()}, status)
 
 
 class Control:

@@ -130,6 +130,7 @@ async def test_the_latency_is_spent_before_booking(clients):
         ("PUT", "/carriers/postnl/latency", {"fixed": 1, "p50": 1}, 400, "p50"),
         ("PUT", "/carriers/postnl", {"lookup_lag": "x"}, 400, "lookup_lag"),
         ("PUT", "/carriers/postnl", {"lag": 1}, 400, "lag"),
+        ("PUT", "/carriers/postnl", {"\ud800": 1}, 400, "unknown: ?"),
         ("GET", "/tracking/events?since=x", None, 400, "since"),
         ("GET", "/tracking/events?limit=0", None, 400, "limit"),
         ("GET", "/tracking/events?since=-1", None, 400, "since"),
