@@ -18,6 +18,7 @@ from carriers.simulator.latency import Latency
 from carriers.simulator.ledger import LedgerError
 from carriers.simulator.magic import Magic, refuse_if_asked
 from carriers.simulator.parcel import Parcel, Refusal, check
+from carriers.simulator.replies import BrokenOff
 from carriers.simulator.shapes import SHAPES
 from carriers.simulator.spec import CarrierSpec
 from carriers.simulator.tracking import Tracking
@@ -91,7 +92,10 @@ class Carrier:
         striking = [fault for fault in self.faults.values() if fault.strikes(call, now)]
         for fault in [*striking, *self._magic.faults_for(call)]:
             proceed = partial(fault.apply, call, self, proceed)
-        return await proceed()
+        try:
+            return await proceed()
+        except BrokenOff as broken:
+            return broken.answer
 
     async def book(self, parcel: Parcel, call: Call) -> Booking:
         """Sell a label; raises Refusal."""
@@ -143,6 +147,8 @@ class Carrier:
     async def _unwatched(self, work: Coroutine[Any, Any, object]) -> None:
         try:
             await work
+        except BrokenOff:
+            pass  # a late commit's inner fault: its client has an answer
         except LedgerError as error:
             logger.error("%s: a late commit was not booked: %s", self.spec.code, error)
 

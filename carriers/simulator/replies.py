@@ -12,6 +12,14 @@ from carriers.simulator.server import connection_of, reset
 _PADDING = b" " * 64
 
 
+class BrokenOff(Exception):
+    """The call has no whole answer: outer faults have none to change, and it passes them."""
+
+    def __init__(self, answer: Response) -> None:
+        super().__init__()
+        self.answer = answer
+
+
 class Reset(Response):
     """Answers by a TCP reset."""
 

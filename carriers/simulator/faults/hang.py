@@ -5,7 +5,7 @@ from starlette.responses import Response
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
 from carriers.simulator.params import Params
-from carriers.simulator.replies import Hanging
+from carriers.simulator.replies import BrokenOff, Hanging
 
 
 class Hang(Fault):
@@ -23,4 +23,4 @@ class Hang(Fault):
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
         if self.when == "after":
             await proceed()
-        return Hanging(self.seconds)
+        raise BrokenOff(Hanging(self.seconds))

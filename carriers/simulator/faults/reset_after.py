@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
-from carriers.simulator.replies import Reset
+from carriers.simulator.replies import BrokenOff, Reset
 
 
 class ResetAfter(Fault):
@@ -14,4 +14,4 @@ class ResetAfter(Fault):
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
         await proceed()
-        return Reset()
+        raise BrokenOff(Reset())

@@ -4,7 +4,7 @@ from starlette.responses import Response
 
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
-from carriers.simulator.replies import Reset
+from carriers.simulator.replies import BrokenOff, Reset
 
 
 class ResetBefore(Fault):
@@ -13,4 +13,4 @@ class ResetBefore(Fault):
     kind = "reset_before"
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        return Reset()
+        raise BrokenOff(Reset())

@@ -5,7 +5,7 @@ from starlette.responses import Response
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
 from carriers.simulator.params import Params
-from carriers.simulator.replies import Trickled
+from carriers.simulator.replies import BrokenOff, Trickled
 
 
 class Trickle(Fault):
@@ -19,4 +19,4 @@ class Trickle(Fault):
         self.interval = params.number("interval", 1.0, low=0.001, high=60.0)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        return Trickled(await proceed(), self.interval)
+        raise BrokenOff(Trickled(await proceed(), self.interval))

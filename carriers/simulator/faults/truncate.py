@@ -5,7 +5,7 @@ from starlette.responses import Response
 from carriers.simulator.call import Call, Work
 from carriers.simulator.fault import Fault, Premises
 from carriers.simulator.params import Params
-from carriers.simulator.replies import Truncated
+from carriers.simulator.replies import BrokenOff, Truncated
 
 
 class Truncate(Fault):
@@ -19,4 +19,4 @@ class Truncate(Fault):
         self.keep = params.number("keep", 0.5, high=1.0)
 
     async def apply(self, call: Call, premises: Premises, proceed: Work) -> Response:
-        return Truncated(await proceed(), self.keep)
+        raise BrokenOff(Truncated(await proceed(), self.keep))

@@ -257,6 +257,25 @@ async def test_two_faults_at_once_both_strike(clients):
     assert time.monotonic() - began >= 0.2
 
 
+@pytest.mark.parametrize("outer", ["corrupt", "poison_answer", "truncate", "reset_after"])
+async def test_what_never_answers_leaves_outer_faults_nothing_to_change(clients, outer):
+    await put(clients, "hang", when="after")
+    await put(clients, outer)
+    clients.session._timeout = SHORT
+    with pytest.raises(TimeoutError):
+        await clients.buy("postnl", "r1")
+
+
+@pytest.mark.parametrize("inner", ["truncate", "trickle"])
+async def test_a_broken_answer_stays_broken(clients, inner):
+    await put(clients, inner)
+    await put(clients, "poison_answer")
+    clients.session._timeout = SHORT
+    with pytest.raises((TimeoutError, aiohttp.ClientPayloadError)):
+        await clients.buy("postnl", "r1")
+    assert clients.booked("r1") == 1
+
+
 async def test_one_that_is_set_again_is_the_outermost(clients):
     await put(clients, "slow", seconds=0)
     await put(clients, "error")
