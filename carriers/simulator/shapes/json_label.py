@@ -48,15 +48,15 @@ class JsonLabel(Shape):
         """Take a label back."""
         owner = _authorize(request)
         shipment_id = request.path_params["shipment_id"]
-        call = Call("void", shipment_id)
-        return await self.carrier.answer(call, lambda: self._void(shipment_id, owner))
+        booking = self.carrier.bookings.by_shipment(self.carrier.spec.code, shipment_id, owner)
+        call = Call("void", booking.reference if booking else shipment_id)
+        return await self.carrier.answer(call, lambda: self._void(booking))
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         booking = await self.carrier.book(parcel, call)
         return JSONResponse(self._shipment(booking), 201)
 
-    async def _void(self, shipment_id: str, owner: str) -> Response:
-        booking = self.carrier.bookings.by_shipment(self.carrier.spec.code, shipment_id, owner)
+    async def _void(self, booking: Booking | None) -> Response:
         if booking is None:
             return self.error(404, "NOT_FOUND", "No such shipment")
         if not await self.carrier.bookings.void(booking):

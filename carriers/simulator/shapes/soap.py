@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from carriers.simulator.bookings import Booking
 from carriers.simulator.call import Call
 from carriers.simulator.labels import encoded
 from carriers.simulator.parcel import Malformed, Parcel, Refusal, parcel_from
@@ -92,8 +93,9 @@ class Soap(Shape):
     async def _cancel(self, action: Element) -> Response:
         owner = self._owner_of_token(action)
         tracking_number = action.findtext("tracking_number") or ""
-        call = Call("void", tracking_number)
-        return await self.carrier.answer(call, lambda: self._void(tracking_number, owner))
+        booking = self.carrier.sold(tracking_number, owner)
+        call = Call("void", booking.reference if booking else tracking_number)
+        return await self.carrier.answer(call, lambda: self._void(booking))
 
     async def _book(self, parcel: Parcel, call: Call) -> Response:
         booking = await self.carrier.book(parcel, call)
@@ -107,8 +109,7 @@ class Soap(Shape):
             label_zpl=zpl,
         )
 
-    async def _void(self, tracking_number: str, owner: str) -> Response:
-        booking = self.carrier.sold(tracking_number, owner)
+    async def _void(self, booking: Booking | None) -> Response:
         if booking is None:
             raise Refusal("NOT_FOUND", "No such shipment")
         if not await self.carrier.bookings.void(booking):

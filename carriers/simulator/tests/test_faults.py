@@ -7,6 +7,7 @@ import time
 import aiohttp
 import pytest
 
+from carriers.simulator.draw import draw
 from carriers.simulator.fault import make
 from carriers.simulator.params import Params
 from carriers.simulator.tests.clients import PRODUCT, bearer
@@ -213,6 +214,25 @@ async def test_a_void_can_fail_while_buying_works(clients):
     url = f"{clients.url('postnl')}/shipments/{sold['shipment_id']}"
     assert (await clients.request("DELETE", url, headers=bearer())).status == 500
     assert len(await clients.find("postnl", "r1")) == 1
+
+
+@pytest.mark.parametrize("code", ["postnl", "lantern"])
+async def test_a_share_of_voids_is_the_same_in_each_run(clients, code):
+    """Their calls name the label by an id that is drawn anew in each run."""
+    await put(clients, "error", code, calls="void", share=0.5, status=503)
+    references = [f"r{number}" for number in range(16)]
+    struck = []
+    for reference in references:
+        await clients.buy(code, reference)
+        (sold,) = clients.simulator.bookings.live(code, reference)
+        if code == "postnl":
+            url = f"{clients.url(code)}/shipments/{sold.shipment_id}"
+            answer = await clients.request("DELETE", url, headers=bearer())
+        else:
+            number = f"<tracking_number>{sold.tracking_number}</tracking_number>"
+            answer = await clients.soap("CancelShipment", f"<token>{clients.token}</token>{number}")
+        struck.append(answer.status == 503)
+    assert struck == [draw(1, "error", reference, 1) < 0.5 for reference in references]
 
 
 @pytest.mark.parametrize(("how", "poison"), [("long", "X" * 300), ("nul", "X\x001")])
