@@ -6,6 +6,8 @@ from typing import Literal
 
 from starlette.responses import Response
 
+from carriers.simulator.parcel import Parcel
+
 Kind = Literal["buy", "lookup", "void", "login"]
 By = Literal["call", "late commit"]
 Work = Callable[[], Awaitable[Response]]
@@ -17,7 +19,7 @@ class Call:
 
     kind: Kind
     key: str
-    companies: tuple[str, ...] = ()
+    parcels: tuple[Parcel, ...] = ()
     by: By = "call"
     # The credential that the call came with, hashed: bookings belong to it.
     owner: str = ""

@@ -24,16 +24,16 @@ class Magic:
         """Return the faults that this call's parcels ask for."""
         if call.kind != "buy":
             return []
-        return [fault for company in call.companies if (fault := self._fault(company, call.key))]
+        return [fault for parcel in call.parcels if (fault := self._fault(parcel))]
 
-    def _fault(self, company: str, reference: str) -> Fault | None:
-        text = company.strip().upper()
+    def _fault(self, parcel: Parcel) -> Fault | None:
+        text = parcel.receiver["company"].strip().upper()
         if not text.startswith(PREFIX) or text.removesuffix("!") == _REFUSE:
             return None
         if not text.endswith("!"):
-            if reference in self._spent:
+            if parcel.reference in self._spent:
                 return None
-            self._spent.add(reference)
+            self._spent.add(parcel.reference)
         try:
             return _conjure(text)
         except (KeyError, BadParams):

@@ -37,12 +37,11 @@ class JsonItems(Shape):
             parcel_from(item.get("client_id"), item.get("product"), item.get("grams"), item["to"])
             for item in await _items(request, "to")
         ]
-        companies = tuple(parcel.receiver["company"] for parcel in parcels)
         known = self.carrier.bookings.known
         stored = all(known(self.carrier.spec.code, each.reference, owner) for each in parcels)
         # What is stored is answered at once: there is no label to be made.
         key = parcels[0].reference
-        call = Call("buy", key, companies, owner=owner, spends_latency=not stored)
+        call = Call("buy", key, tuple(parcels), owner=owner, spends_latency=not stored)
 
         async def work() -> Response:
             results = await asyncio.gather(*(self._book(parcel, call) for parcel in parcels))

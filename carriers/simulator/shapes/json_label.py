@@ -30,7 +30,7 @@ class JsonLabel(Shape):
         parcel = parcel_from(
             body.get("reference"), body.get("product"), body.get("weight_g"), body.get("receiver")
         )
-        call = Call("buy", parcel.reference, (parcel.receiver["company"],), owner=owner)
+        call = Call("buy", parcel.reference, (parcel,), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def list(self, request: Request) -> Response:

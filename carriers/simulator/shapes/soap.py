@@ -87,7 +87,7 @@ class Soap(Shape):
             action.findtext("grams"),
             address(action, "receiver"),
         )
-        call = Call("buy", parcel.reference, (parcel.receiver["company"],), owner=owner)
+        call = Call("buy", parcel.reference, (parcel,), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def _cancel(self, action: Element) -> Response:

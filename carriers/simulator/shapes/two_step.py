@@ -53,7 +53,7 @@ class TwoStep(Shape):
         parcel = parcel_from(
             root.get("reference"), root.get("product"), root.get("grams"), address(root, "receiver")
         )
-        call = Call("buy", parcel.reference, (parcel.receiver["company"],), owner=owner)
+        call = Call("buy", parcel.reference, (parcel,), owner=owner)
         return await self.carrier.answer(call, lambda: self._book(parcel, call))
 
     async def label(self, request: Request) -> Response:

@@ -7,7 +7,8 @@ from carriers.simulator.tests.clients import PRODUCT, RECEIVER
 
 
 def asked(company, reference="r1", magic=None):
-    call = Call("buy", reference, (company,))
+    parcel = parcel_from(reference, 8, 2000, {**RECEIVER, "company": company})
+    call = Call("buy", reference, (parcel,))
     return [fault.kind for fault in (magic or Magic()).faults_for(call)]
 
 
@@ -71,6 +72,16 @@ async def test_a_parcel_can_ask_for_a_failure_and_see_the_recovery(clients, code
     assert clients.booked("r1") == 0
     assert (await clients.buy(code, "r1", "SIM:ERROR:503")).status in (200, 201)
     assert clients.booked("r1") == 1
+
+
+@pytest.mark.integration
+async def test_each_item_of_a_call_has_its_own_failure_once(clients):
+    one, other = (
+        {"client_id": company, "product": 20, "grams": 1, "to": {**RECEIVER, "company": company}}
+        for company in ("SIM:SLOW:0", "SIM:ERROR")
+    )
+    assert (await clients.buy_items([one, other])).status == 500
+    assert (await clients.buy_items([other])).data["results"][0]["status"] == "ok"
 
 
 @pytest.mark.integration
