@@ -174,6 +174,15 @@ def test_carriers_are_not_called_well_while_redis_is_away(settings):
     assert "secret" not in str(told.value)
 
 
+def test_an_outages_words_are_one_part_of_the_path_each(asked):
+    printed("outage", "kölibri", "sl/ow")
+    printed("outage", "a b?", "end")
+    assert [path for _, path, *_ in asked] == [
+        "/carriers/k%C3%B6libri/faults/sl%2Fow",
+        "/carriers/a%20b%3F/faults",
+    ]
+
+
 def test_an_outage_without_end_until_it_is_ended(asked):
     printed("outage", "colibri", "hang")
     printed("outage", "colibri", "end")

@@ -3,6 +3,7 @@
 import re
 from argparse import ArgumentParser, ArgumentTypeError
 from typing import Any
+from urllib.parse import quote
 
 from shipping.simulation import ask
 from shipping.terminal import TerminalCommand, manage
@@ -40,13 +41,14 @@ class Command(TerminalCommand):
     def handle(
         self, *args: Any, carrier: str, kind: str, seconds: float | None, json: bool, **options: Any
     ) -> None:
+        faults = f"/carriers/{quote(carrier, safe='')}/faults"
         if kind == "end":
-            ask("DELETE", f"/carriers/{carrier}/faults")
+            ask("DELETE", faults)
         else:
             parameters = dict(_PARAMETERS.get(kind, {}))
             parameters |= {} if kind in _WHOLE else {"calls": "all"}
             parameters |= {} if seconds is None else {"for": seconds}
-            ask("PUT", f"/carriers/{carrier}/faults/{kind}", parameters)
+            ask("PUT", f"{faults}/{quote(kind, safe='')}", parameters)
         if json:
             self.show([{"carrier": carrier, "kind": kind, "seconds": seconds}], as_json=True)
         elif kind == "end":
