@@ -12,9 +12,10 @@ import logging
 import os
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 Event = Literal["booked", "voided"]
 logger = logging.getLogger(__name__)
@@ -139,7 +140,8 @@ class Ledger:
 
 
 def _entry(line: bytes, path: Path, number: int) -> Entry:
-    try:
-        return Entry(**json.loads(line))
-    except (ValueError, TypeError):
-        raise LedgerError(f"{path}, line {number}: not an entry of a ledger") from None
+    with suppress(ValueError, TypeError):
+        entry = Entry(**json.loads(line))
+        if entry.event in get_args(Event):
+            return entry
+    raise LedgerError(f"{path}, line {number}: not an entry of a ledger")

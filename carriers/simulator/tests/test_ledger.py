@@ -112,6 +112,14 @@ async def test_a_torn_last_line_is_dropped_and_a_broken_one_inside_is_refused(pa
         Ledger(path)
 
 
+async def test_an_unknown_event_is_no_sale(path):
+    ledger = Ledger(path)
+    await append(ledger, event="refunded")
+    await ledger.close()
+    with pytest.raises(LedgerError, match="line 1"):
+        Ledger(path)
+
+
 async def test_a_second_simulator_on_the_same_file_is_refused(path):
     ledger = Ledger(path)
     with pytest.raises(LedgerError, match="in use"):
