@@ -1,6 +1,7 @@
 """What the carriers have sold, indexed; rebuilt from the ledger at start."""
 
 import asyncio
+import math
 import secrets
 import time
 from collections import Counter, defaultdict, deque
@@ -103,7 +104,7 @@ class Bookings:
         self, carrier: str, reference: str, lag: float = 0.0, *, owner: str = ""
     ) -> list[Booking]:
         """Return what isn't voided and is older than `lag` seconds, oldest first."""
-        newest = time.time() - lag
+        newest = time.time() - lag if lag else math.inf
         return [
             booking
             for booking in self._of(carrier, reference, owner)

@@ -155,6 +155,16 @@ async def test_bookings_survive_a_restart(path):
     await ledger.close()
 
 
+async def test_without_a_lag_a_clock_that_is_set_back_hides_no_booking(path):
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    booking = await bookings.book(CATALOGUE["tortoise"], parcel("t1"), "call")
+    booking.at += 60
+    assert bookings.live("tortoise", "t1") == [booking]
+    assert bookings.live("tortoise", "t1", lag=1) == []
+    await ledger.close()
+
+
 async def test_owners_survive_a_restart_and_a_line_without_one_is_everybodys(path):
     ledger = Ledger(path)
     bookings = Bookings(ledger)
