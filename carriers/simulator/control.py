@@ -7,6 +7,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING
 
 from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
@@ -41,6 +42,7 @@ def control_app(simulator: Simulator) -> Starlette:
             Unknown: lambda _, error: _refuse(404, error),
             BadParams: lambda _, error: _refuse(400, error),
             Malformed: lambda _, error: _refuse(400, error),
+            HTTPException: lambda _, error: _refuse(error.status_code, error),  # no such path
         },
     )
 

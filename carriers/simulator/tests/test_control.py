@@ -136,6 +136,8 @@ async def test_the_latency_is_spent_before_booking(clients):
         ("GET", "/tracking/events?since=-1", None, 400, "since"),
         ("GET", "/carriers/hare/invoice.csv", None, 404, "hare"),
         ("POST", "/tracking/nothing/advance", None, 404, "nothing"),
+        ("PUT", "/carriers/postnl/fault/hang", {}, 404, "Not Found"),
+        ("GET", "/reset", None, 405, "Method Not Allowed"),
     ],
 )
 async def test_what_is_wrong_is_named(clients, method, path, body, status, named):
