@@ -114,9 +114,6 @@ class PartitionByMonth(Operation):
         # No identity: before PostgreSQL 17 partitions have none.
         cursor.execute(f"CREATE SEQUENCE {table}_id_seq START {number} OWNED BY {table}.id")
         cursor.execute(f"ALTER TABLE {table} ALTER id SET DEFAULT nextval('{table}_id_seq')")
-        for role, privilege in grants:
-            cursor.execute(f"GRANT {privilege} ON {table} TO {role}")
-            cursor.execute(f"GRANT USAGE ON SEQUENCE {table}_id_seq TO {role}")
         cursor.execute(f"ALTER TABLE {table} ADD CONSTRAINT {table}_pkey PRIMARY KEY (id, {key})")
         if self.unique:
             cursor.execute(
@@ -132,6 +129,9 @@ class PartitionByMonth(Operation):
         )
         cursor.execute(f"ALTER TABLE {first} DROP CONSTRAINT {table}_until")
         cursor.execute(f"CREATE TABLE {table}_default PARTITION OF {table} DEFAULT")
+        for role, privilege in grants:  # the sweeper asks the default by its name
+            cursor.execute(f"GRANT {privilege} ON {table}, {table}_default TO {role}")
+            cursor.execute(f"GRANT USAGE ON SEQUENCE {table}_id_seq TO {role}")
 
     def _all(self, cursor: Any, question: str) -> list[Any]:
         cursor.execute(question)
