@@ -16,6 +16,9 @@ from django.db.migrations.operations.base import Operation
 # What a month's rows are told by; the partition's key is part of each unique index.
 KEYS = {"parcels_attempt": "date_created", "parcels_trackingevent": "at"}
 UNIQUE = {"parcels_trackingevent": "seq"}
+# What each refers to. The old code changes a row of it first: locked in another order than its,
+# one of the two would be ended as a deadlock.
+REFERS = {"parcels_attempt": "parcels_announcement", "parcels_trackingevent": "parcels_parcel"}
 
 
 class PartitionByMonth(Operation):
@@ -72,6 +75,7 @@ class PartitionByMonth(Operation):
     def _switch(self, cursor: Any, month: str) -> None:
         table, key = self.table, self.key
         first = f"{table}_before_{month[:7].replace('-', '_')}"
+        cursor.execute(f"LOCK TABLE {REFERS[table]} IN SHARE ROW EXCLUSIVE MODE")
         cursor.execute(f"LOCK TABLE {table} IN ACCESS EXCLUSIVE MODE")
         # A key across partitions can't be referred to: the models' references stay without it.
         for name, other in self._all(
