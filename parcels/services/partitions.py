@@ -40,10 +40,12 @@ def tend(now: datetime | None = None) -> int:
         table = model._meta.db_table
         if connection.vendor == "postgresql":
             try:
-                for month in months(now, before):
-                    if not _has(table, month):
-                        _make(table, key, month)
-                _drop_before(table, key, before)
+                try:  # the last first: a month that is late may have more rows than can be moved
+                    for month in reversed(months(now, before)):
+                        if not _has(table, month):
+                            _make(table, key, month)
+                finally:
+                    _drop_before(table, key, before)
             except DatabaseError:  # it is in use, or this role may not
                 log.exception("the partitions of %s are as they were", table)
             metrics.HISTORY_UNPLACED.labels(table).set(_unplaced(table))

@@ -290,6 +290,22 @@ def test_months_in_which_no_sweeper_ran_are_made_afterwards(switched: Database) 
 
 
 @pytest.mark.deployment
+def test_a_month_whose_rows_take_too_long_to_move_keeps_nothing_else(switched: Database) -> None:
+    first = partitions.months(datetime.now(UTC))[2]
+    switched.rows(INSERT.format(moment=f"'{(first + timedelta(days=20)).isoformat()}'"))
+    switched.rows(
+        "CREATE FUNCTION many() RETURNS trigger LANGUAGE plpgsql"
+        " AS 'BEGIN PERFORM pg_sleep(9); RETURN OLD; END';"
+        "CREATE TRIGGER many BEFORE DELETE ON parcels_attempt_default"
+        " FOR EACH ROW EXECUTE FUNCTION many()"
+    )
+    now = first + timedelta(days=60)
+    switched.tend(now, HISTORY_KEEP=str(50 * 86400), DATABASE_STATEMENT_TIMEOUT="2")
+    made = partitions.months(now, partitions.following(first))
+    assert switched.months("parcels_attempt") == {"default", *(f"{each:%Y_%m}" for each in made)}
+
+
+@pytest.mark.deployment
 def test_the_same_event_twice_is_still_one_row(switched: Database) -> None:
     copied = (
         "INSERT INTO parcels_trackingevent (parcel_id, carrier, tracking_number, status, message,"
