@@ -51,10 +51,10 @@ class PartitionByMonth(Operation):
         return bool(cursor.fetchone()[0] == "p")
 
     def _end(self, cursor: Any) -> str:
-        """Return the month before which all is: after the next, or after the last row's."""
+        """Return the month before which all is: after the next."""
         cursor.execute(
-            f"SELECT to_char(date_trunc('month', greatest(now() + interval '1 month', max({self.key}))"
-            f" AT TIME ZONE 'UTC') + interval '1 month', 'YYYY-MM-DD') FROM {self.table}"
+            "SELECT to_char(date_trunc('month', now() AT TIME ZONE 'UTC') + interval '2 months',"
+            " 'YYYY-MM-DD')"
         )
         return str(cursor.fetchone()[0])
 
@@ -65,6 +65,9 @@ class PartitionByMonth(Operation):
             f"ALTER TABLE {table} ADD CONSTRAINT {table}_until"
             f" CHECK ({key} < '{month} 00:00:00+00') NOT VALID"
         )
+        # A wrong clock wrote them, and `carriers.tracking_feed` now dates such as these: they would
+        # keep each month until theirs in the first partition.
+        cursor.execute(f"UPDATE {table} SET {key} = now() WHERE {key} >= '{month} 00:00:00+00'")
         cursor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {table}_until")
         for column in filter(None, ("id", self.unique)):
             cursor.execute(f"DROP INDEX CONCURRENTLY IF EXISTS {table}_{column}_first")

@@ -208,6 +208,16 @@ def test_a_switch_that_was_interrupted_is_begun_again(filled: Database, table: s
     assert {_kind(filled, name) for name in TABLES} == {"p"}
 
 
+@pytest.mark.deployment
+def test_an_event_of_a_wrong_clock_keeps_no_month_from_being_made(filled: Database) -> None:
+    """Before they were dated when they were read, as `carriers.tracking_feed` does."""
+    filled.rows("UPDATE parcels_trackingevent SET at = '2062-03-01' WHERE seq = 1")
+    assert filled.migrate().returncode == 0
+    first = f"before_{partitions.months(datetime.now(UTC))[2]:%Y_%m}"
+    assert filled.months("parcels_trackingevent") == {first, "default"}
+    assert filled.value("SELECT at <= now() FROM parcels_trackingevent WHERE seq = 1")
+
+
 def _kind(database: Database, table: str) -> Any:
     return database.value(f"SELECT relkind FROM pg_class WHERE relname = '{table}'")
 
