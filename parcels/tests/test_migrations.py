@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import psycopg
@@ -137,3 +139,24 @@ def test_one_that_waited_too_long_can_be_run_again(
     done = database.migrate("parcels", migration)
     assert done.returncode == 0, done.stderr
     assert database.value(invalid) == 0
+
+
+@pytest.mark.deployment
+def test_one_transaction_locks_its_tables_in_the_old_codes_order(
+    postgresql: PostgresServer,
+) -> None:
+    """Else PostgreSQL ends one of the two: what records a label, as it waits last."""
+    database = Database(postgresql.create_database("order_0011"))
+    assert database.migrate("parcels", "0010").returncode == 0
+    waits = (
+        "SELECT count(*) FROM pg_locks JOIN pg_database ON pg_database.oid = database"
+        " WHERE datname = current_database() AND NOT granted"
+    )
+    with ThreadPoolExecutor(1) as pool, psycopg.connect(database.url) as recording:
+        recording.execute("SELECT 1 FROM parcels_webhookendpoint")
+        done = pool.submit(database.migrate, "parcels", "0011")
+        while not database.value(waits) and not done.done():
+            time.sleep(0.05)
+        # As the commit does, for the event's reference to its account.
+        recording.execute("LOCK TABLE parcels_account IN ROW SHARE MODE")
+    assert done.result().returncode == 0
