@@ -389,9 +389,10 @@ def test_holds_that_two_release_in_different_orders_are_released(server):
 
 @needs_postgresql
 def test_expired_rows_are_deleted_as_fast_as_answers_are_written(postgresql, monkeypatch):
-    postgresql.run("INSERT INTO offload_store VALUES ('old', '', now() - interval '1 s')")
+    old = "SELECT 'old' || n, ''::bytea, now() - interval '1 s' FROM generate_series(1, 500) n"
+    postgresql.run(f"INSERT INTO offload_store {old}")
     monkeypatch.setattr("random.random", lambda: 0.5)
-    left = "SELECT 1 FROM offload_store WHERE key = 'old'"
+    left = "SELECT 1 FROM offload_store WHERE key LIKE 'old%'"
     offload.release_many({uuid4().hex: HttpResponse("a") for _ in range(50)})
     assert postgresql.run(left)
     offload.release_many({uuid4().hex: HttpResponse("a") for _ in range(51)})

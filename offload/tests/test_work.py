@@ -317,17 +317,19 @@ def test_a_second_delivery_while_it_is_at_work_is_left_to_the_first(stored, monk
     order = model.objects.create()
     order.begin_hold(30, "")
     begun: list[str] = []
+    early: list[str] = []
 
     def work(row):
         begun.append(row.hold_id)
         if len(begun) < 3:
             buy_label.work(str(order.pk), order.hold_id)
+            early.extend(stored)
         row.label = "bought"
 
     monkeypatch.setattr(buy_label, "model", model)
     monkeypatch.setattr(buy_label, "_function", work)
     buy_label.work(str(order.pk), order.hold_id)
-    assert begun == [order.hold_id]
+    assert (begun, early) == ([order.hold_id], [])
     order.refresh_from_db()
     assert (order.hold_state, order.label) == (HoldState.DONE, "bought")
     assert [answer.status for answer in stored.values()] == [200]
