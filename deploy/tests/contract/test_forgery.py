@@ -17,6 +17,7 @@ pytestmark = pytest.mark.deployment
 HEADERS = [
     *("X-Accel-Redirect", "X-Accel-Buffering", "X-Accel-Expires", "X-Accel-Limit-Rate"),
     *("X-Accel-Charset", "X-Offload-Ticket", "X-Offload-Request", "X-Offload-Hold", "X-Sendfile"),
+    "Script-Name",  # gunicorn's, with an underscore: what all paths begin with
 ]
 FORMS: list[Callable[[str], str]] = [
     str,
