@@ -115,6 +115,12 @@ def test_the_asgi_file_is_a_program():
     assert "shop.asgi:application" in text
 
 
+def test_uvicorn_keeps_connections_as_long_as_balancers_do():
+    """By default for 5 s: what a balancer sends at that moment is a 502."""
+    for text in (printed("asgi"), (TEMPLATES.parent / "README.md").read_text()):
+        assert f"--timeout-keep-alive {idle.LIMIT:.0f} " in text
+
+
 class Nginx:
     def __init__(self, folder, text):
         own = [f"{kind}_temp_path {folder}/{kind};" for kind in ("client_body", "proxy", "uwsgi")]
