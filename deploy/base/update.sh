@@ -37,7 +37,8 @@ fi
 
 compose run --rm migrate
 # In their place: what waits is announced some seconds later. Before web, whose messages they read.
-compose up --detach --no-deps --scale "worker=$(count worker)" worker sweeper
+compose up --detach --no-deps \
+    --scale "worker=$(count worker)" --scale "sweeper=$(count sweeper)" worker sweeper
 # shellcheck disable=SC2086 # several names
 compose up --detach --no-deps --no-recreate "$@" $services
 # Returns when nobody is held by way of the old ones any more.

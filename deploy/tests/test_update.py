@@ -8,8 +8,8 @@ import pytest
 
 from deploy.plan import ROOT
 
-# Three of web, two of hub, four of worker, of the image $RUNNING, or none without one; and each
-# call is written down.
+# Three of web, two of hub, four of worker, two of sweeper, of the image $RUNNING, or none without
+# one; and each call is written down.
 STUB = """#!/bin/sh
 echo "${0##*/} $*" >> "$CALLS"
 [ "$1" != inspect ] || echo "slow-carriers:$RUNNING"
@@ -17,7 +17,8 @@ echo "${0##*/} $*" >> "$CALLS"
 [ "$1 $2" = "ps -q" ] && [ -n "$RUNNING" ] || exit 0
 shift 2
 for service in "$@"; do
-    case $service in web) echo w1 w2 w3;; hub) echo h1 h2;; worker) echo a1 a2 a3 a4;; esac
+    case $service in web) echo w1 w2 w3;; hub) echo h1 h2;; worker) echo a1 a2 a3 a4;;
+        sweeper) echo s1 s2;; esac
 done | tr ' ' '\\n'
 """
 
@@ -57,7 +58,7 @@ def test_it_keeps_the_numbers_and_ends_the_old_ones(given, said, tmp_path):
     up = f"{said} up --detach --no-deps"
     assert [call for call in calls if not ASKING.search(call)] == [
         f"{said} run --rm migrate",
-        f"{up} --scale worker=4 worker sweeper",
+        f"{up} --scale worker=4 --scale sweeper=2 worker sweeper",
         f"{up} --no-recreate --scale web=6 --scale hub=4 hub web",
         f"{said} exec -T -e APP_HOST=web-2 -e HUB_BIND=hub-2:8100 front"
         " python -m deploy.container reload",
