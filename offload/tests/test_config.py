@@ -89,6 +89,12 @@ def test_the_internal_side_is_closed(kind):
 
 
 @pytest.mark.parametrize("kind", WITH_HUB)
+def test_each_request_has_its_own_connection_to_the_app(kind):
+    """nginx' default until 1.29.7; servers close what it keeps after two seconds, or at once."""
+    assert "proxy_set_header Connection close;" in location(printed(kind), "/")
+
+
+@pytest.mark.parametrize("kind", WITH_HUB)
 def test_the_hub_gets_nothing_of_the_client_s(kind):
     hub = location(printed(kind), "^~ /_offload/hold/")
     for directive in ("internal", "proxy_pass_request_headers off", "proxy_pass_request_body off"):
