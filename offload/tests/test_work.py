@@ -97,6 +97,24 @@ def test_what_is_not_sent_with_the_commit_does_not_delay_it(offload_settings, mo
     assert at == [True, False, False]
 
 
+@pytest.mark.django_db(transaction=True)
+def test_what_a_failed_commit_took_back_is_released_again(offload_settings, monkeypatch):
+    offload_settings(STORE="postgresql", BACKEND="inline")
+    order = Order.objects.create()
+    order.begin_hold(30, "")
+    at = []
+
+    def release(hold_id, answer):
+        at.append((connection.in_atomic_block, answer.status_code))
+        return True
+
+    monkeypatch.setattr("offload.tasks.release", release)
+    lost = mock.patch.object(connections["default"], "commit", side_effect=OperationalError)
+    with lost, pytest.raises(OperationalError):
+        buy_label.work(str(order.pk), str(order.hold_id))
+    assert at == [(True, 200), (False, 500)]
+
+
 def too_much(order):
     order.parts = {"not JSON": object()}
 
