@@ -11,10 +11,14 @@ BARE = {"parcel": {"id": 1, "status": {"id": 1001}, "label": {}}}
 
 
 class Shop:
-    """`keep` says whether a connection stays open after an answer."""
+    """`keep` says whether a connection stays open after an answer.
 
-    def __init__(self, *, seconds=0.0, answer=LABELLED, status=200, keep=True):
+    Nobody is answered until `least` have waited at once.
+    """
+
+    def __init__(self, *, seconds=0.0, answer=LABELLED, status=200, keep=True, least=0):
         self.seconds, self.answer, self.status, self.keep = seconds, answer, status, keep
+        self.least, self.enough = least, asyncio.Event()
         self.creates = self.reads = self.now = self.most = 0
         self.port = 0
 
@@ -23,7 +27,10 @@ class Shop:
         self.creates += 1
         self.now += 1
         self.most = max(self.most, self.now)
+        if self.most >= self.least:
+            self.enough.set()
         try:
+            await self.enough.wait()
             await asyncio.sleep(self.seconds)
         finally:  # also where the client has gone
             self.now -= 1

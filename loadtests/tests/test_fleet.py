@@ -23,7 +23,7 @@ def planned(port, closed):
 
 def test_two_processes_send_one_plan_between_them():
     told: list[Progress] = []
-    with running(Shop(seconds=0.02)) as shop:
+    with running(Shop(seconds=0.02, least=6)) as shop:  # one may start late
         _, report, interrupted = fleet.send(
             planned(shop.port, Closed(6, 60)), generators=2, tell=told.append
         )
