@@ -157,7 +157,9 @@ def test_remote_fronts(offload_settings, redis_server, hold_id, front, status):
     assert (stored.status, stored.body) == (202, b'{"state": "working"}')
     assert ("Set-Cookie", "a=1; Path=/") in stored.headers
     life = redis_server.client.ttl(LATE_KEY + ticket.nonce)
-    assert ticket.deadline - time.time() < life <= 55 + 31
+    assert (
+        ticket.deadline - time.time() + 29 < life <= 55 + 31
+    )  # as long as a front may wait for a hub
 
 
 @pytest.mark.parametrize("front", REMOTE)
