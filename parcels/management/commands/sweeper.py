@@ -176,6 +176,7 @@ class Sweeper:
         if timeline and timeline != self.timeline and restored.is_distrusted(timeline):
             count = restored.distrust_unsent()
             log.error("the database failed over: %s announcements are looked up first", count)
+            restored.skip_ids()
         self.timeline = timeline
 
     def _notice_new_broker(self) -> None:
