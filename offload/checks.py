@@ -24,7 +24,7 @@ MIDDLEWARE = "offload.middleware.OffloadMiddleware"
 def check_offload(**_: Any) -> list[CheckMessage]:
     """Return what is wrong with the settings; each message has an id and a hint."""
     try:
-        offload = conf.read(dict(getattr(settings, "OFFLOAD", {})))
+        offload = conf.read(getattr(settings, "OFFLOAD", {}))
         front = fronts.FRONTS[offload.backend]
     except ImproperlyConfigured as error:
         known = ", ".join(map(repr, fronts.FRONTS))

@@ -1,5 +1,6 @@
 """`settings.OFFLOAD`, read once, typed, and refused if invalid."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cache, cached_property
 from typing import Any
@@ -60,8 +61,10 @@ class Offload:
 NAMES = frozenset(field.name.upper() for field in fields(Offload))
 
 
-def read(values: dict[str, Any]) -> Offload:
+def read(values: Any) -> Offload:
     """Return the typed settings, or raise ImproperlyConfigured with the setting's name."""
+    if not isinstance(values, Mapping):
+        raise ImproperlyConfigured(f"OFFLOAD is a dictionary, not {values!r}")
     unknown = set(values) - NAMES
     if unknown:
         raise ImproperlyConfigured(f"OFFLOAD has no {', '.join(sorted(unknown))}")
@@ -86,7 +89,7 @@ def _typed(name: str, value: Any) -> Any:
 @cache
 def current() -> Offload:
     """Return the project's settings."""
-    offload = read(dict(getattr(settings, "OFFLOAD", {})))
+    offload = read(getattr(settings, "OFFLOAD", {}))
     if offload.secret:
         return offload
     derived = salted_hmac("offload", "secret", algorithm="sha256").hexdigest()

@@ -77,6 +77,12 @@ def test_what_is_wrong_is_named(offload_settings, values, also, expected):
     assert ids() == [expected]
 
 
+@pytest.mark.parametrize("value", [None, ["asgi"]])
+def test_settings_that_are_no_dictionary_are_named(value):
+    with override_settings(OFFLOAD=value):
+        assert ids() == ["offload.E001"]
+
+
 @pytest.mark.parametrize("front", FRONTS)
 def test_a_misspelt_front_is_told_the_names(offload_settings, front):
     offload_settings(BACKEND="pigeon")
