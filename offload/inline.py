@@ -21,7 +21,7 @@ from offload.counting import here
 from offload.doubts import ASK_TIMEOUT, DOUBT, REREAD
 from offload.keys import ANSWER_KEY, EPOCH_KEY, HOLD_CHANNEL
 from offload.protocol import Answer, Hold, Message, check_hold_id, decode_answer, merge
-from offload.redis_clients import address, shared_client
+from offload.redis_clients import address, reason, shared_client
 from offload.responses import to_response
 from offload.waiting import Waiters
 
@@ -80,7 +80,7 @@ def wait_for(hold_id: str, seconds: float) -> Answer | None:
                 return answer
         except trouble as error:
             where = address(store.url())
-            logger.warning("%s is in doubt, the app is asked: %r", where, error)
+            logger.warning("%s is in doubt, the app is asked: %s", where, reason(error))
             doubt = time.monotonic() + DOUBT
             answer = _ask_app(hold_id)
             if answer is not None or time.monotonic() >= deadline:

@@ -49,6 +49,10 @@ def address(url: str) -> str:
     return re.sub("//.*@", "//", place)
 
 
+# Each error in one line: `repr` of redis-py 8's own leaves out what the server or system said.
+reason: Callable[[BaseException], str] = BaseException.__repr__
+
+
 def sync_client(url: str, *, time_out: float = SOCKET_TIMEOUT) -> redis.Redis:
     """Return a client; each operation of its sockets ends within `time_out` seconds."""
     client: redis.Redis = _client(redis, url, time_out)
@@ -127,9 +131,9 @@ class Pipe:
             return await self._run(commands)
         except self._trouble as error:
             self._paused_until = time.monotonic() + PAUSE
-            trouble = StoreTrouble(repr(error))
+            trouble = StoreTrouble(reason(error))
             self._batches.fail_queued(trouble)
-            self._on_trouble(repr(error))
+            self._on_trouble(reason(error))
             raise trouble from error
 
 

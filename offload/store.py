@@ -18,7 +18,7 @@ from offload import conf
 from offload.keys import ANSWER_KEY, HOLD_CHANNEL, RELEASED_CHANNEL
 from offload.postgresql import writing
 from offload.protocol import BODILESS, NO_ANSWER, Answer, check_hold_id, encode_answer
-from offload.redis_clients import PAUSE, address, shared_client
+from offload.redis_clients import PAUSE, address, reason, shared_client
 from offload.responses import read_stream, render
 
 if TYPE_CHECKING:
@@ -151,7 +151,7 @@ def write(
             pipeline.execute()
     except TROUBLE as error:
         _paused_until = time.monotonic() + PAUSE
-        logger.warning("%s, %s is in trouble: %r", trouble, address(url()), error)
+        logger.warning("%s, %s is in trouble: %s", trouble, address(url()), reason(error))
         return False
     if _paused_until:
         _paused_until = 0.0

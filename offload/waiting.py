@@ -18,7 +18,7 @@ from offload import doubts
 from offload.counting import ANSWERED, GONE, HELD, HOLDS, LATE, OVER_LIMIT, REDIS_UP, Counts
 from offload.keys import ANSWER_KEY
 from offload.protocol import Answer, ClientGone, Hold, Receive, decode_answer, merge
-from offload.redis_clients import AsyncStore, RedisStore, address
+from offload.redis_clients import AsyncStore, RedisStore, address, reason
 
 logger = logging.getLogger("offload")
 
@@ -97,7 +97,7 @@ class Waiters:
                             asked = self.pipe.ask("GET", ANSWER_KEY + hold_id)
                             asked.add_done_callback(partial(self._take, hold_id, woken=True))
             except self.store.trouble as error:
-                self.doubts.begin(f"subscription lost: {error!r}")
+                self.doubts.begin(f"subscription lost: {reason(error)}")
             except Exception:
                 logger.exception("the subscription failed in a way nobody thought of")
             self.counts.own[REDIS_UP] = 0

@@ -43,6 +43,7 @@ def test_a_release_names_the_address_and_says_when_it_is_over(
     redis_server.kill()
     assert offload.release(hold_id, HttpResponse()) is False
     assert f"127.0.0.1:{redis_server.port}" in caplog.text
+    assert "Connection refused" in caplog.text
     redis_server.start()
     store._paused_until = time.monotonic()
     caplog.clear()
@@ -63,6 +64,7 @@ async def test_waiters_do_so_too(redis_server, caplog, monkeypatch):
     assert caplog.text == ""
     redis_server.kill()
     await eventually(lambda: f"127.0.0.1:{redis_server.port}" in caplog.text)
+    assert "Connect call failed" in caplog.text or "closed by server" in caplog.text
     redis_server.start()
     await eventually(lambda: "answers again" in caplog.text)
     await waiters.stop()
