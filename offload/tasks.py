@@ -52,6 +52,13 @@ class Task(Generic[Row]):
     def __call__(self, row: Row) -> object:
         return self._function(row)
 
+    def is_found(self) -> bool:
+        """Say whether `execute` finds it: not in a function or class, and by its own name."""
+        try:
+            return import_string(self.path) is self
+        except ImportError:
+            return False
+
     def enqueue(self, row: Row) -> None:
         """Have it done by what OFFLOAD["TASKS"] names."""
         RUNNERS[conf.current().tasks](self.path, str(row.pk), str(row.hold_id))
@@ -144,6 +151,8 @@ def run(
             f"offload.run takes a function under @offload.task(Order) and an Order, not {work!r} "
             f"and {row!r}"
         )
+    if not work.is_found():
+        raise TypeError(f"a worker finds a task by its name in a module, and {work.path} is none")
     alias = router.db_for_write(type(row), instance=row)
     if alias != router.db_for_write(work.model):
         raise ValueError(f"{row!r} is in {alias!r}, where no router sends the worker")

@@ -439,6 +439,17 @@ def test_what_is_no_task_is_refused_before_the_row_waits(work, eagerly):
     assert order.hold_state != HoldState.WAITING
 
 
+@pytest.mark.parametrize("eagerly", [eager, nullcontext])
+@pytest.mark.parametrize("function", [lambda order: None, buy])
+def test_a_task_that_no_worker_would_find_is_refused(function, eagerly):
+    """Its client would wait for its whole time, while the tests are green."""
+    order = Order.objects.create()
+    with eagerly(), pytest.raises(TypeError, match="by its name"):
+        offload.run(offload.task(Order)(function), order)
+    order.refresh_from_db()
+    assert order.hold_state != HoldState.WAITING
+
+
 def test_a_row_that_no_worker_would_find_is_refused(stored):
     order = Order.objects.create()
     with pytest.raises(TypeError, match="an Order"):
