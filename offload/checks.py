@@ -67,10 +67,10 @@ def _check_front(offload: conf.Offload, front: fronts.Front) -> Iterator[CheckMe
             hint=f"Put {MIDDLEWARE!r} first: what others add later would not reach held clients.",
             id="offload.E003",
         )
-    if front.remote and not offload.resolve_url:
+    if front.remote and not offload.resolve_url.endswith(ANSWERS_PATH):
         yield Warning(
-            "OFFLOAD['RESOLVE_URL'] is not set: a hub without it can't ask the app when Redis "
-            "has lost an answer.",
+            f"OFFLOAD['RESOLVE_URL'] = {offload.resolve_url!r} does not end with {ANSWERS_PATH}: a "
+            "hub without it can't ask the app when the store has lost an answer.",
             hint=f"Set it to this app's internal address with {ANSWERS_PATH}, as for the hub.",
             id="offload.W005",
         )

@@ -49,7 +49,7 @@ def offload_settings():
             base = {
                 "SECRET": SECRET,
                 "REDIS_URL": "redis://127.0.0.1:9/0",
-                "RESOLVE_URL": "http://a",
+                "RESOLVE_URL": "http://a/_offload/answers",
             }
             offload = {**base, "RESOLVE": "offload.tests.outcomes.resolve", **values}
             settings = {

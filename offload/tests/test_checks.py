@@ -70,6 +70,7 @@ def test_where_no_hub_asks_it_needs_no_address(offload_settings):
         pytest.param({"RESOLVE": "no.such.thing"}, {}, "offload.E004", id="resolve not there"),
         pytest.param({"RESOLVE": "offload.tests.outcomes.known"}, {}, "offload.E004", id="no call"),
         pytest.param({"RESOLVE_URL": ""}, {}, "offload.W005", id="no resolve URL"),
+        pytest.param({"RESOLVE_URL": "http://a"}, {}, "offload.W005", id="no path in it"),
     ],
 )
 def test_what_is_wrong_is_named(offload_settings, values, also, expected):
