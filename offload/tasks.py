@@ -146,10 +146,10 @@ def run(
     `wait` and `account` as for `hold`; `late` is the row's own by default. With DRF's `request` the
     outcome is rendered as that client asked for. A row that is being worked on is only waited for.
     """
-    if not (isinstance(work, Task) and isinstance(row, work.model)):
+    if not (isinstance(work, Task) and isinstance(row, work.model)) or row._state.adding:
         raise TypeError(
-            f"offload.run takes a function under @offload.task(Order) and an Order, not {work!r} "
-            f"and {row!r}"
+            "offload.run takes a function under @offload.task(Order) and a saved Order, not "
+            f"{work!r} and {row!r}"
         )
     if not work.is_found():
         raise TypeError(f"a worker finds a task by its name in a module, and {work.path} is none")

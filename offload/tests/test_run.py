@@ -452,8 +452,10 @@ def test_a_task_that_no_worker_would_find_is_refused(function, eagerly):
 
 def test_a_row_that_no_worker_would_find_is_refused(stored):
     order = Order.objects.create()
-    with pytest.raises(TypeError, match="an Order"):
+    with pytest.raises(TypeError, match="saved Order"):
         offload.run(cast(Any, offload.task(Express)(print)), order)
+    with pytest.raises(TypeError, match="a saved Order"):
+        offload.run(buy_label, Order())
     order._state.db = "another"  # of its `using`, of which no router knows
     with pytest.raises(ValueError, match="'another'"):
         offload.run(buy_label, order)
