@@ -431,8 +431,11 @@ def due_deliveries() -> list[int]:
         due = pending.filter(endpoint=endpoint, wake_at__lte=now).values_list("pk", flat=True)
         if endpoint.is_active and endpoint.retry_at:
             # The least tried: its receiver may refuse the oldest for good. Those without a try are
-            # asked for first, as they are found by the index, however many wait.
-            found = due.filter(tries=0)[:1] or due.order_by("tries", "wake_at")[:1]
+            # asked for first, as they are found by the index, however many wait; the newest, as the
+            # oldest may have been due for too long, which is no try.
+            found = (
+                due.filter(tries=0).order_by("-wake_at")[:1] or due.order_by("tries", "wake_at")[:1]
+            )
         else:
             found = due[: max(share, 1)]
         portions.append(list(found))

@@ -234,6 +234,22 @@ def test_what_was_due_for_too_long_fails_unsent(shop: Shop, sent: list[Any]) -> 
     assert len(sent) == 2
 
 
+def test_what_was_due_for_too_long_takes_no_turn_of_a_failing_endpoint(
+    shop: Shop, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Else one with an event each second is never tried again, nor switched off."""
+    failing(shop.account, days=5.1, failures=200)
+    for days in (5.1, 1):
+        due = timezone.now() - timedelta(days=days)
+        WebhookDelivery.objects.filter(pk=delivery_for(shop.account).pk).update(
+            run_at=due, wake_at=due
+        )
+    tried = refuse(monkeypatch)
+    sweep_once()
+    assert len(tried) == 1
+    assert not WebhookEndpoint.objects.get().is_active
+
+
 def test_what_ends_its_processes_does_so_ever_more_seldom_ten_times(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
