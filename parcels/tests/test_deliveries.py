@@ -91,6 +91,7 @@ def test_a_delivery_is_signed_and_says_what_a_get_says(
     assert payload["carrier_status_change_timestamp"] is None
     delivery.refresh_from_db()
     assert (delivery.state, delivery.tries, delivery.last_status) == ("delivered", 1, 200)
+    assert delivery.delivered_at
 
 
 def test_what_was_delivered_is_not_sent_again_by_a_second_message(

@@ -104,7 +104,7 @@ def test_the_delay_of_an_endpoint_doubles_up_to_an_hour(
     shop: Shop, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refuse(monkeypatch)
-    delays = []
+    delays, since = [], set()
     for _ in range(12):
         delivery = delivery_for(shop.account)
         due_again()
@@ -112,8 +112,10 @@ def test_the_delay_of_an_endpoint_doubles_up_to_an_hour(
         endpoint = WebhookEndpoint.objects.get()
         assert endpoint.retry_at
         delays.append(round((endpoint.retry_at - timezone.now()).total_seconds()))
+        since.add(endpoint.failing_since)
     assert delays == [5, 10, 20, 40, 80, 160, 320, 640, 1280, 2560, 3600, 3600]
     assert endpoint.failures == 12
+    assert len(since) == 1
 
 
 def test_failures_that_were_under_way_together_count_once(shop: Shop) -> None:
