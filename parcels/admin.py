@@ -307,8 +307,10 @@ class CarrierContractAdmin(SwitchedOff):
     def save_model(self, request: HttpRequest, obj: CarrierContract, *args: Any) -> None:
         """Untick the former default with it: without one, labels are bought on our own account."""
         if obj.is_default:
-            same = CarrierContract.objects.filter(account=obj.account_id, carrier=obj.carrier)
-            if same.exclude(pk=obj.pk).update(is_default=False):
+            former = CarrierContract.objects.filter(
+                account=obj.account_id, carrier=obj.carrier, is_default=True
+            )
+            if former.exclude(pk=obj.pk).update(is_default=False):
                 self.message_user(request, f"It replaces {obj.carrier}'s former default.")
         super().save_model(request, obj, *args)
 

@@ -133,6 +133,9 @@ def test_a_new_default_takes_the_former_one_s_place(
     assert defaults() == {"Big", colibri.name}
     operator.post(f"{ADMIN}add/", typed(contract, name="Third", is_default=""))
     assert defaults() == {"Big", colibri.name}
+    operator.get(ADMIN)  # shows what was said so far
+    page = operator.post(f"{ADMIN}{contract.pk}/change/", typed(contract), follow=True)
+    assert "replaces" not in page.content.decode()
 
 
 def test_a_contract_is_with_a_carrier_that_there_is(
