@@ -17,6 +17,7 @@ from parcels.services import review
 
 # A label's PDF is some 100 KB. Under the limit of all bodies, which answers without the form.
 LARGEST_LABEL = 2_000_000
+NO_DOCUMENT = "Add the label's PDF, or tick that there is no document."
 
 
 class AdoptForm(forms.Form):
@@ -74,7 +75,7 @@ class AdoptForm(forms.Form):
         attempt = (spare and spare.attempt_id) or 0  # None would be all documents of parcels
         papers = Document.objects.filter(attempt=attempt, type="label")
         if not (fields.get("label") or fields.get("no_document") or papers.exists()):
-            raise forms.ValidationError("Add the label's PDF, or tick that there is no document.")
+            raise forms.ValidationError(NO_DOCUMENT)
         return fields
 
     def as_label(self) -> review.Label:
@@ -143,11 +144,13 @@ class ReviewActions(admin.ModelAdmin):
             except StorageAway as away:
                 self.message_user(request, str(away), messages.ERROR)
                 return None
-            self._decide(
-                request, announcement, f"Adopted label {label.tracking_number}.",
-                lambda by: review.adopt(announcement, label, papers, by=by),
-            )  # fmt: skip
-            return None
+            if papers or form.cleaned_data["no_document"]:
+                self._decide(
+                    request, announcement, f"Adopted label {label.tracking_number}.",
+                    lambda by: review.adopt(announcement, label, papers, by=by),
+                )  # fmt: skip
+                return None
+            form.add_error(None, NO_DOCUMENT)  # the spare's file is lost
         context = {**self.admin_site.each_context(request), "announcement": announcement}
         context["title"] = f"Adopt a label for {announcement.reference} at {announcement.carrier}"
         return TemplateResponse(request, "parcels/review.html", context | {"form": form})

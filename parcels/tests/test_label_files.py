@@ -447,6 +447,26 @@ def test_an_operator_is_told_of_a_storage_that_is_away(
     assert row.state == State.NEEDS_REVIEW
 
 
+def test_a_spare_label_whose_file_is_lost_has_no_document(
+    kept: Storage, shop: Shop, admin_client: Client
+) -> None:
+    row = AnnouncementFactory.create(parcel__account=shop.account, state=State.NEEDS_REVIEW)
+    attempt = Attempt.objects.create(announcement=row, fence=1, outcome="announced")
+    Document.objects.create(parcel=row.parcel, format="pdf", file="2026/x.pdf", attempt=attempt)
+    spare = row.spares.create(
+        attempt=attempt, carrier_id="c", tracking_number="3S1", source="answer"
+    )
+    chosen = {"action": "adopt_label", "_selected_action": row.pk, "adopt": "Adopt",
+              "spare": spare.pk}  # fmt: skip
+    page = admin_client.post("/admin/parcels/announcement/", chosen, follow=True)
+    row.refresh_from_db()
+    assert row.state == State.NEEDS_REVIEW
+    assert "tick that there is no document" in page.content.decode()
+    admin_client.post("/admin/parcels/announcement/", chosen | {"no_document": "on"})
+    row.refresh_from_db()
+    assert row.state == State.ANNOUNCED
+
+
 def test_a_file_outlasts_a_power_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file and every folder that is new with it are on the disk before the row is written."""
     synced: list[os.stat_result] = []
