@@ -170,8 +170,8 @@ class ReviewActions(admin.ModelAdmin):
             with transaction.atomic():
                 decision(request.user.get_username())
                 self.log_change(request, announcement, done)
-        except review.NotUnderReview:
-            text = f"{announcement.reference} is not under review."
+        except (review.NotUnderReview, review.SpareSettled) as error:
+            text = f"{announcement.reference}: {error.__doc__}"
             self.message_user(request, text, messages.ERROR)
         else:
             self.message_user(request, f"{announcement.reference} is decided.")

@@ -13,10 +13,15 @@ from django.utils import timezone
 from parcels.models import Announcement, Document, SpareLabel, SpareState, State
 from parcels.papers.files import contents, store
 from parcels.services.ending import Ending, end, note_attempt
+from parcels.services.spares import still_open
 
 
 class NotUnderReview(Exception):
-    """The announcement was decided meanwhile"""
+    """It is not under review."""
+
+
+class SpareSettled(Exception):
+    """Its spare label was settled by hand meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +58,14 @@ def adopt(
 ) -> None:
     """Adopt a label that the carrier has sold; `papers` are those of `papers_of`.
 
-    The sweeper voids the others. Raises: NotUnderReview: it was decided already.
+    The sweeper voids the others. Raises: NotUnderReview: it was decided already; SpareSettled.
     """
     with transaction.atomic():
         kept = label.carrier_id, label.tracking_number
         note_attempt(announcement, "review", "adopted", detail=f"by {by}", label=kept)
         _end(Ending(announcement, State.ANNOUNCED, *kept))
+        if label.spare and not still_open(label.spare).select_for_update():
+            raise SpareSettled
         Document.objects.bulk_create(papers)
 
 
@@ -75,9 +82,8 @@ def give_up(announcement: Announcement, *, by: str) -> None:
 
 def settle_by_hand(spare: SpareLabel, *, by: str) -> bool:
     """Close a spare label that a person has settled with its carrier; False if it was closed."""
-    still_open = SpareLabel.objects.filter(pk=spare.pk, state=SpareState.OPEN)
     return bool(
-        still_open.update(
+        still_open(spare).update(
             state=SpareState.GONE, error=f"settled by {by}"[:500], date_ended=timezone.now()
         )
     )

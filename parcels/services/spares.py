@@ -258,17 +258,17 @@ def _was_unsure(job: Job, purchase: Purchase, tries: int) -> bool:
     return not is_moving and ("unknown" in earlier or len(earlier) < tries - 1)
 
 
-def _still_open(spare: SpareLabel) -> QuerySet[SpareLabel]:
+def still_open(spare: SpareLabel) -> QuerySet[SpareLabel]:
     """Return the row, unless a person has settled it meanwhile."""
     return SpareLabel.objects.filter(pk=spare.pk, state=SpareState.OPEN)
 
 
 def _close(spare: SpareLabel, state: SpareState) -> None:
-    _still_open(spare).update(state=state, error="", date_ended=timezone.now())
+    still_open(spare).update(state=state, error="", date_ended=timezone.now())
 
 
 def _put_off(spare: SpareLabel, delay: float, error: str) -> None:
-    _still_open(spare).update(run_at=DatabaseNow(delay), error=error)
+    still_open(spare).update(run_at=DatabaseNow(delay), error=error)
 
 
 def count_open() -> int:

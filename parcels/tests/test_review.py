@@ -95,6 +95,23 @@ def test_a_spare_label_that_was_settled_is_not_offered(
     assert doubt.state == State.NEEDS_REVIEW
 
 
+def test_a_spare_label_that_is_settled_meanwhile_is_not_adopted(
+    operator: Client, doubt: Announcement, spare: SpareLabel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be void, and would be printed."""
+    read = review.papers_of
+
+    def slowly(*given: Any) -> list[Document]:
+        assert review.settle_by_hand(spare, by="another")
+        return read(*given)
+
+    monkeypatch.setattr(review, "papers_of", slowly)
+    page = act(operator, "adopt_label", doubt, adopt="Adopt", spare=spare.pk).content.decode()
+    doubt.refresh_from_db()
+    assert doubt.state == State.NEEDS_REVIEW
+    assert "was settled by hand meanwhile" in page
+
+
 def test_a_label_is_typed_in(operator: Client, doubt: Announcement) -> None:
     Parcel.objects.update(status=Status.ANNOUNCEMENT_FAILED)  # overdue, and shown as failed
     label = SimpleUploadedFile("label.pdf", PDF)
