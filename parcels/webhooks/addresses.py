@@ -38,6 +38,11 @@ _PRIVATE = [
     ipaddress.ip_network(block)
     for block in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16", "100.64.0.0/10", "fc00::/7")
 ]
+# Where clouds keep them beside it: Alibaba, Scaleway, AWS, Google.
+_METADATA = [
+    ipaddress.ip_network(block)
+    for block in ("100.100.100.200", "fd00:42::42", "fd00:ec2::/32", "fd20:ce::254")
+]
 _LOOPBACK = [ipaddress.ip_network(block) for block in ("127.0.0.0/8", "::1/128")]
 
 
@@ -59,7 +64,7 @@ class Policy:
         address = embedded(address)
         if self.loopback and _in(address, _LOOPBACK):
             return True
-        if self.private and _in(address, _PRIVATE):
+        if self.private and _in(address, _PRIVATE) and not _in(address, _METADATA):
             return True
         return is_public(address)
 

@@ -85,12 +85,16 @@ def test_public_addresses_are_open(address: str) -> None:
         ("::1", True),
         ("fd12::1", True),
         ("169.254.169.254", False),
+        ("fd00:ec2::254", False),
+        ("fd20:ce::254", False),
+        ("fd00:42::42", False),
+        ("100.100.100.200", False),
         ("fe80::1", False),
         ("0.0.0.0", False),
         ("224.0.0.1", False),
     ],
 )
-def test_allowing_private_networks_keeps_link_local_closed(address: str, open_: bool) -> None:
+def test_allowing_private_networks_keeps_clouds_metadata_closed(address: str, open_: bool) -> None:
     assert OPEN.allows(ipaddress.ip_address(address)) is open_
 
 
