@@ -56,9 +56,10 @@ def parcel_list(request: HttpRequest) -> HttpResponse:
 def _filtered(given: Any) -> QuerySet[Parcel]:
     """Apply the filters; one that makes no sense finds nothing, it doesn't find everything."""
     parcels = Parcel.objects.select_related("account").order_by("-pk")
-    for name, field in (("status", "status"), ("account", "account_id")):
-        if text := given.get(name):
-            parcels = parcels.filter(**{field: _number(text)})
+    if text := given.get("account"):
+        parcels = parcels.filter(account=_number(text))
+    if text := given.get("status"):
+        parcels = _by_account(parcels).filter(status=_number(text))
     if carrier := given.get("carrier"):
         parcels = parcels.filter(carrier=carrier.replace("\0", "?"))  # PostgreSQL refuses NUL
     if text := given.get("q", "").strip().replace("\0", ""):
@@ -72,12 +73,19 @@ def _named(text: str, among: QuerySet[Parcel]) -> list[int]:
     A number is searched `among` those: of parcels that have the same one, only some are returned.
     """
     exact = ("tracking_number", "order_number", "external_reference")
-    # Of each account, of which there are few: an index for all would cost every label a write.
-    parcels = among.filter(account__in=Account.objects.values("pk")).order_by()
+    parcels = _by_account(among).order_by()
     found = [parcels.filter(**{field: text}).values_list("pk", flat=True)[:PER_PAGE]
              for field in exact]  # fmt: skip
     by_reference = Announcement.objects.filter(reference=text).values_list("parcel_id", flat=True)
     return [pk for ids in (*found, by_reference) for pk in ids] + [_number(text)]
+
+
+def _by_account(parcels: QuerySet[Parcel]) -> QuerySet[Parcel]:
+    """Have them looked for in each account, of which there are few.
+
+    An index for all would cost every label a write, and without one all are read.
+    """
+    return parcels.filter(account__in=Account.objects.values("pk"))
 
 
 def _number(text: str) -> int:
