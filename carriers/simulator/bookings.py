@@ -40,6 +40,8 @@ class Booking:
     announced: bool = False
     # Set while its line is on the way to the disk: a lookup of it waits for that.
     committing: asyncio.Future[None] | None = None
+    # The same of its voiding: who asks again waits for that.
+    voiding: asyncio.Future[None] | None = None
 
     def is_seen_by(self, owner: str) -> bool:
         """Return whether a credential's calls know it; without an owner it is everybody's."""
@@ -92,12 +94,12 @@ class Bookings:
         """Take a label back; False where it is voided already or on its way."""
         if booking.voided or booking.stage > 0:
             return False
-        booking.voided = True
-        try:
-            await self._enter("voided", booking)
-        except BaseException:
-            booking.voided = False
-            raise
+        if booking.voiding is not None:
+            await asyncio.shield(booking.voiding)
+            return False
+        booking.voiding = asyncio.ensure_future(self._enter("voided", booking))
+        booking.voiding.add_done_callback(lambda done: self._voided(booking, done))
+        await asyncio.shield(booking.voiding)
         return True
 
     def live(
@@ -147,6 +149,10 @@ class Bookings:
             self._remove(booking)
         else:
             self.counts[booking.carrier] += 1
+
+    def _voided(self, booking: Booking, done: asyncio.Future[None]) -> None:
+        booking.voiding = None
+        booking.voided = not done.cancelled() and done.exception() is None
 
     async def _enter(self, event: Event, booking: Booking) -> None:
         entry = await self._ledger.append(

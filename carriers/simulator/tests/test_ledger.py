@@ -202,6 +202,34 @@ async def test_nothing_is_sold_that_the_ledger_could_not_keep(path, monkeypatch)
     await ledger.close()
 
 
+@pytest.mark.parametrize("kept", [True, False])
+async def test_a_label_is_void_when_its_line_is_on_the_disk(path, monkeypatch, kept):
+    """Who asks again meanwhile waits: a refusal would say that the first one was done."""
+    ledger = Ledger(path)
+    bookings = Bookings(ledger)
+    booking = await bookings.book(CATALOGUE["colibri"], parcel("c1", 20), "call")
+    writing, released = threading.Event(), threading.Event()
+
+    def slow(fd):
+        writing.set()
+        released.wait(10)
+        if not kept:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", slow)
+    first = asyncio.create_task(bookings.void(booking))
+    await asyncio.to_thread(writing.wait, 10)
+    first.cancel()  # its line is written all the same
+    second = asyncio.create_task(bookings.void(booking))
+    await asyncio.sleep(0.05)
+    assert (second.done(), bookings.live("colibri", "c1")) == (False, [booking])
+    released.set()
+    (outcome,) = await asyncio.gather(second, return_exceptions=True)
+    assert isinstance(outcome, LedgerError) is not kept
+    assert (booking.voided, outcome is False) == (kept, kept)
+    await ledger.close()
+
+
 async def test_the_ledger_keeps_nothing_of_the_receiver(path):
     ledger = Ledger(path)
     await Bookings(ledger).book(CATALOGUE["tortoise"], parcel("t1"), "call")
