@@ -61,14 +61,21 @@ def test_a_slow_link_delays_and_loses(network: Network) -> None:
     with client.inside():
         with network.slow("near", "far", delay=DELAY, loss=0):
             assert not why_not_ready(QUESTION)  # who has the address was asked for, too
-            begun = time.monotonic()
-            assert not why_not_ready(QUESTION)
-            assert 2 * DELAY <= time.monotonic() - begun < 2 * DELAY + MORE
-        begun = time.monotonic()
-        assert not why_not_ready(QUESTION)
-        assert time.monotonic() - begun < 2 * DELAY
+            assert 2 * DELAY <= quickest() < 2 * DELAY + MORE
+        assert quickest() < 2 * DELAY
         with network.slow("near", "far", delay=0, loss=1):
             assert why_not_ready(QUESTION)
+
+
+def quickest() -> float:
+    """Return the seconds of the quickest of several questions: a busy machine delays some."""
+
+    def seconds() -> float:
+        begun = time.monotonic()
+        assert not why_not_ready(QUESTION)
+        return time.monotonic() - begun
+
+    return min(seconds() for _ in range(10))
 
 
 def test_a_slow_link_that_ends_as_it_begins_is_none(
