@@ -171,7 +171,7 @@ class ReviewActions(admin.ModelAdmin):
                 decision(request.user.get_username())
                 self.log_change(request, announcement, done)
         except (review.NotUnderReview, review.SpareSettled) as error:
-            text = f"{announcement.reference}: {error.__doc__}"
+            text = f"{announcement.reference}: {error}"
             self.message_user(request, text, messages.ERROR)
         else:
             self.message_user(request, f"{announcement.reference} is decided.")

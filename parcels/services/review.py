@@ -17,11 +17,11 @@ from parcels.services.spares import still_open
 
 
 class NotUnderReview(Exception):
-    """It is not under review."""
+    """The announcement was decided meanwhile."""
 
 
 class SpareSettled(Exception):
-    """Its spare label was settled by hand meanwhile."""
+    """A person has closed the spare label that was to be adopted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def adopt(
         note_attempt(announcement, "review", "adopted", detail=f"by {by}", label=kept)
         _end(Ending(announcement, State.ANNOUNCED, *kept))
         if label.spare and not still_open(label.spare).select_for_update():
-            raise SpareSettled
+            raise SpareSettled("Its spare label was settled by hand meanwhile.")
         Document.objects.bulk_create(papers)
 
 
@@ -91,4 +91,4 @@ def settle_by_hand(spare: SpareLabel, *, by: str) -> bool:
 
 def _end(ending: Ending) -> None:
     if not end([ending], states=[State.NEEDS_REVIEW], decided=True):
-        raise NotUnderReview
+        raise NotUnderReview("It is not under review.")
