@@ -40,7 +40,7 @@ class Booking:
     announced: bool = False
     # Set while its line is on the way to the disk: a lookup of it waits for that.
     committing: asyncio.Future[None] | None = None
-    # The same of its voiding: who asks again waits for that.
+    # The same of its voiding: a second call waits for it.
     voiding: asyncio.Future[None] | None = None
 
     def is_seen_by(self, owner: str) -> bool:

@@ -16,8 +16,8 @@ from django.db.migrations.operations.base import Operation
 # What a month's rows are told by; the partition's key is part of each unique index.
 KEYS = {"parcels_attempt": "date_created", "parcels_trackingevent": "at"}
 UNIQUE = {"parcels_trackingevent": "seq"}
-# What each refers to. The old code changes a row of it first: locked in another order than its,
-# one of the two would be ended as a deadlock.
+# The table that each refers to. The old code changes a row there first: locked in another order,
+# the two would wait for each other until PostgreSQL ended one.
 REFERS = {"parcels_attempt": "parcels_announcement", "parcels_trackingevent": "parcels_parcel"}
 
 
@@ -65,8 +65,8 @@ class PartitionByMonth(Operation):
             f"ALTER TABLE {table} ADD CONSTRAINT {table}_until"
             f" CHECK ({key} < '{month} 00:00:00+00') NOT VALID"
         )
-        # A wrong clock wrote them, and `carriers.tracking_feed` now dates such as these: they would
-        # keep each month until theirs in the first partition.
+        # A wrong clock wrote them; `carriers.tracking_feed` now dates such events itself. Left alone
+        # they would keep each month until their own in the first partition.
         cursor.execute(f"UPDATE {table} SET {key} = now() WHERE {key} >= '{month} 00:00:00+00'")
         cursor.execute(f"ALTER TABLE {table} VALIDATE CONSTRAINT {table}_until")
         for column in filter(None, ("id", self.unique)):

@@ -145,7 +145,7 @@ def test_one_that_waited_too_long_can_be_run_again(
 def test_one_transaction_locks_its_tables_in_the_old_codes_order(
     postgresql: PostgresServer,
 ) -> None:
-    """Else PostgreSQL ends one of the two: what records a label, as it waits last."""
+    """Else PostgreSQL ends one of the two: the code that records a label, as it waits last."""
     database = Database(postgresql.create_database("order_0011"))
     assert database.migrate("parcels", "0010").returncode == 0
     waits = (

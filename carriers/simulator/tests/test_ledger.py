@@ -204,7 +204,7 @@ async def test_nothing_is_sold_that_the_ledger_could_not_keep(path, monkeypatch)
 
 @pytest.mark.parametrize("kept", [True, False])
 async def test_a_label_is_void_when_its_line_is_on_the_disk(path, monkeypatch, kept):
-    """Who asks again meanwhile waits: a refusal would say that the first one was done."""
+    """A second call waits meanwhile: its refusal would say that the first one was done."""
     ledger = Ledger(path)
     bookings = Bookings(ledger)
     booking = await bookings.book(CATALOGUE["colibri"], parcel("c1", 20), "call")
